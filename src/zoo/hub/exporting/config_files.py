@@ -1,9 +1,8 @@
 """config.json and generation_config.json of a native class."""
 
-from typing import Any
-
 from zoo.config import as_tree
 from zoo.hub.exporting.trained_model import TrainedModel
+from zoo.hub.sources.folder import Json
 from zoo.hub.targets.declare.classes import classifies
 from zoo.hub.targets.declare.flat_settings import FlatSettings, flatten
 from zoo.hub.targets.declare.target import NativeClass, Target
@@ -11,7 +10,6 @@ from zoo.models.generation.settings import parse_generate
 from zoo.objectives.kinds.span import AnswerSpan
 from zoo.objectives.mixture import Mixture
 
-Json = dict[str, Any]
 QUESTIONS = "task_specific_params.question-answering"
 IMPOSSIBLE, STRIDE = f"{QUESTIONS}.handle_impossible_answer", f"{QUESTIONS}.stride"  # the second one is zoo's own
 

@@ -16,8 +16,9 @@ from zoo.hub.exporting.hashes import hash_files
 from zoo.hub.exporting.tokenizer_files import DEFAULT_CHAT, chat_template, to_json, tokenizer_files
 from zoo.hub.exporting.trained_model import TrainedModel
 from zoo.hub.exporting.verify import Check, verify
-from zoo.hub.exporting.weights import WEIGHTS, native_tensors
-from zoo.hub.sources.folder import CONFIG, HASHES
+from zoo.hub.exporting.weights import native_tensors
+from zoo.hub.sources.folder import CONFIG, GENERATION, HASHES, PREPROCESSOR
+from zoo.hub.sources.headers import WHOLE
 from zoo.hub.targets.choose import choose_target
 from zoo.hub.targets.declare.flat_settings import flatten
 from zoo.hub.targets.declare.target import NativeClass, Target
@@ -169,16 +170,16 @@ def write_files(folder: Path, trained: TrainedModel, target: Target, native: Nat
     """All files that transformers reads: everything but the card."""
     contents = {CONFIG: to_json(config_file(trained, target, native))}
     if native.generates:
-        contents["generation_config.json"] = to_json(generation_file(trained, target))
+        contents[GENERATION] = to_json(generation_file(trained, target))
     if target.pictures:
-        contents["preprocessor_config.json"] = to_json(target.pictures)
+        contents[PREPROCESSOR] = to_json(target.pictures)
     if trained.tokenizer is not None:
         longest: int = flatten(trained.settings)[target.longest][0]
-        own = trained.chats and {DEFAULT_CHAT: chat_template(trained.tokenizer)}
-        chats = own or trained.tokenizer.chat_templates
-        contents |= tokenizer_files(trained.tokenizer, trained.segments, native, longest, chats)
+        tokenizer = trained.tokenizer
+        chats = {DEFAULT_CHAT: chat_template(tokenizer)} if trained.chats else tokenizer.chat_templates
+        contents |= tokenizer_files(tokenizer, trained.segments, native, longest, chats)
     write_all(folder, contents)
-    write_tensors(folder / WEIGHTS, native_tensors(trained, target, native), {"format": "pt"})
+    write_tensors(folder / WHOLE, native_tensors(trained, target, native), {"format": "pt"})
 
 
 def write_all(folder: Path, contents: Mapping[str, bytes]) -> None:

@@ -8,8 +8,9 @@ from tokenizers import Tokenizer as Backend
 from tokenizers.processors import TemplateProcessing
 
 from zoo.data.tokenizers.recipes.recipe import SPACE
-from zoo.data.tokenizers.tokenizer import Tokenizer
+from zoo.data.tokenizers.tokenizer import BACKEND_FILE, Tokenizer
 from zoo.examples.template import Template, roles_of
+from zoo.hub.sources.folder import CHAT, OPTIONS
 from zoo.hub.targets.declare.target import NativeClass
 
 # their names of special tokens; [CLS] is our start, both [SEP] are our separator
@@ -41,9 +42,9 @@ def tokenizer_files(
     alone = [*chats] == [DEFAULT_CHAT]
     listed = [{"name": name, "template": template} for name, template in chats.items()]
     return {
-        "tokenizer.json": with_template(tokenizer, segments, native).to_str(pretty=True).encode(),
-        "tokenizer_config.json": to_json(config | ({"chat_template": listed} if listed and not alone else {})),
-        **({"chat_template.jinja": chats[DEFAULT_CHAT].encode()} if alone else {}),
+        BACKEND_FILE: with_template(tokenizer, segments, native).to_str(pretty=True).encode(),
+        OPTIONS: to_json(config | ({"chat_template": listed} if listed and not alone else {})),
+        **({CHAT: chats[DEFAULT_CHAT].encode()} if alone else {}),
     }
 
 

@@ -8,8 +8,6 @@ from zoo.models.kinds.part import PARTS
 from zoo.registry import first_few
 from zoo.runs.tensors import finite, unique_tensors
 
-WEIGHTS = "model.safetensors"
-
 
 def native_tensors(trained: TrainedModel, target: Target, native: NativeClass) -> Tensors:
     """The tensors under their names, in float32; heads and the pooler may be left out, nothing else.

@@ -10,13 +10,12 @@ from zoo.hub.exporting.card.card import CARD, CURVES
 from zoo.hub.exporting.export import export_model
 from zoo.hub.exporting.trained_model import load_trained
 from zoo.hub.importing.importing import CODE
-from zoo.hub.sources.folder import CHAT, CONFIG, HASHES
+from zoo.hub.sources.folder import CONFIG, GENERATION, OPTIONS, PREPROCESSOR, SMALL_FILES
 from zoo.runs.files import read_json
 from zoo.runs.saved import is_run
 
-SETTINGS = (CONFIG, "generation_config.json", "preprocessor_config.json", "tokenizer_config.json")
-KNOWN = (CARD, CURVES, HASHES, CHAT, *SETTINGS, "tokenizer.json")
-VOCABULARIES = ("special_tokens_map.json", "added_tokens.json", "vocab.txt", "vocab.json", "merges.txt", "spiece.model")
+SETTINGS = (CONFIG, GENERATION, PREPROCESSOR, OPTIONS)
+KNOWN = (CARD, CURVES, PREPROCESSOR, *SMALL_FILES)
 WEIGHTS = (".safetensors", ".safetensors.index.json")
 SMALL = 1 << 26  # bytes: more than this only weights may have
 logger = logging.getLogger(__name__)
@@ -40,7 +39,7 @@ def published_files(checkpoint: str | Path, aside: Path, address: str) -> list[P
 def files_of_folder(folder: Path) -> list[Path]:
     """A model's own files in a Hugging Face folder, after it was found to be one that zoo understands."""
     found = sorted(folder.iterdir())
-    ours = [path for path in found if path.name in (*KNOWN, *VOCABULARIES) or path.name.endswith(WEIGHTS)]
+    ours = [path for path in found if path.name in KNOWN or path.name.endswith(WEIGHTS)]
     for path in ours:
         refuse_file(path)
         asked = [key for key in CODE if key in read_json(path)] if path.name in SETTINGS else []

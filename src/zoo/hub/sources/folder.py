@@ -6,18 +6,20 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from zoo.data.tokenizers.tokenizer import BACKEND_FILE
 from zoo.strict_json import parse_json
 
 Json = dict[str, Any]
 CONFIG, GENERATION = "config.json", "generation_config.json"
-TOKENIZER, OPTIONS, SPECIAL = "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"
+OPTIONS, SPECIAL = "tokenizer_config.json", "special_tokens_map.json"
 ADDED = "added_tokens.json"  # of older folders
 HASHES = "hashes.json"  # of an export: `zoo import` and `zoo check` compare what is there with it
 VOCABULARIES = ("vocab.txt", "vocab.json", "merges.txt", "spiece.model")
 CHAT = "chat_template.jinja"
+PREPROCESSOR = "preprocessor_config.json"  # of pictures; zoo writes it and reads none
 ADAPTER = "adapter_config.json"  # peft's
 # all that zoo reads, or refuses, but weights
-SMALL_FILES = (CONFIG, GENERATION, HASHES, TOKENIZER, OPTIONS, SPECIAL, ADDED, CHAT, ADAPTER, *VOCABULARIES)
+SMALL_FILES = (CONFIG, GENERATION, HASHES, BACKEND_FILE, OPTIONS, SPECIAL, ADDED, CHAT, ADAPTER, *VOCABULARIES)
 MOST_BYTES = 64 * 2**20  # of a file that is read whole: the largest published tokenizers have half of it
 
 
