@@ -126,9 +126,9 @@ def request_of(trained: TrainedModel, target: Target, native: NativeClass) -> di
         "pad": trained.roles.pad,
         "segments": trained.segments,
         "outputs": dict(native.heads),
-        # a pooled head reads the first place of a row, which is padding where rows are padded on the left
         # their softmax over the places of a row takes padding, too
         "alone": any(heads[head].picks_places for head in native.heads),
+        # a pooled head reads the first place of a row, which is padding where rows are padded on the left
         "left": [h for h in native.heads if not (native.choices or (heads[h].scores_documents and pooled))],
         "choices": native.choices,
         "lasts": native.lasts,

@@ -10,7 +10,7 @@ from zoo.data.tokenizers.backend import read_backend
 from zoo.data.tokenizers.tokenizer import BACKEND_FILE, Tokenizer
 from zoo.hub.exporting.tokenizer_files import with_template
 from zoo.hub.sources.folder import OPTIONS, CheckpointFolder
-from zoo.hub.targets.declare.target import NativeClass, Target
+from zoo.hub.targets.declare.target import Target
 from zoo.late import load
 
 LETTERS = ("a", "b")  # texts to see templates around
@@ -27,13 +27,10 @@ def texts_otherwise(
     """How transformers writes texts for the model where zoo does in another way: by templates, and by switches."""
     if isinstance(tokenizer, str):
         return (), ()
-    chosen = target.classes[0]
-    return other_templates(foreign, tokenizer, segments, target, chosen), other_switches(foreign, target)
+    return other_templates(foreign, tokenizer, segments, target), other_switches(foreign, target)
 
 
-def other_templates(
-    foreign: CheckpointFolder, tokenizer: Tokenizer, segments: bool, target: Target, chosen: NativeClass
-) -> tuple[str, ...]:
+def other_templates(foreign: CheckpointFolder, tokenizer: Tokenizer, segments: bool, target: Target) -> tuple[str, ...]:
     """How the folder's tokenizer writes texts, where zoo writes those of the class in another way.
 
     The family's own class writes its own template, whatever tokenizer.json says. A text that is continued begins as the
@@ -44,6 +41,7 @@ def other_templates(
     """
     if target.recipe is not None and target.recipe.writes_around(foreign.tokenizer_class):
         return ()
+    chosen = target.classes[0]
     ours, found = with_template(tokenizer, segments, chosen), []
     for texts in ((LETTERS[0],), LETTERS)[: 2 if chosen.pair else 1]:
         mine, theirs = (backend.encode(*texts) for backend in (ours, tokenizer.backend))

@@ -86,14 +86,23 @@ def head(ours: str) -> tuple[Requirement, ...]:
 
 
 def head_keys(ours: str) -> tuple[Key, ...]:
-    """What is said of it."""
+    """What a config.json says of it."""
     return (
         key("classifier_bias", f"{ours}.bias", default=False),
         activation("classifier_activation", f"{ours}.activation", default="gelu"),
     )
 
 
-POOLING = key("classifier_pooling", "pooler.mean", names={False: "cls", True: "mean"}, default="cls")
+def dropout(head: str) -> Key:
+    """What their head drops in training."""
+    return key("classifier_dropout", f"heads.{head}.dropout", default=0.0)
+
+
+UNTIED = ("tie_word_embeddings",)  # of classes without a head of token scores
+POOLER_KEYS = (
+    *head_keys("pooler"),
+    key("classifier_pooling", "pooler.mean", names={False: "cls", True: "mean"}, default="cls"),
+)
 PREDICTION_HEAD = (
     *affine("pooler.dense", "head.dense", biased="pooler.bias"),
     *affine("pooler.norm", "head.norm", biased=NORM_BIAS),
@@ -179,37 +188,30 @@ target = Target(
         ),
         text_classifier(
             "ModernBertForSequenceClassification",
-            unread=("tie_word_embeddings",),  # it has no head of token scores
+            unread=UNTIED,
             requirements=head("pooler"),
-            keys=(
-                *head_keys("pooler"),
-                POOLING,
-                key("classifier_dropout", "heads.classification.dropout", default=0.0),
-            ),
-            renames=(
-                *PREDICTION_HEAD,
-                *affine("heads.classification.output", "classifier"),
-            ),
+            keys=(*POOLER_KEYS, dropout("classification")),
+            renames=(*PREDICTION_HEAD, *affine("heads.classification.output", "classifier")),
         ),
         token_classifier(
             "ModernBertForTokenClassification",
-            unread=("tie_word_embeddings",),
+            unread=UNTIED,
             requirements=(*exactly("pooler", places=True), *head("pooler")),
-            keys=(*head_keys("pooler"), POOLING, key("classifier_dropout", "heads.tagging.dropout", default=0.0)),
+            keys=(*POOLER_KEYS, dropout("tagging")),
             renames=(*PREDICTION_HEAD, *affine("heads.tagging.output", "classifier")),
         ),
         chooser(
             "ModernBertForMultipleChoice",
-            unread=("tie_word_embeddings",),
+            unread=UNTIED,
             requirements=head("pooler"),
-            keys=(*head_keys("pooler"), POOLING, key("classifier_dropout", "heads.choice.dropout", default=0.0)),
+            keys=(*POOLER_KEYS, dropout("choice")),
             renames=(*PREDICTION_HEAD, *affine("heads.choice.output", "classifier")),
         ),
         question_answerer(
             "ModernBertForQuestionAnswering",
-            unread=("tie_word_embeddings",),
+            unread=UNTIED,
             requirements=(*exactly("pooler", places=True), *head("pooler")),
-            keys=(*head_keys("pooler"), POOLING),
+            keys=POOLER_KEYS,
             renames=(*PREDICTION_HEAD, *affine("heads.span.output", "classifier")),
         ),
     ),

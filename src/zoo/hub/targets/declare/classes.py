@@ -36,8 +36,8 @@ def classifies(native: NativeClass) -> bool:
 
 def causal_lm(name: str, **own: Any) -> NativeClass:
     """A decoder that continues a text."""
-    more: dict[str, Any] = {"text": ("start", None), "shifts": True, "pipeline": "text-generation"}
-    return decoder(name, "AutoModelForCausalLM", **more, **own)
+    begun = ("start", None)
+    return decoder(name, "AutoModelForCausalLM", text=begun, shifts=True, pipeline="text-generation", **own)
 
 
 def tied_causal_lm(name: str, table: str, tied: bool = True) -> NativeClass:
@@ -94,8 +94,9 @@ def double_heads(name: str, table: str) -> NativeClass:
     Args:
         table: their name of the token vectors.
     """
+    writer = tied_causal_lm(name, table)
     return dataclasses.replace(
-        tied_causal_lm(name, table),
+        writer,
         auto=name,  # no Auto class finds it
         heads={"language": SCORES, "choice": "mc_logits"},
         text=CLASSIFIED_TEXT,
@@ -103,11 +104,8 @@ def double_heads(name: str, table: str) -> NativeClass:
         labels={"choice": "mc_labels"},
         choices=CHECKED,
         lasts="mc_token_ids",
-        keys=(*tied_causal_lm(name, table).keys, key("summary_first_dropout", "heads.choice.dropout", default=0.1)),
-        renames=(
-            *tied_causal_lm(name, table).renames,
-            *affine("heads.choice.output", "multiple_choice_head.summary"),
-        ),
+        keys=(*writer.keys, key("summary_first_dropout", "heads.choice.dropout", default=0.1)),
+        renames=(*writer.renames, *affine("heads.choice.output", "multiple_choice_head.summary")),
         generates=False,
         demands=SUMMED_UP,
         pipeline=None,
@@ -139,12 +137,9 @@ def next_sentence(name: str, **own: Any) -> NativeClass:
 def pretraining(name: str, **own: Any) -> NativeClass:
     """BERT's two heads."""
     heads = {"masked_lm": "prediction_logits", "next_sentence": "seq_relationship_logits"}
-    more: dict[str, Any] = {
-        "labels": {"next_sentence": "next_sentence_label"},
-        "reads_roles": True,
-        "pipeline": "fill-mask",
-    }
-    return encoder(name, "AutoModelForPreTraining", heads, **more, **own)
+    labels = {"next_sentence": "next_sentence_label"}
+    auto = "AutoModelForPreTraining"
+    return encoder(name, auto, heads, labels=labels, reads_roles=True, pipeline="fill-mask", **own)
 
 
 def translator(name: str, **own: Any) -> NativeClass:
