@@ -121,28 +121,30 @@ def compare_losses(
     Args:
         answer: what a document's label is; that of a place is a class.
     """
-    loss = torch.zeros((), dtype=torch.float64)
-    for head in native.heads:
-        if heads[head].picks_places:
-            loss += mean_of_places(ours[head], rows, native.label_of(head).split())
-            continue
-        labels, logits = [row.labels[native.label_of(head)] for row in rows], ours[head]
-        if native.choices and heads[head].scores_documents:
-            loss += F.cross_entropy(logits.view(-1, native.choices), torch.tensor(labels[:: native.choices]))
-            continue
-        if logits.dim() == 2:
-            cost = answer.cost(Scores.of(logits), torch.tensor(labels), label_smoothing=0.0)
-            loss += cost.sum / cost.count
-            continue
-        targets = pad(labels, IGNORED)[0]
-        if native.shifts:
-            logits, targets = logits[:, :-1], targets[:, 1:]
-        if heads[head].detects:
-            cost = SeveralClasses().cost(Scores.of(logits), targets[..., None], label_smoothing=0.0)
-            loss += cost.sum / cost.count
-            continue
-        loss += F.cross_entropy(logits.flatten(0, -2), targets.flatten())
-    return compare("losses", dtype, loss, torch.tensor(theirs, dtype=torch.float64))
+    means = [mean_loss(head, ours[head], rows, native, answer).double() for head in native.heads]
+    return compare("losses", dtype, torch.stack(means).sum(), torch.tensor(theirs, dtype=torch.float64))
+
+
+def mean_loss(head: str, logits: Tensor, rows: Sequence[SampleRow], native: NativeClass, answer: Answer) -> Tensor:
+    """A head's loss; written apart from that of zoo's classes in transformers, which it is compared with, too."""
+    if heads[head].picks_places:
+        return mean_of_places(logits, rows, native.label_of(head).split())
+    labels = [row.labels[native.label_of(head)] for row in rows]
+    if native.choices and heads[head].scores_documents:
+        return F.cross_entropy(logits.view(-1, native.choices), torch.tensor(labels[:: native.choices]))
+    if logits.dim() == 2:
+        return mean_cost(answer, logits, torch.tensor(labels))
+    targets = pad(labels, IGNORED)[0]
+    if native.shifts:
+        logits, targets = logits[:, :-1], targets[:, 1:]
+    if heads[head].detects:
+        return mean_cost(SeveralClasses(), logits, targets[..., None])
+    return F.cross_entropy(logits.flatten(0, -2), targets.flatten())
+
+
+def mean_cost(answer: Answer, logits: Tensor, labels: Tensor) -> Tensor:
+    found = answer.cost(Scores.of(logits), labels, label_smoothing=0.0)
+    return found.sum / found.count
 
 
 def mean_of_places(logits: Tensor, rows: Sequence[SampleRow], names: Sequence[str]) -> Tensor:
