@@ -1,4 +1,4 @@
-"""What lasts through a crash of the machine, files that are written aside, and the place of a home."""
+"""What lasts through a crash of the machine, files that are asked for and written aside, and the place of a home."""
 
 import errno
 import os
@@ -42,6 +42,29 @@ def written_aside(path: Path) -> Iterator[Path]:
         raise OSError(error.errno, error.strerror, str(path)) from None
     finally:
         aside.unlink(missing_ok=True)
+
+
+def settle_output(path: Path, name: str, place: str = "") -> Path:
+    """Where a file that somebody asks for will lie, links followed.
+
+    Args:
+        name: of such a file, for the message about a folder.
+        place: where messages begin, such as the option.
+
+    Raises:
+        ValueError: it is a folder, a device or a link to itself, or its own folder is not there.
+    """
+    try:
+        is_folder, settled = path.is_dir(), path.resolve()
+    except (OSError, RuntimeError):  # Python 3.11 and 3.12 raise the second one
+        raise ValueError(f"{place}{path}: is a link to itself, or too long a name; name another file") from None
+    if is_folder:
+        raise ValueError(f"{place}{path}: is a folder; name a file, such as {path / name}")
+    if not settled.parent.is_dir():
+        raise ValueError(f"{place}{path}: there is no folder {settled.parent}")
+    if path.exists() and not path.is_file():
+        raise ValueError(f"{place}{path}: is no ordinary file, but a device or a pipe; name a file")
+    return settled
 
 
 def refuse_unwritable(path: Path, place: str = "") -> None:

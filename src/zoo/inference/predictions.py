@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from zoo.disk import refuse_unwritable, written_aside
+from zoo.disk import refuse_unwritable, settle_output, written_aside
 from zoo.inference.gathered import About
 from zoo.inference.loaded import refuse_not_finite
 from zoo.inference.predict import numbers_in
@@ -19,21 +19,12 @@ def check_file(path: Path) -> None:
     """Refuse a file that cannot be written, before any work is done for it.
 
     Raises:
-        ValueError: its folder is not there, it is a folder or a device, or it holds something else, such as the data.
+        ValueError: as `settle_output`, or it holds something else, such as the data.
     """
-    try:
-        is_folder, folder = path.is_dir(), path.resolve().parent
-    except (OSError, RuntimeError):  # Python 3.11 and 3.12 raise the second one
-        raise ValueError(f"{path}: is a link to itself, or too long a name; name another file") from None
-    if is_folder:
-        raise ValueError(f"{path}: is a folder; name a file, such as {path / 'predictions.jsonl'}")
-    if not folder.is_dir():
-        raise ValueError(f"{path}: there is no folder {folder}")
-    if path.exists() and not path.is_file():
-        raise ValueError(f"{path}: is no ordinary file, but a device or a pipe; name a file")
+    settled = settle_output(path, "predictions.jsonl")
     if path.is_file() and not holds_predictions(path):
         raise ValueError(f"{path}: exists and does not hold predictions; name another file")
-    refuse_unwritable(path.resolve())
+    refuse_unwritable(settled)
 
 
 def holds_predictions(path: Path) -> bool:

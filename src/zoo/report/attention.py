@@ -3,7 +3,7 @@
 from contextlib import suppress
 from pathlib import Path
 
-from zoo.disk import at_home, refuse_unwritable, written_aside
+from zoo.disk import at_home, refuse_unwritable, settle_output, written_aside
 from zoo.inference.attend import Attended
 from zoo.report.attention_page import draw_page
 from zoo.report.attention_picture import draw_picture, is_possible
@@ -16,24 +16,14 @@ def check_output(path: Path, *read: str | None) -> None:
         read: what the model is given, a file or a text.
 
     Raises:
-        ValueError: another kind of file, no such folder, no matplotlib for a picture, or a file that is read.
+        ValueError: another kind of file, as `settle_output`, no matplotlib for a picture, or a file that is read.
     """
-    try:
-        path.exists()
-        settled = path.resolve()
-    except (OSError, RuntimeError):  # Python 3.11 and 3.12 raise the second one
-        raise ValueError(f"-o: '{path}' is a link to itself, or too long a name; name another file") from None
     suffix = path.suffix.lower()
     if suffix not in (".html", ".png"):
-        raise ValueError(f"-o: '{path}' is neither a page nor a picture; allowed: a name that ends in .html or .png")
-    if not path.parent.is_dir():
-        raise ValueError(f"-o: '{path}': there is no folder '{path.parent}'")
-    if path.is_dir():
-        raise ValueError(f"-o: '{path}' is a folder; name a file")
-    if path.exists() and not path.is_file():
-        raise ValueError(f"-o: '{path}' is no ordinary file, but a device or a pipe; name a file")
+        raise ValueError(f"-o: {path}: is neither a page nor a picture; allowed: a name that ends in .html or .png")
+    settled = settle_output(path, "maps.html", "-o: ")
     if any(is_file(given, path) for given in read if given is not None):
-        raise ValueError(f"-o: '{path}' is what the model reads; name another file")
+        raise ValueError(f"-o: {path}: is what the model reads; name another file")
     if suffix == ".png" and not is_possible():
         raise ValueError("-o: a .png needs matplotlib, which is not installed; allowed: .html, or install zoo[plots]")
     refuse_unwritable(settled, "-o: ")
