@@ -79,13 +79,13 @@ def test_what_nobody_knows_costs_nothing(answer: Answer, known: Tensor, logits: 
 
 
 def test_an_answer_names_classes_or_gives_the_number():
-    assert OneClass(NAMES).said(LOGITS[:1], NAMES)[0][0] == "c"
-    assert [said for said, _ in SeveralClasses(NAMES).said(LOGITS[:2], NAMES)] == [["a", "c"], ["a", "b"]]
-    assert OneNumber().said(torch.tensor([[2.5]]), ()) == [(2.5, 2.5)]
+    assert OneClass(NAMES).said(LOGITS[:1])[0][0] == "c"
+    assert [said for said, _ in SeveralClasses(NAMES).said(LOGITS[:2])] == [["a", "c"], ["a", "b"]]
+    assert OneNumber().said(torch.tensor([[2.5]])) == [(2.5, 2.5)]
 
 
 def test_a_class_that_is_as_likely_as_not_is_neither_said_nor_measured():
-    (said, shares), *_ = SeveralClasses(NAMES).said(torch.zeros(1, 3), NAMES)
+    (said, shares), *_ = SeveralClasses(NAMES).said(torch.zeros(1, 3))
     guessed = SeveralClasses(NAMES).cost(Scores.of(torch.zeros(1, 3)), torch.ones(1, 3, dtype=torch.long), 0.0).guesses
     assert said == [] and set(shares.values()) == {0.5} and not guessed.any()
 

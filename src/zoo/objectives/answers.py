@@ -70,11 +70,11 @@ class Answer(ABC):
         """The loss of the documents whose label is known."""
 
     @abstractmethod
-    def said(self, logits: Tensor, names: Sequence[str]) -> list[tuple[Any, Any]]:
+    def said(self, logits: Tensor) -> list[tuple[Any, Any]]:
         """Each document's answer in words, and how sure the model is."""
 
     @abstractmethod
-    def named(self, label: Label, names: Sequence[str]) -> Any:
+    def named(self, label: Label) -> Any:
         """A row's label in the same words; None where nobody knows it."""
 
     @abstractmethod
@@ -138,13 +138,13 @@ class OneClass(Answer):
         likelihood = F.cross_entropy(logits.detach(), targets, ignore_index=-1, reduction="sum")
         return Cost(loss, self.count(targets), likelihood, logits.detach().argmax(-1))
 
-    def said(self, logits: Tensor, names: Sequence[str]) -> list[tuple[Any, Any]]:
-        shares = [dict(zip(names, share, strict=True)) for share in logits.float().softmax(-1).tolist()]
+    def said(self, logits: Tensor) -> list[tuple[Any, Any]]:
+        shares = [dict(zip(self.names, share, strict=True)) for share in logits.float().softmax(-1).tolist()]
         return [(max(share, key=share.__getitem__), share) for share in shares]
 
-    def named(self, label: Label, names: Sequence[str]) -> str | None:
+    def named(self, label: Label) -> str | None:
         assert isinstance(label, int)
-        return names[label] if label >= 0 else None
+        return self.names[label] if label >= 0 else None
 
 
 class SeveralClasses(Answer):
@@ -179,13 +179,13 @@ class SeveralClasses(Answer):
         loss = torch.where(self.known(targets), each, 0).sum()
         return Cost(loss, self.count(targets), None, (logits.detach() > 0).long())
 
-    def said(self, logits: Tensor, names: Sequence[str]) -> list[tuple[Any, Any]]:
-        shares = [dict(zip(names, share, strict=True)) for share in logits.float().sigmoid().tolist()]
+    def said(self, logits: Tensor) -> list[tuple[Any, Any]]:
+        shares = [dict(zip(self.names, share, strict=True)) for share in logits.float().sigmoid().tolist()]
         return [([name for name, value in share.items() if value > 0.5], share) for share in shares]
 
-    def named(self, label: Label, names: Sequence[str]) -> list[str] | None:
+    def named(self, label: Label) -> list[str] | None:
         assert isinstance(label, tuple)
-        return None if -1 in label else [names[each] for each in label]
+        return None if -1 in label else [self.names[each] for each in label]
 
 
 class OneNumber(Answer):
@@ -206,10 +206,10 @@ class OneNumber(Answer):
         missed = numbers - torch.where(known, targets, 0).to(numbers)
         return Cost(torch.where(known, missed.square(), 0).sum(), self.count(targets), None, numbers.detach())
 
-    def said(self, logits: Tensor, names: Sequence[str]) -> list[tuple[Any, Any]]:
+    def said(self, logits: Tensor) -> list[tuple[Any, Any]]:
         return [(number, number) for number in logits.float().squeeze(-1).tolist()]
 
-    def named(self, label: Label, names: Sequence[str]) -> float | None:
+    def named(self, label: Label) -> float | None:
         assert isinstance(label, float)
         return label if math.isfinite(label) else None
 

@@ -6,11 +6,12 @@ from typing import Any
 from torch import Tensor
 
 from zoo.data.ids import LABEL
+from zoo.data.task import Task
 from zoo.inference.gathered import About, Passed
 from zoo.inference.loaded import Loaded
 from zoo.inference.predictors.predictor import Prediction, Predictor, Questions, Told, predictors
 from zoo.inference.typed import as_inputs, picture_inputs, summary_places, typed_examples
-from zoo.objectives.answers import ANSWERS
+from zoo.objectives.answers import ANSWERS, Answer
 
 
 @predictors.register("classification")
@@ -41,9 +42,8 @@ class LikeliestClass(Predictor):
         else:
             said = loaded.run(tokens=picture_inputs(loaded, texts)[0])
         logits = said.scores["classification"].exact()
-        names = loaded.task.labels or [str(i) for i in range(logits.shape[-1])]
         asked_for = list(texts) if pairs is None else [list(pair) for pair in zip(texts, pairs, strict=True)]
-        answers = ANSWERS[loaded.task.label_kind](names).said(logits, names)
+        answers = answer_for(loaded.task, logits.shape[-1]).said(logits)
         return [Prediction(given, *answer) for given, answer in zip(asked_for, answers, strict=True)]
 
     def keep(self, passed: Passed) -> list[Any]:
@@ -53,10 +53,12 @@ class LikeliestClass(Predictor):
         return tell_label(about, document, kept[0])
 
 
+def answer_for(task: Task, scores: int) -> Answer:
+    """What a label of a task is; classes without names are called by their numbers."""
+    return ANSWERS[task.label_kind](task.labels or [str(i) for i in range(scores)])
+
+
 def tell_label(about: About, document: int, logits: Tensor) -> Told:
     """What logits say of a row's label, beside the one that it has."""
-    task = about.loaded.task
-    names = task.labels or [str(i) for i in range(len(logits))]
-    answer = ANSWERS[task.label_kind](names)
-    label = about.split.rows[document].get(LABEL)
-    return Told(*answer.said(logits[None], names)[0], None if label is None else answer.named(label, names))
+    answer, label = answer_for(about.loaded.task, len(logits)), about.split.rows[document].get(LABEL)
+    return Told(*answer.said(logits[None])[0], None if label is None else answer.named(label))

@@ -9,10 +9,9 @@ from zoo.examples.example import Example
 from zoo.examples.template import side_by_side
 from zoo.inference.gathered import About, Passed
 from zoo.inference.loaded import Loaded
-from zoo.inference.predictors.classification import tell_label
+from zoo.inference.predictors.classification import answer_for, tell_label
 from zoo.inference.predictors.predictor import Prediction, Predictor, Questions, Texts, Told, predictors
 from zoo.inference.typed import as_inputs, summary_places, typed_examples
-from zoo.objectives.answers import ANSWERS
 from zoo.objectives.kinds.similarity import ORDERS, added
 
 
@@ -36,8 +35,7 @@ class PairSimilarity(Predictor):
         said = loaded.run(**as_inputs(loaded, examples), places={"similarity": summary_places(loaded, examples)})
         with torch.no_grad():
             logits = added(said.scores["similarity"]).exact()
-        names = loaded.task.labels or [str(i) for i in range(logits.shape[-1])]
-        answers = ANSWERS[loaded.task.label_kind](names).said(logits, names)
+        answers = answer_for(loaded.task, logits.shape[-1]).said(logits)
         asked_for = [list(pair) for pair in zip(asked.texts, asked.pairs, strict=True)]
         assert len(examples) == ORDERS * len(answers)
         return [Prediction(given, *answer) for given, answer in zip(asked_for, answers, strict=True)]
