@@ -170,8 +170,9 @@ def load_run(saved: SavedRun, where: Placement = AS_STORED) -> Loaded:
     tokenizer = Tokenizer.from_files(saved.tokenizer, place) if BACKEND_FILE in saved.tokenizer else None
     check_vocabulary(tokenizer, settings.vocab_size, place)
     special = NO_ROLES if tokenizer is not None else roles_by_id(saved.tokenizer, settings.vocab_size, place)
-    known = special, saved.checkpoint.untrained, saved.training.get("precision", AUTO)
-    return Loaded(where.move(model.eval()), tokenizer, task, mixture, *known)
+    trained_in = saved.training.get("precision", AUTO)
+    model = where.move(model.eval())
+    return Loaded(model, tokenizer, task, mixture, special, saved.checkpoint.untrained, trained_in)
 
 
 def check_vocabulary(tokenizer: Tokenizer | str | None, rows: int, place: str) -> None:

@@ -37,11 +37,7 @@ def typed_examples(loaded: Loaded, texts: Sequence[Ids], pairs: Sequence[Ids] | 
     Raises:
         ValueError: a text is too long for the model.
     """
-    template, most, stream = (
-        template_of(loaded, 1 if pairs is None else 2),
-        loaded.model.stream.max_length,
-        loaded.stream,
-    )
+    template, most = template_of(loaded, 1 if pairs is None else 2), loaded.model.stream.max_length
     built = []
     for given in zip(*([texts] if pairs is None else [texts, pairs]), strict=True):
         by_field = {str(number): ids for number, ids in enumerate(given)}
@@ -50,7 +46,7 @@ def typed_examples(loaded: Loaded, texts: Sequence[Ids], pairs: Sequence[Ids] | 
         if beyond > 0:
             limit = f"the model reads at most {most}, special tokens included"
             raise ValueError(f"the text is {counted(beyond, 'token')} too long: {limit}")
-        built.append(lay_out(template, plan, reader(by_field), loaded.tokenizer.roles, stream.causal))
+        built.append(lay_out(template, plan, reader(by_field), loaded.tokenizer.roles, loaded.stream.causal))
         if not len(built[-1].tokens):
             raise ValueError("the text is empty, and the tokenizer writes nothing around it: the model reads no token")
     return built

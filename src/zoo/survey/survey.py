@@ -92,8 +92,8 @@ class Surveyed:
         self.mixture.refuse_obstacles(opened)  # what is too long for a row alone is remarked: rows may be longer
         found["remarks"] += refused(self.task, form, self.mixture, opened)
         fields = tuple(name for name in form.stored.names if name != PICTURE)
-        how = (fields, tokenizer, not form.source, form.stored.predicted)
-        tallies = {name: TokenTally(split, *how) for name, split in opened.items()}
+        asked = form.stored.predicted
+        tallies = {name: TokenTally(split, fields, tokenizer, not form.source, asked) for name, split in opened.items()}
         for name, tally in tallies.items():
             splits[name] |= describe_tokens(tally)
         first = tallies[self.first]

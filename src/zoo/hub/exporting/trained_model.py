@@ -190,7 +190,14 @@ def load_trained(saved: SavedRun, where: Placement = AS_STORED, address: str = P
         ValueError: a file of the run is damaged, or does not fit the others.
     """
     loaded = load_run(saved, where)
-    told = saved.training, saved.data, saved.environment, read_request(saved.folder), saved.metrics
-    history = TrainingHistory(saved.folder.name, saved.step, *told)
-    known = loaded.special, loaded.untrained, address
-    return TrainedModel(loaded.model, loaded.given_tokenizer, loaded.task, history, *known)
+    history = TrainingHistory(
+        name=saved.folder.name,
+        step=saved.step,
+        training=saved.training,
+        data=saved.data,
+        environment=saved.environment,
+        request=read_request(saved.folder),
+        lines=saved.metrics,
+    )
+    tokenizer, task = loaded.given_tokenizer, loaded.task
+    return TrainedModel(loaded.model, tokenizer, task, history, loaded.special, loaded.untrained, address)

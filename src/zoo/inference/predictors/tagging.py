@@ -16,11 +16,8 @@ from zoo.inference.predictors.predictor import Prediction, Predictor, Questions,
 from zoo.inference.typed import as_inputs, typed_examples
 
 OUTSIDE = "O"
-GOES_ON = (
-    "I-",
-    "E-",
-    "L-",
-)  # how tags begin of words that may go on with a span: inside of it, or its last (BIOES, BILOU)
+# how tags begin of words that may go on with a span, inside of it or as its last (BIOES, BILOU)
+GOES_ON = ("I-", "E-", "L-")
 ENDS = ("E-", "L-", "S-", "U-")  # of words that end one: its last, or its only one
 OF_SPANS = ("B-", *GOES_ON, *ENDS)
 

@@ -71,13 +71,14 @@ def others(known: Mapping[str, Any]) -> list[str]:
 
 def usage(trained: TrainedModel, target: Target, native: NativeClass) -> list[str]:
     """How it is used."""
-    known = trained.address, "pair" in trained.task.columns, target.imports, trained.tokenizer is not None
+    pairs, tokenizer = "pair" in trained.task.columns, trained.tokenizer
     kind = trained.answer.problem if classifies(native) else CHAT if trained.chats else ""
     room = most_new_tokens(flatten(trained.settings)) if native.generates else 0
-    programs = [block(program, "python") for program in snippets(native, *known, kind, room)]
+    used = snippets(native, trained.address, pairs, target.imports, tokenizer is not None, kind, room)
     members = Mixture.parse(trained.task.objective).members.values()
     orders = any(member.head in native.heads and member.places_each == ORDERS for member in members)
-    joined = native.pipeline == TAGS and trained.tokenizer is not None and not splits_alike(trained.tokenizer)
+    joined = native.pipeline == TAGS and tokenizer is not None and not splits_alike(tokenizer)
+    programs = [block(program, "python") for program in used]
     return section("How to use it", *programs, [BOTH_ORDERS, ""] * orders, [JOINED, ""] * joined)
 
 
