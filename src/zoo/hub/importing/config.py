@@ -157,7 +157,9 @@ def read_flat(config: ConfigReader, target: Target) -> FlatSettings:
     said = [key for key in target.keys if config.find(key.theirs) is not REQUIRED]
     found: FlatSettings = {}
     for key in (*said, *(key for key in target.keys if key not in said)):
-        for path, value in config.settings(key).items() if key.speaks(found) else ():
+        if not key.speaks(found):
+            continue
+        for path, value in config.settings(key).items():
             # where settings are merged, several keys may say different things of what no output depends on
             if path in found and found[path] != (value,) and key in said and key.merge is None:
                 raise ValueError(

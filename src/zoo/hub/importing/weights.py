@@ -61,7 +61,7 @@ def choose_class(target: Target, named: str | None, names: Collection[str]) -> N
     declared = next((chosen for chosen in target.classes if chosen.name == named), None)
     fitting = [c for c in target.classes if declared is None or set(declared.heads) <= set(c.heads)]
     whole = [c for c in fitting if all(r.theirs in names for r in c.renames if r.when is None)]
-    return next(iter([*whole, *([declared] if declared else fitting)]))
+    return whole[0] if whole else declared or fitting[0]
 
 
 def settle_copies(stored: Stored, flat: FlatSettings, target: Target, place: str) -> None:
