@@ -270,6 +270,13 @@ def rewrite(folder: Path, renamed: Any) -> None:
     save_file(kept, folder / "model.safetensors")
 
 
+def look_up(tree: Any, path: str) -> Any:
+    """What a config.json, or a config, says under a key whose dots lead into maps."""
+    for name in path.split("."):
+        tree = tree.get(name) if isinstance(tree, dict) else getattr(tree, name, None)
+    return tree
+
+
 def disturb(model: Model) -> Model:
     """Move every parameter, so that no norm, bias or table is what it is elsewhere."""
     generator = torch.Generator().manual_seed(1)

@@ -59,7 +59,8 @@ def test_a_run_is_exported_and_reloaded_where_zoo_cannot_be_imported(run: Path, 
     assert report.class_name == "GPT2ForSequenceClassification" and report.left_out == ("language",)
     card = (tmp_path / "out" / "README.md").read_text()
     assert "objective: classification, causal_lm" in card and "steps of training: 7" in card
-    assert "classes: bad, good" in card
+    assert "classes: bad, good" in card and "the largest difference of logits over" in card
+    assert "AutoModelForSequenceClassification.from_pretrained" in card
 
 
 def test_what_is_no_run_is_refused_in_words(run: Path, tmp_path: Path):

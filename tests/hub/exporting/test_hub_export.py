@@ -138,18 +138,6 @@ def test_the_report_names_the_files(build: Any, export: Export):
     assert report.lines()[0].startswith(f"{report.folder}: OpenAIGPTLMHeadModel (README.md, ")
 
 
-def test_the_card_says_how_to_load_it_and_how_it_was_checked(build: Any, export: Export):
-    given = build("bert-nano", {"heads": ["classification"]}, labels=["bad", "good"])
-    card = (export(given).folder / "README.md").read_text()
-    for words in (
-        "library_name: transformers",
-        "AutoModelForSequenceClassification.from_pretrained",
-        "classes: bad, good",
-    ):
-        assert words in card
-    assert "the largest difference of logits over" in card
-
-
 def test_exporting_leaves_the_model_as_it_was(build: Any, export: Export):
     given = build("gpt2-nano")
     before = {name: tensor.clone() for name, tensor in given.model.train().state_dict().items()}
@@ -183,11 +171,6 @@ def test_a_folder_that_holds_something_is_refused(build: Any, tmp_path: Path):
     refuse(build("gpt2-nano"), tmp_path / "full" / "mine.txt", "is a file; choose a new or empty folder")
     refuse(build("gpt2-nano"), tmp_path / "full" / "mine.txt" / "out", "out: cannot be written: Not a directory")
     assert [path.name for path in tmp_path.rglob("*")] == ["full", "mine.txt"]
-
-
-def test_an_empty_folder_is_taken(build: Any, export: Export, tmp_path: Path):
-    (tmp_path / "out").mkdir()
-    assert (export(build("gpt2-nano")).folder / "config.json").is_file()
 
 
 def test_an_unknown_target_and_one_that_does_not_fit_are_refused(build: Any, export: Export, tmp_path: Path):

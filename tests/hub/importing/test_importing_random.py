@@ -10,7 +10,7 @@ import pytest
 import torch
 from hypothesis import Phase, given, settings
 from safetensors.torch import load_file
-from strangers import DTYPES, STRANGERS, Stranger
+from strangers import DTYPES, STRANGERS, Stranger, look_up
 from untold import untold_run
 
 import zoo
@@ -23,12 +23,6 @@ from zoo.hub.targets.declare.flat_settings import flatten
 from zoo.hub.targets.declare.registry import targets
 
 ROUNDS = settings(max_examples=5, derandomize=True, deadline=None, phases=[Phase.generate])
-
-
-def look_up(tree: Any, path: str) -> Any:
-    for name in path.split("."):
-        tree = tree.get(name) if isinstance(tree, dict) else getattr(tree, name, None)
-    return tree
 
 
 @torch.no_grad()

@@ -2,12 +2,11 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
 import transformers
-from strangers import disturb
+from strangers import disturb, look_up
 from untold import untold, untold_run
 
 from zoo.data.tokenizers.tokenizer import Tokenizer
@@ -35,12 +34,6 @@ def small(target: Target, chosen: NativeClass, tokenizer: Tokenizer) -> TrainedM
     sizes = {"d_model": SIZES["d_model"], "max_length": SIZES["max_length"], "vocab_size": tokenizer.vocab_size}
     settings = target.example_settings({**sizes, **sides, "heads": list(chosen.heads)})
     return untold(disturb(Model(settings).initialize(0)), tokenizer, list(chosen.heads))
-
-
-def look_up(tree: Any, path: str) -> Any:
-    for name in path.split("."):
-        tree = tree.get(name) if isinstance(tree, dict) else getattr(tree, name, None)
-    return tree
 
 
 @every_target
