@@ -119,7 +119,7 @@ class Evaluation:
             total.add(sums)
         found: dict[str, float] = {"examples": total.examples}
         terms = total.shares("loss", "count")
-        weights = {name: member.weight for name, member in loaded.mixture.members.items()}
+        weights = {name: member.weight for name, member in members.items()}
         if terms:
             found["loss"] = sum(weights[name] * value for name, value in terms.items())
         found |= {f"loss/{name}": value for name, value in terms.items()}

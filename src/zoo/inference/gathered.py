@@ -46,7 +46,7 @@ class Passed(NamedTuple):
         return [plan for row in self.rows for plan in row.plans]
 
     def filled(self) -> NDArray[np.bool_]:
-        """By target of a head with a capacity, whether it is one."""
+        """By place that a head with a capacity has, whether a target fills it."""
         places = self.part.inputs["places"]
         assert isinstance(places, dict), "a head with a capacity is asked for places"
         return (places[self.objective.head].view(-1, self.objective.places_each)[:, 0] >= 0).cpu().numpy()

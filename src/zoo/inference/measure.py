@@ -104,25 +104,25 @@ def measure(
     refuse_below(1, **{"--batch": batch})
     if show.predictions is not None:
         check_file(show.predictions)
-    device, wanted = loaded.model.device, precision
-    if precision == AUTO:
-        wanted = nearest_precision(loaded.trained_in, device)
+    device = loaded.model.device
+    wanted = nearest_precision(loaded.trained_in, device) if precision == AUTO else precision
     dtype = forward_dtype(wanted, device, "--precision")
     use_fastest(loaded.model, dtype)
     for objective in loaded.mixture.members:
         loaded.refuse_untrained(objective)
     task, tokenizer = loaded.task, loaded.tokenizer if loaded.stream.has_text else None
     rows = load_rows(task, inputs(), data, [split])
-    found = read_examples(rows, task, loaded.mixture, loaded.model, tokenizer)[split]
-    if found[0].truncates:
-        report_truncated(split, found[0], found[0].truncated())
+    examples, opened = read_examples(rows, task, loaded.mixture, loaded.model, tokenizer)[split]
+    if examples.truncates:
+        report_truncated(split, examples, examples.truncated())
     kept = None if show.predictions is None else dict[int, list[Any]]()
     with mixed(device, dtype):
-        values = Evaluation(*found, batch, generate, progress=show.progress, kept=kept).run(loaded, task.metrics)
+        asked = Evaluation(examples, opened, batch, generate, progress=show.progress, kept=kept)
+        values = asked.run(loaded, task.metrics)
     # metrics are not asked: a perplexity may overflow though the loss is finite
     refuse_not_finite(value for name, value in values.items() if name.split("/")[0] == "loss")
     if show.predictions is not None and kept is not None:
-        write_said(show.predictions, About(loaded, *found), kept, values)
+        write_said(show.predictions, About(loaded, examples, opened), kept, values)
     return values
 
 

@@ -57,7 +57,7 @@ def best_span(logits: Logits, context: Ids, offset: int) -> WindowAnswer:
 
 
 def choose_answer(windows: Sequence[WindowAnswer], no_answer: bool) -> WindowAnswer | None:
-    """The best span of all windows; None where no window shows an answer rather than none.
+    """The best span of all windows; None where every window scores "no answer" above it.
 
     Args:
         no_answer: whether there may be none.

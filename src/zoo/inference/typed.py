@@ -58,8 +58,8 @@ def reader(by_field: Mapping[str, Ids]) -> Read:
 
 
 def template_of(loaded: Loaded, texts: int) -> Template:
-    """The template in which the model reads so many texts: of its own form, where that takes as many."""
-    known = (*loaded.mixture.forms, *("text", "pair")[texts - 1 : texts])
+    """The template in which the model reads one text or two: of its own form, where that takes as many."""
+    known = (*loaded.mixture.forms, ("text", "pair")[texts - 1])
     templates = (forms.build(name, loaded.stream, True).template for name in known)
     return next(template for template in templates if template.count(None) == texts)
 

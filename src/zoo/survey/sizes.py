@@ -47,7 +47,7 @@ def form_for_some_model(mixture: Mixture, columns: Collection[str]) -> Form:
 def try_sizes(
     task: Task, form: Form, mixture: Mixture, split: Split, roles: Roles, lengths: dict[str, LengthTally]
 ) -> list[dict[str, Any]]:
-    """For rows of half the task's length, of that, and of twice as much: what of the texts is longer, and the rest."""
+    """For rows of half the task's length, of that and of twice as much: what is cut off, and what stays empty."""
     found = []
     for factor in FACTORS:
         shape = scaled(task, form, factor)
@@ -80,7 +80,7 @@ def refused(task: Task, form: Form, mixture: Mixture, splits: Mapping[str, Split
 
 
 def cut_of(lengths: Mapping[str, LengthTally], longest: Mapping[str, int], truncated: bool) -> dict[str, Any]:
-    """By the lengths of all texts, which share of them is longer than examples are, and what share of their tokens."""
+    """By the lengths of all texts, which share of them is longer than examples are, and of tokens lies beyond."""
     beyond = [tally.beyond(min(longest[name], CAP - 1)) for name, tally in lengths.items()]
     documents = sum(tally.documents for tally in lengths.values())
     tokens = sum(tally.tokens for tally in lengths.values())

@@ -84,7 +84,7 @@ def read_chat_templates(foreign: CheckpointFolder, options: Json) -> dict[str, s
 
 
 def is_found(token: str, tokenizer: Tokenizer) -> bool:
-    """Whether a text that spells a role's token is read as that role: a unigram model has it among its pieces."""
+    """Whether a text that spells a role's token gets its id: a unigram model has it among its pieces."""
     texts = [text.format(token) for text in ("{}", "a {} b", "a{}b")]
     return len(token) > 1 and any(tokenizer.vocabulary[token] in ids for ids in tokenizer.encode(texts))
 
@@ -218,9 +218,9 @@ def role_tokens(backend: Backend, named: Mapping[str, str], target: Target, chos
 
 
 def passed_over(token: str | None, backend: Backend, config: Json, target: Target, chosen: NativeClass) -> bool:
-    """Whether a decoder's classifier of texts does not read at the token behind them.
+    """Whether a decoder that classifies texts does not read at `token`, which its tokenizer writes behind each.
 
-    It reads at the last token that is none for padding, even where its tokenizer ends each text with that.
+    Its class in transformers reads at the last token that is not `pad_token_id`, and that may be this one.
     """
     padding, classifies = config.get("pad_token_id"), target.sides == ("decoder",) and "classification" in chosen.heads
     return classifies and token is not None and type(padding) is int and backend.token_to_id(token) == padding

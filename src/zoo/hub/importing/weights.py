@@ -65,7 +65,7 @@ def choose_class(target: Target, named: str | None, names: Collection[str]) -> N
 
 
 def settle_copies(stored: Stored, flat: FlatSettings, target: Target, place: str) -> None:
-    """Take tied tensors that are there twice once; where two differ, `flat` says that they are not tied.
+    """Keep one of two tied tensors that a file holds both of; where they differ, say in `flat` that they are not tied.
 
     Raises:
         ValueError: they differ, and the target has no such head, or our model ties them always.
@@ -94,7 +94,7 @@ def fits_head(path: str, flat: FlatSettings, target: Target) -> bool:
 
 
 def settle_presence(stored: Stored, flat: FlatSettings, target: Target) -> None:
-    """Settings that no key speaks of and that a tensor's presence shows."""
+    """Add the settings that no key says: whether a tensor is there shows them."""
     for rename in target.renames:
         if rename.when is not None and rename.when[0] not in flat and isinstance(rename.when[1], bool):
             flat[rename.when[0]] = (rename.when[1] == (rename.theirs in stored),)

@@ -86,7 +86,10 @@ def tag_words(
 
 
 def begin_words(tokenizer: Tokenizer, text: str, tokens: PlacedTokens) -> NDArray[np.bool_]:
-    """By token, whether a word begins with it: by a prefix of those that continue one, else behind white space."""
+    """By token, whether it begins a word: it lacks the mark of pieces that continue one, or stands behind white space.
+
+    The mark decides where the vocabulary has one.
+    """
     if tokenizer.marks_continuing and tokenizer.roles.continues is not None:
         begins = ~tokenizer.roles.continues[tokens.ids]
     else:

@@ -28,7 +28,7 @@ UNREAD_SCALING: Mapping[str, tuple[Any, ...]] = {
 
 
 def newer_rope(config: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A config.json whose `rope_scaling`, which goes first where it says anything, is said in `rope_parameters`.
+    """A config.json whose `rope_scaling`, which counts first where it is not empty, has become `rope_parameters`.
 
     Either may spell its `rope_type` as `type`, and a length of training beside it goes before the one in it.
 
