@@ -37,13 +37,11 @@ def is_file(given: str, path: Path) -> bool:
 
 
 def write_maps(attended: Attended, title: str, path: Path) -> None:
-    """Draw attention maps into a file; its suffix says how.
+    """Draw attention maps into a file that `check_output` has let pass; its suffix says how.
 
     Raises:
-        ValueError: as `check_output`.
         OSError: the file cannot be written.
     """
-    check_output(path)
     as_page = path.suffix.lower() == ".html"
     drawn = draw_page(attended, title).encode() if as_page else draw_picture(attended, title)
     with written_aside(path.resolve()) as aside:  # a link goes on naming it

@@ -124,9 +124,8 @@ def describe_repetition(source: SourceSurvey) -> dict[str, Any]:
     exact = {names[split]: count for split, count in found.within.items()}
     shown = [[source.where(place) for place in places] for places in found.shown]
     if near is not None:
-        pairs = near["shown"]
-        near["shown"] = [[source.where(one), source.where(other), round(alike, 2)] for one, other, alike in pairs]
-        near["of"] = source.near.seen
+        pairs = [[source.where(one), source.where(other), round(alike, 2)] for one, other, alike in near["shown"]]
+        near |= {"shown": pairs, "of": source.near.seen}
     remarks = [INSTALL] if near is None else []
     return {"repeated": exact, "leaks": leaks, "repeated_shown": shown, "near": near, "remarks": remarks}
 

@@ -89,8 +89,8 @@ def verify(folder: Path, trained: TrainedModel, target: Target, native: NativeCl
     rows = labelled(sample_rows(trained, native, room), native, trained)
     texts = [] if trained.tokenizer is None else lines(trained.tokenizer)
     pairs = list(PAIRS) if native.pair and texts else []
-    prompts = [prompt_of(row, i, room, trained.stream.source) for i, row in enumerate(rows[:PROMPTS])]
-    prompts = prompts if native.generates else []
+    begun = rows[:PROMPTS] if native.generates else []
+    prompts = [prompt_of(row, i, room, trained.stream.source) for i, row in enumerate(begun)]
     request = request_of(trained, target, native)
     request |= {"rows": [asdict(row) for row in rows], "texts": texts, "pairs": pairs, "prompts": prompts}
     pixels, scored = pixels_of(rows, trained.stream.image_size), {}
