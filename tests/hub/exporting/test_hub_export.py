@@ -146,11 +146,27 @@ def test_exporting_leaves_the_model_as_it_was(build: Any, export: Export):
     assert all(torch.equal(before[name], tensor) for name, tensor in given.model.state_dict().items())
 
 
-@pytest.mark.parametrize("asked", [{"beams": 3, "length_penalty": 0.7, "max_new_tokens": 9}, {}])
-def test_the_exported_settings_give_the_same_texts(build: Any, export: Export, asked: dict[str, Any]):
+BEAMS = {"beams": 3, "length_penalty": 0.7, "max_new_tokens": 9}
+PRE_NORM = {"encoder.block": "pre_norm", "decoder.block": "pre_norm"}
+APART = {"heads.language.tied": False, "heads.language.scale": False}
+
+
+@pytest.mark.parametrize(
+    ("name", "sets", "asked", "target"),
+    [
+        ("transformer-nano", {}, BEAMS, "marian"),
+        ("transformer-nano", {}, {}, "marian"),
+        ("transformer-nano", PRE_NORM, BEAMS, "pegasus"),
+        ("t5-nano", APART, BEAMS, "t5"),
+    ],
+)
+def test_the_exported_settings_give_the_same_texts(
+    build: Any, export: Export, name: str, sets: dict[str, Any], asked: dict[str, Any], target: str
+):
     """Without a limit in the task, the positions end an untrained model's text: at the same token on both sides."""
-    given = build("transformer-nano", generate=asked)
+    given = build(name, sets, generate=asked)
     report = export(given)
+    assert report.target == target
     model = transformers.AutoModelForSeq2SeqLM.from_pretrained(report.folder).double().eval()
     source = torch.tensor([[11, 24, 30, 3]])
     theirs = model.generate(source)[0, 1:].tolist()

@@ -11,8 +11,6 @@ from safetensors.torch import load_file, save_file
 
 from zoo.hub.checkpoint import import_checkpoint
 from zoo.hub.targets.choose import obstacles
-from zoo.models.generation.generate import generate
-from zoo.models.generation.settings import parse_generate
 from zoo.models.settings import load_settings
 
 PRE_NORM = {"encoder.block": "pre_norm", "decoder.block": "pre_norm"}
@@ -42,15 +40,6 @@ def test_sources_and_targets_of_different_length_agree(build: Any, export: Any):
     ours = given.model.double().eval()(tokens, source, source_documents=there.long()).logits
     theirs = model(source, attention_mask=there, decoder_input_ids=tokens).logits
     torch.testing.assert_close(ours, theirs, atol=1e-10, rtol=1e-10)
-
-
-def test_beams_write_the_same_texts(build: Any, export: Any):
-    given = build("transformer-nano", PRE_NORM, generate={"beams": 3, "length_penalty": 0.7, "max_new_tokens": 9})
-    model = transformers.AutoModelForSeq2SeqLM.from_pretrained(export(given).folder).double().eval()
-    source = torch.tensor([[11, 24, 30, 3]])
-    settings = parse_generate(given.task.generate)
-    ours = generate(given.model.double(), [[2]], settings, 3, source)[0].tokens
-    assert ours == [token for token in model.generate(source)[0, 1:].tolist() if token not in (0, 3)]
 
 
 @pytest.mark.parametrize("sets", [PRE_NORM, {}], ids=["pegasus", "marian"])

@@ -11,8 +11,6 @@ import transformers
 from zoo.hub.exporting.reloading import Unrounded
 from zoo.hub.exporting.trained_model import TrainedModel
 from zoo.hub.targets.choose import fits, obstacles
-from zoo.models.generation.generate import generate
-from zoo.models.generation.settings import parse_generate
 from zoo.models.settings import load_settings
 
 Sets = dict[str, Any]
@@ -84,13 +82,6 @@ def test_their_loss_shifts_labels_as_ours_are_taught(build: Any, export: Any):
     inputs = torch.tensor([[roles.start, 7, 12]])
     logits = given.model.double().eval()(inputs, source).logits
     torch.testing.assert_close(torch.nn.functional.cross_entropy(logits[0], target[0]), theirs, **EXACT)
-
-
-def test_beams_write_the_same_texts(build: Any, export: Any):
-    given = build("t5-nano", V1_1, moved=False, generate={"beams": 3, "length_penalty": 0.7, "max_new_tokens": 9})
-    model, source = exported(given, export), torch.tensor([[11, 24, 30, 3]])
-    ours = generate(given.model.double(), [[2]], parse_generate(given.task.generate), 3, source)[0].tokens
-    assert ours == [token for token in model.generate(source)[0, 1:].tolist() if token not in (0, 3)]
 
 
 @pytest.mark.parametrize("sets", [{}, V1_1])
