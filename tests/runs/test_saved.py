@@ -1,5 +1,7 @@
 """Claims about reading runs: RUN is its best validated checkpoint, and a file that was changed is named."""
 
+import errno
+import os
 import shutil
 from dataclasses import replace
 from hashlib import sha256
@@ -8,7 +10,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from zoo.runs.checkpoint import latest
+from zoo.runs import files
+from zoo.runs.checkpoint import latest, verify
 from zoo.runs.request import BaseRecord
 from zoo.runs.run import RunFiles, create_run
 from zoo.runs.saved import is_run, open_run
@@ -72,6 +75,35 @@ def test_a_link_to_itself_is_a_broken_file_like_any_other(folder: Path):
     state.unlink()
     state.symlink_to(state.name)
     assert open_run(folder).step == 3
+
+
+def test_a_file_that_the_disk_cannot_read_is_a_broken_one(folder: Path, monkeypatch: pytest.MonkeyPatch):
+    def read(path: Path) -> str:
+        if path.parent.name == "3":
+            raise OSError(errno.EIO, "Input/output error")  # that of `read` names no file
+        return sha256(path.read_bytes()).hexdigest()
+
+    monkeypatch.setattr(files, "digest", read)
+    with pytest.raises(ValueError, match=r"checkpoints/3/state.json: cannot be read: Input/output error"):
+        open_run(folder / "checkpoints" / "3")
+    newest = latest(folder / "checkpoints")
+    assert newest is not None and newest.step == 2 and open_run(folder).step == 2
+
+
+@pytest.mark.parametrize("place", ["", "checkpoints", "checkpoints/3"])
+def test_a_folder_that_nobody_may_enter_is_named(folder: Path, monkeypatch: pytest.MonkeyPatch, place: str):
+    stat = Path.stat
+
+    def enter(path: Path, **options: bool) -> os.stat_result:
+        if folder / place in path.parents:
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return stat(path, **options)
+
+    monkeypatch.setattr(Path, "stat", enter)
+    with pytest.raises(ValueError, match=f"{folder / place}.*: (cannot be read: )?Permission denied"):
+        is_run(folder)
+        verify(folder / "checkpoints" / "3")
+        latest(folder / "checkpoints")
 
 
 def test_moments_are_not_read_where_only_weights_are_needed(folder: Path):

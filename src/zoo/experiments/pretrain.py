@@ -17,6 +17,7 @@ from zoo.models.model import Model
 from zoo.models.settings import ModelSettings
 from zoo.models.vectors import refuse_missing, start_from_vectors
 from zoo.runs.checkpoint import is_begun
+from zoo.runs.files import readable
 from zoo.runs.layout import CHECKPOINTS, TOKENIZER
 from zoo.runs.request import read_request
 from zoo.training.state import State
@@ -43,7 +44,8 @@ def pretrain(request: Request, watcher: Watcher) -> State:
     vectors = vectors_to_start_from(experiment.model, request)
 
     def make_tokenizer(settled: Experiment, rows: Mapping[str, SplitRows]) -> Tokenizer:
-        stored = {name: path.read_bytes() for name in TOKENIZER if (path := request.folder / name).is_file()}
+        with readable(request.folder):
+            stored = {name: path.read_bytes() for name in TOKENIZER if (path := request.folder / name).is_file()}
         if request.resume and BACKEND_FILE in stored and is_begun(request.folder / CHECKPOINTS):
             return Tokenizer.from_files(stored, str(request.folder))
         tokenizer = train_tokenizer(settled.task, rows["train"])

@@ -19,6 +19,7 @@ from zoo.runs.files import (
     move_into_place,
     read_json,
     read_sealed,
+    readable,
     remove_folder,
     restore_replaced,
     seal,
@@ -168,7 +169,8 @@ def read_manifest(folder: Path) -> Checkpoint:
 
 def steps(checkpoints: Path) -> list[int]:
     """The steps that have a checkpoint folder, newest first."""
-    names = [path.name for path in checkpoints.iterdir() if path.is_dir()] if checkpoints.is_dir() else []
+    with readable(checkpoints):
+        names = [path.name for path in checkpoints.iterdir() if path.is_dir()] if checkpoints.is_dir() else []
     return sorted((int(name) for name in names if name.isdecimal() and name == str(int(name))), reverse=True)
 
 

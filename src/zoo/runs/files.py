@@ -4,7 +4,8 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -110,6 +111,19 @@ def digest(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+@contextmanager
+def readable(path: Path) -> Iterator[None]:
+    """Name what cannot be read: a folder that nobody else may enter, or a file on a disk that fails.
+
+    Raises:
+        ValueError: it cannot; the system's own error would name no file where a disk fails.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise ValueError(f"{path}: cannot be read: {error.strerror}") from None
+
+
 def check_file(path: Path, written: str, witness: str) -> None:
     """Refuse a file that is not the one that was written.
 
@@ -117,9 +131,11 @@ def check_file(path: Path, written: str, witness: str) -> None:
         written: the SHA-256 that it had.
         witness: who knows that.
     """
-    if not path.is_file():
+    with readable(path):
+        found = digest(path) if path.is_file() else None
+    if found is None:
         raise ValueError(f"{path}: no such file, but {witness} lists it")
-    if digest(path) != written:
+    if found != written:
         raise ValueError(f"{path}: damaged or changed: its SHA-256 is not the one that {witness} lists")
 
 
@@ -154,9 +170,9 @@ def read_json(path: Path) -> dict[str, Any]:
     Raises:
         ValueError: no such file, not JSON, too large, or not a map.
     """
-    if path.exists() and not path.is_file():
-        raise ValueError(f"{path}: is not a file")  # reading a pipe would wait for ever
     try:
+        if path.exists() and not path.is_file():
+            raise ValueError(f"{path}: is not a file")  # reading a pipe would wait for ever
         with path.open("rb") as file:
             content = file.read(MAX_BYTES + 1)
     except OSError as error:

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from zoo import config
+from zoo.runs.files import readable
 from zoo.runs.layout import REQUEST
 
 
@@ -50,4 +51,6 @@ def read_request(folder: Path) -> RequestRecord:
         ValueError: the file is not what was written.
     """
     path = folder / REQUEST
-    return config.build(RequestRecord, config.read_yaml(path), str(path)) if path.exists() else RequestRecord()
+    with readable(path):
+        is_there = path.exists()
+    return config.build(RequestRecord, config.read_yaml(path), str(path)) if is_there else RequestRecord()

@@ -9,7 +9,7 @@ from zoo.config import Tree, parse_yaml
 from zoo.registry import first_few
 from zoo.runs.checkpoint import Checkpoint, steps
 from zoo.runs.environment import changes
-from zoo.runs.files import check_file, read_sealed, remove_folder
+from zoo.runs.files import check_file, read_sealed, readable, remove_folder
 from zoo.runs.layout import DATA, ENVIRONMENT, METRICS, REQUEST, TRAINING
 from zoo.strict_json import parse_json
 
@@ -37,7 +37,9 @@ def compare(folder: Path, checkpoint: Checkpoint, content: Mapping[str, bytes], 
         before = (checkpoint.folder if name == TRAINING else folder) / name  # --resume may have changed the run's own
         if not before.is_file():
             raise ValueError(f"{before}: no such file; the run is not complete")
-        for key, old, new in differences(*(parse(name, read, str(before)) for read in (before.read_bytes(), data))):
+        with readable(before):
+            there = before.read_bytes()
+        for key, old, new in differences(*(parse(name, read, str(before)) for read in (there, data))):
             section = key.split(".")[0]
             change = "the data is not what the run began with" if name == DATA else f"{old!r} -> {new!r}"
             allowed = next((part for part in (section, key) if part in may_change), None)

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from zoo.config import Tree, read_yaml
 from zoo.runs.checkpoint import Checkpoint, latest, steps, verify
-from zoo.runs.files import check_file, read_json, read_sealed, refuse_outside
+from zoo.runs.files import check_file, read_json, read_sealed, readable, refuse_outside
 from zoo.runs.layout import CHECKPOINTS, CONFIG, DATA, ENVIRONMENT, METRICS, TASK, TOKENIZER
 from zoo.runs.metrics import Line, read_metrics
 from zoo.runs.request import BaseRecord, read_request
@@ -69,7 +69,8 @@ class SavedRun:
 
 def is_run(path: Path) -> bool:
     """Whether a path is a run folder or a checkpoint folder inside one."""
-    return (run_of(path) / CONFIG).is_file() and (run_of(path) / CHECKPOINTS).is_dir()
+    with readable(path):
+        return (run_of(path) / CONFIG).is_file() and (run_of(path) / CHECKPOINTS).is_dir()
 
 
 def run_of(path: Path) -> Path:
