@@ -49,6 +49,17 @@ def test_a_run_whose_record_is_gone_is_not_resumed(zoo: Zoo, data: Path, tmp_pat
     assert said.status == 1 and "--resume needs it, for the changes that the run was started with" in said.out
 
 
+def test_a_run_that_cannot_save_is_refused_before_any_work(zoo: Zoo, data: Path, tmp_path: Path, run_of: RunOf):
+    """It trained up to its first save, and wrote its metrics over those of the run."""
+    run = shutil.copytree(run_of("mlm"), tmp_path / "run")
+    shutil.rmtree(run / "checkpoints")
+    (run / "checkpoints").touch()
+    logged = (run / "metrics.jsonl").read_bytes()
+    said = zoo("pretrain", "bert-nano", data / "mlm.yaml", "-o", run, "--data", data, "--resume", "training.steps=9")
+    assert said.status == 2 and "run/checkpoints: cannot be written: Not a directory" in said.err
+    assert (run / "metrics.jsonl").read_bytes() == logged
+
+
 def test_a_fine_tuned_run_keeps_the_hashes_of_its_base(zoo: Zoo, data: Path, tmp_path: Path, run_of: RunOf):
     base = open_run(run_of("mlm"))
     words = ("finetune", run_of("mlm"), data / "classify.yaml", "-o", tmp_path / "run", "--data", data)

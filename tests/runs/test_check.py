@@ -11,7 +11,7 @@ import torch
 
 from zoo.runs.check import check_checkpoint, check_run
 from zoo.runs.checkpoint import Checkpoint, verify
-from zoo.runs.run import RunFiles, create_run
+from zoo.runs.run import RunFiles, check_folder, create_run
 
 WORDS = {"tokenizer.json": b'{"a": 15}', "roles.json": b'{"a": 5}'}
 FILES = RunFiles(
@@ -76,6 +76,14 @@ def test_what_is_no_file_or_no_folder_is_a_fault(folder: Path):
     faults = check_run(folder).faults
     assert any(f"{folder / 'metrics.jsonl'}: is not a file: no weights are lost" in fault for fault in faults)
     assert f"{folder / 'checkpoints'}: is not a folder: the run can be neither used nor continued" in faults
+
+
+def test_a_link_that_leads_nowhere_is_no_folder_of_checkpoints(folder: Path):
+    (folder / "checkpoints").rename(folder / "elsewhere")
+    (folder / "checkpoints").symlink_to("nowhere")
+    assert any("checkpoints: is not a folder" in fault for fault in check_run(folder).faults)
+    with pytest.raises(ValueError, match="checkpoints: is a link that leads nowhere"):
+        check_folder(folder, resume=True)
 
 
 def test_a_pipe_in_the_place_of_the_lock_is_not_waited_for(folder: Path):

@@ -139,8 +139,10 @@ def test_resuming_where_nothing_is_begins_anew(tmp_path: Path, caplog: pytest.Lo
     with create_run(tmp_path / "new", FILES, resume=True) as run:
         assert run.checkpoint is None
     assert "has no checkpoint yet; starting from step 0" in caplog.text
-    with create_run(tmp_path / "new", FILES, resume=True) as run:
+    caplog.clear()
+    with create_run(tmp_path / "new", FILES, resume=True) as run:  # all but a checkpoint is there
         assert run.checkpoint is None
+    assert "has no checkpoint yet; starting from step 0" in caplog.text
 
 
 def test_other_settings_are_refused_on_resume_unless_they_may_change(tmp_path: Path, caplog: pytest.LogCaptureFixture):
@@ -250,6 +252,15 @@ def test_a_lock_that_its_holder_removed_is_no_lock(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(fcntl, "flock", removed)
     with take_lock(tmp_path), pytest.raises(ValueError, match=f"process {os.getpid()} writes to it"):
         take_lock(tmp_path)
+
+
+@pytest.mark.parametrize("name", [".lock", "metrics.jsonl"])
+def test_a_file_that_cannot_be_opened_is_named(tmp_path: Path, name: str):
+    begin(tmp_path / "run", 1)
+    (tmp_path / "run" / name).unlink()
+    (tmp_path / "run" / name).symlink_to(name)
+    with pytest.raises(ValueError, match=f"run/{name}: cannot be written: "):
+        create_run(tmp_path / "run", FILES, resume=True)
 
 
 def test_a_kill_while_the_run_begins_does_not_block_the_next_start(tmp_path: Path):

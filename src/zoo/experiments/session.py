@@ -29,6 +29,7 @@ from zoo.models.cost import flops_per_token, on_meta
 from zoo.models.model import Model
 from zoo.models.settings import dump_settings
 from zoo.registry import plain
+from zoo.runs.layout import CHECKPOINTS
 from zoo.runs.metrics import Line
 from zoo.runs.request import BaseRecord, RequestRecord
 from zoo.runs.run import RunFiles, check_folder, try_folder
@@ -88,6 +89,7 @@ def run_session(request: Request, experiment: Experiment, start: Start, watcher:
     with join(experiment.training, request.folder, lambda device: chosen_for(model, experiment, device)) as processes:
         if processes.is_main:
             try_folder(request.folder)
+            try_folder(request.folder / CHECKPOINTS)  # of a run that is resumed, it may be somebody else's
         # it refuses what this model does not have
         choose_trained(on_meta(experiment.model), experiment.training.freeze, experiment.training.lora)
         rows = load_rows(experiment.task, inputs(), request.data)

@@ -1,5 +1,6 @@
 """zoo check of a run: read every file, and compare every checkpoint with its manifest."""
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -77,7 +78,7 @@ def check_run(folder: Path) -> Report:
     check_settings(report, folder, newest)
     check_metrics(report, folder, newest.mark if newest else Mark())
     report.remarks.append(f"whole checkpoints, by step: {', '.join(str(c.step) for c in reversed(whole)) or 'none'}")
-    if (folder / CHECKPOINTS).exists() and not (folder / CHECKPOINTS).is_dir():
+    if os.path.lexists(folder / CHECKPOINTS) and not (folder / CHECKPOINTS).is_dir():
         report.faults.append(f"{folder / CHECKPOINTS}: is not a folder: the run can be neither used nor continued")
     elif newest is None and there:
         report.faults.append(f"{folder / CHECKPOINTS}: none is whole: the run can be neither used nor continued")

@@ -44,12 +44,19 @@ def link(chain: str, line: bytes) -> str:
 
 
 class MetricsLog:
-    """A run's metrics.jsonl, continued from a mark: lines logged after it are cut off."""
+    """A run's metrics.jsonl, continued from a mark: lines logged after it are cut off.
+
+    Raises:
+        ValueError: it cannot be written.
+    """
 
     def __init__(self, path: Path, mark: Mark) -> None:
         self.path = path
-        # a buffer would notice a full disk only later, and fail a second time when it is closed
-        self.file = path.open("ab", buffering=0)
+        try:
+            # a buffer would notice a full disk only later, and fail a second time when it is closed
+            self.file = path.open("ab", buffering=0)
+        except OSError as error:
+            raise ValueError(f"{path}: cannot be written: {error.strerror}") from None
         self.chain = mark.chain
         self.cut(mark.bytes)
         self.length = self.file.tell()  # of what was written; others may write, or cut

@@ -164,17 +164,17 @@ def create_run(folder: Path, files: RunFiles, resume: bool = False, may_change: 
         folder.mkdir(parents=True, exist_ok=True)
         lock = take_lock(folder)
     except OSError as error:
-        raise ValueError(f"{folder}: cannot be written: {error.strerror}") from None
+        raise ValueError(f"{error.filename or folder}: cannot be written: {error.strerror or error}") from None
     try:
         if not resume:
             check_folder(folder, resume)  # again: another process may have filled it since
-        return begin(folder, files, lock, may_change)
+        return begin(folder, files, lock, may_change, resume)
     except BaseException:
         lock.close()
         raise
 
 
-def begin(folder: Path, files: RunFiles, lock: IO[str], may_change: Mapping[str, str]) -> Run:
+def begin(folder: Path, files: RunFiles, lock: IO[str], may_change: Mapping[str, str], resume: bool) -> Run:
     """Write the run's files, after comparing them with those of the checkpoint that is continued."""
     restore_replaced(folder / CHECKPOINTS)
     for place in (folder, folder / CHECKPOINTS):
@@ -183,6 +183,8 @@ def begin(folder: Path, files: RunFiles, lock: IO[str], may_change: Mapping[str,
     checkpoint = latest(folder / CHECKPOINTS)
     if checkpoint is None and steps(folder / CHECKPOINTS):
         raise ValueError(f"{folder}: none of its checkpoints is whole; choose another folder to start again")
+    if checkpoint is None and resume:
+        logger.warning("%s has no checkpoint yet; starting from step 0", folder)
     content, environment = files.content(), dict(files.environment)
     if checkpoint is not None:
         compare(folder, checkpoint, content, may_change)
@@ -213,13 +215,11 @@ def check_folder(folder: Path, resume: bool, resumable: bool = True) -> None:
     Args:
         resumable: whether the command could continue one.
     """
-    for place in (folder, *folder.parents):
+    there = [name for name in names_in(folder) if name != LOCK]
+    for place in (folder / CHECKPOINTS, folder, *folder.parents):
         if place.is_symlink() and not place.exists():
             raise ValueError(f"{place}: is a link that leads nowhere; choose another folder")
-    there = [name for name in names_in(folder) if name != LOCK]
     if not there:
-        if resume:
-            logger.warning("%s has no checkpoint yet; starting from step 0", folder)
         return
     if CONFIG not in there:
         raise ValueError(f"{folder}: is not empty and not a run ({first_few(there)}); choose a new folder")
