@@ -14,6 +14,7 @@ from torch.nn.utils.rnn import PackedSequence
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from zoo.batches.collate import MicroBatch
+from zoo.blocks.position import Rotary
 from zoo.blocks.rows.documents import Documents
 from zoo.inference.loaded import stream_of
 from zoo.models.create import list_models
@@ -142,6 +143,16 @@ def reads() -> list[str]:
     return silent
 
 
+turns, turned = Rotary.turns, set[str]()
+
+
+def noted(position: Rotary, at: Tensor, dtype: torch.dtype) -> Any:
+    """As `turns`; for heads of which dtype."""
+    turned.add(str(dtype))
+    return turns(position, at, dtype)
+
+
+Rotary.turns = noted  # type: ignore[method-assign]
 SHAPES = torch.library.Library("aten", "IMPL", "Meta")
 for silent in ("_fused_sgd_", "record_stream"):
     SHAPES.impl(silent, lambda *given, **named: None)  # they return nothing; torch has no rule that says so
@@ -154,4 +165,6 @@ for kind in (nn.GRU, nn.LSTM, nn.RNN):
 with FakeTensorMode(allow_non_fake_inputs=True):
     others = {optimizer: step("gpt2-nano", optimizer) for optimizer in optimizers.names()}
     others["recurrent mixer"] = step("bert-nano", changes=[(("encoder", "mixer"), "recurrent")])
-    print(json.dumps({"reads": reads(), **{name: step(name) for name in list_models("*-nano")}, **others}))
+    others["norms of heads"] = step("gpt-modern-nano", changes=[(("decoder", "attention", "qk_norm"), True)])
+    done = {**{name: step(name) for name in list_models("*-nano")}, **others}
+    print(json.dumps({"reads": reads(), "turned": sorted(turned), **done}))

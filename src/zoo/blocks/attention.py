@@ -123,10 +123,15 @@ class Attention(nn.Module, ABC):
         self, keys: Float[Tensor, "batch memory _"], values: Float[Tensor, "batch memory _"], view: View | None
     ) -> KeysValues:
         """The same of what the maps make of a memory."""
-        keys = self.key_norm(in_heads(keys, self.n_kv_heads))
+        keys = self.normed(self.key_norm, in_heads(keys, self.n_kv_heads))
         values = in_heads(values, self.n_kv_heads)
         keys = keys if view is None else view.rotate(keys)
         return KeysValues(self.score.turn_keys(keys), values)
+
+    @staticmethod
+    def normed(norm: nn.Module, heads: Tensor) -> Tensor:
+        """Heads normalized, in their own dtype, which `prepare` is told: a GPU's autocast leaves norms in float32."""
+        return norm(heads).to(heads.dtype)
 
     def ask(self, x: Float[Tensor, "batch queries d_model"], view: View) -> Tensor:
         """Queries, as the score compares them."""
@@ -134,7 +139,7 @@ class Attention(nn.Module, ABC):
 
     def ask_mapped(self, queries: Float[Tensor, "batch queries _"], view: View) -> Tensor:
         """The same of what the map makes of vectors."""
-        queries = self.query_norm(in_heads(queries, self.n_heads))
+        queries = self.normed(self.query_norm, in_heads(queries, self.n_heads))
         return self.score.turn_queries(view.rotate(queries))
 
     def forward(
