@@ -68,8 +68,8 @@ def make_folder(folder: Path, make: Callable[[Path], None], whole: Callable[[Pat
         try:
             aside.rename(folder)
         except OSError:
-            if not whole(folder):  # not another machine's, but something damaged
-                shutil.rmtree(folder)
+            if not whole(folder):  # not another machine's, but something damaged, or no folder at all
+                shutil.rmtree(folder) if folder.is_dir() and not folder.is_symlink() else folder.unlink()
                 aside.rename(folder)
         sync(folder.parent)
     finally:

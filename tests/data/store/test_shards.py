@@ -4,7 +4,9 @@ import errno
 import json
 import os
 import random
+import shutil
 import socket
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -113,6 +115,23 @@ def test_a_damaged_shard_is_made_again_alone(home: Path, damage: str, caplog: py
     assert ids(sentences(*tables, read=read.append)) == ["ab", "cd", "ef"] and read == [0]
     assert ids(sentences(*tables, read=read.append)) == ["ab", "cd", "ef"] and read == [0]
     assert damage in ("no index", "missing") or "the shard of 0.tsv is damaged" in caplog.text
+
+
+def lead_nowhere(made: Path) -> None:
+    made.symlink_to("nowhere")
+
+
+def lead_to_a_folder(made: Path) -> None:
+    (made.parent.parent / "others").mkdir()
+    made.symlink_to(made.parent.parent / "others")
+
+
+@pytest.mark.parametrize("put", [Path.touch, lead_nowhere, lead_to_a_folder])
+def test_what_is_no_folder_in_the_place_of_a_shard_gives_way(home: Path, put: Callable[[Path], None]) -> None:
+    opened(text=["ab"])
+    shutil.rmtree(made := folder(home))
+    put(made)
+    assert ids(opened(text=["ab"])) == ["ab"] and made.is_dir() and not made.is_symlink()
 
 
 def test_a_shard_that_is_cut_or_flipped_at_any_byte_is_refused_or_found_by_a_check(home: Path) -> None:
