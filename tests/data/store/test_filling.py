@@ -41,8 +41,7 @@ def test_a_split_held_out_of_train_is_evaluated_from_the_shards_of_training(tmp_
     recipe = StoreRecipe(StoredFields(("text",)), None)
 
     def folders(*splits: str) -> set[str]:
-        planned = plan(load_rows(task, inputs(), tmp_path, list(splits) or None), recipe)
-        return {shard.folder.name for _, shard in planned}
+        return {shard.folder.name for shard in plan(load_rows(task, inputs(), tmp_path, list(splits) or None), recipe)}
 
     assert folders("validation") == folders()
     assert folders("train") != folders(), "whoever evaluates train asks for its rows, too"

@@ -51,18 +51,18 @@ class FillRequest(RowsRequest):
 class Filling:
     """The shards that a task's splits need, in the order of the data; two splits may lie in the same ones."""
 
-    shards: Sequence[tuple[str, PlannedShard]]
+    shards: Sequence[PlannedShard]
     request: FillRequest
 
     @property
-    def distinct(self) -> list[tuple[str, PlannedShard]]:
-        """Each shard once, with the first split that it is of."""
-        return list({shard.folder: (split, shard) for split, shard in reversed(self.shards)}.values())[::-1]
+    def distinct(self) -> list[PlannedShard]:
+        """Each shard once, as the first split has it that it is of."""
+        return list({shard.folder: shard for shard in reversed(self.shards)}.values())[::-1]
 
     @property
     def missing(self) -> list[PlannedShard]:
         """Those that are not there."""
-        return [shard for _, shard in self.distinct if shard.open() is None]
+        return [shard for shard in self.distinct if shard.open() is None]
 
     def fill(self, share: Share, progress: Progress) -> None:
         """Make those of a share that are missing.
@@ -71,10 +71,10 @@ class Filling:
             ValueError: a source cannot be read, or lists of its rows have different numbers of entries.
         """
         mine = self.distinct[share.number - 1 :: share.count]
-        for split in dict.fromkeys(split for split, _ in mine):
-            fill(split, [shard for name, shard in mine if name == split], progress)
-        if self.shards and (stored := self.shards[0][1].recipe.stored).even:
-            there = [(planned, planned.open()) for _, planned in self.shards]
+        for split in dict.fromkeys(shard.rows.split for shard in mine):
+            fill(split, [shard for shard in mine if shard.rows.split == split], progress)
+        if self.shards and (stored := self.shards[0].recipe.stored).even:
+            there = [(planned, planned.open()) for planned in self.shards]
             held = [HeldShard(shard, planned.part, planned.rows) for planned, shard in there if shard is not None]
             refuse_uneven_shards([one for one in held if one.shard.documents(one.rows.split)], stored)
 
@@ -87,15 +87,15 @@ class Filling:
 
     def count(self) -> tuple[dict[str, int], int]:
         """How many documents each split has, and how many rows a filter leaves out, of the shards that are there."""
-        found, left_out = dict.fromkeys((split for split, _ in self.shards), 0), 0
-        for split, planned in self.shards:
+        found, left_out = dict.fromkeys((planned.rows.split for planned in self.shards), 0), 0
+        for planned in self.shards:
             if (shard := planned.open()) is not None:
-                found[split] += shard.documents(split)
-                left_out += shard.left_out(split)
+                found[planned.rows.split] += shard.documents(planned.rows.split)
+                left_out += shard.left_out(planned.rows.split)
         return found, left_out
 
 
-def plan(rows: Mapping[str, SplitRows], recipe: StoreRecipe) -> list[tuple[str, PlannedShard]]:
-    """The shards of all splits, each with the split that it is of."""
-    parts = [(split, one) for split, part in rows.items() for one in part.sources.values()]
-    return [(split, shard) for split, one in parts for shard in plan_shards(one, recipe)]
+def plan(rows: Mapping[str, SplitRows], recipe: StoreRecipe) -> list[PlannedShard]:
+    """The shards of all splits and their sources."""
+    parts = [one for split in rows.values() for one in split.sources.values()]
+    return [shard for one in parts for shard in plan_shards(one, recipe)]

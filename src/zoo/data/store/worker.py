@@ -16,8 +16,7 @@ def plan_request(asked: FillRequest) -> list[PlannedShard]:
     """The shards that are asked for, each once, in the order of the data."""
     files = {name: content.encode() for name, content in asked.tokenizer.items()}
     recipe = StoreRecipe(StoredFields.parse(asked.stored), Tokenizer.from_files(files) if files else None)
-    planned = plan(asked.rows(), recipe)
-    return list({shard.folder: shard for _, shard in planned}.values())
+    return list({shard.folder: shard for shard in plan(asked.rows(), recipe)}.values())
 
 
 def main(request: str, number: str, count: str) -> None:
