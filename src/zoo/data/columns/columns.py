@@ -59,14 +59,10 @@ class Columns:
         return chosen
 
 
-def stored_column(column: str, present: Collection[str]) -> str:
-    """The column that a name is read from: of `question.stem`, unless a column is called so, the one of maps."""
-    return column if column in present else column.partition(".")[0]
-
-
 def stored_columns(columns: Iterable[Column], present: Collection[str]) -> set[str]:
-    """The columns that several names are read from."""
-    return {stored_column(name, present) for column in columns for name in names_of(column)}
+    """The columns that names are read from: of `question.stem`, unless a column is called so, the one of maps."""
+    names = (name for column in columns for name in names_of(column))
+    return {name if name in present else name.partition(".")[0] for name in names}
 
 
 def check_named(columns: Mapping[str, Column], place: str, several: bool = False) -> None:

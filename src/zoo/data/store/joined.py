@@ -58,9 +58,6 @@ class Joined:
             parts.append(self.array(number)[: stop - self.starts[number]])
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
-    def tolist(self) -> list[Any]:
-        return list(self.stretch(0, len(self)).tolist())
-
     def sum(self) -> int:
         return sum(int(self.array(number).sum()) for number in range(len(self.starts) - 1))
 

@@ -236,14 +236,8 @@ class Renumbered:
     def __init__(self, codes: Values, table: NDArray[Any]) -> None:
         self.codes, self.table = codes, table
 
-    def __len__(self) -> int:
-        return len(self.codes)
-
     def __getitem__(self, index: Any) -> Any:
         return self.table[self.codes[index]]
-
-    def tolist(self) -> list[Label]:
-        return list(self.table[self.codes].tolist())
 
 
 class JoinedLabels:

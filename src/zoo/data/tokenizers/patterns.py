@@ -44,7 +44,7 @@ def check_patterns(spec: Any, place: str) -> None:
     Raises:
         ValueError: there is such a pattern, and the message shows it; or there are such steps.
     """
-    for pattern in patterns(spec):
+    for pattern in (each["Regex"] for each in maps(spec) if "Regex" in each):
         if not isinstance(pattern, str) or len(pattern) > LONGEST or not is_allowed(pattern):
             raise ValueError(
                 f"{place}: the pattern {pattern!r:.80} may take forever on some texts; allowed are alternatives in "
@@ -70,11 +70,6 @@ def is_allowed(pattern: str) -> bool:
             return True
         at = found.end() + 1
     return False
-
-
-def patterns(spec: Any) -> Iterator[Any]:
-    """Every regular expression in a map, however deep."""
-    return (each["Regex"] for each in maps(spec) if "Regex" in each)
 
 
 def maps(spec: Any) -> Iterator[Mapping[str, Any]]:
