@@ -41,7 +41,7 @@ def text_columns(names: Iterable[str]) -> list[str]:
 
 def texts_in(row: Row) -> list[str]:
     """The texts of a row, those in lists included."""
-    return [str(text) for name in text_columns(row) for text in listed(row[name])]
+    return [text for name in text_columns(row) for text in listed(row[name])]
 
 
 def has_text(sided: Sided, every: bool) -> bool:
@@ -51,7 +51,7 @@ def has_text(sided: Sided, every: bool) -> bool:
         every: whether each of its columns needs a text, or one of them; no more than a form reads are needed.
     """
     columns = [listed(sided.row[name]) for name in text_columns(sided.row)]
-    filled = [any(str(text).strip() for text in texts) for texts in columns]
+    filled = [any(text.strip() for text in texts) for texts in columns]
     return not filled or sided.at == ONE_TEXT or (all(filled) if every else any(filled))
 
 

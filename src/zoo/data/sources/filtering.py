@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from zoo.data.sources.checking import TRAIN, Sided, listed, text_columns
+from zoo.data.sources.checking import TRAIN, Sided, text_columns, texts_in
 from zoo.data.sources.part import SourcePart
 from zoo.data.sources.repeated.duplicates import Duplicates, RowMarks
 
@@ -28,9 +28,8 @@ class RowFilter:
 
     def takes(self, row: Mapping[str, Any]) -> bool:
         """Whether a row has the right length; one without a text has."""
-        columns = text_columns(row)
-        size = sum(len(text) for name in columns for text in listed(row[name]) if isinstance(text, str))
-        return not columns or self.shortest <= size <= (size if self.longest is None else self.longest)
+        size = sum(map(len, texts_in(row)))
+        return not text_columns(row) or self.shortest <= size <= (size if self.longest is None else self.longest)
 
     def verify(self, place: str) -> None:
         """Raise a ValueError where no row could stay."""

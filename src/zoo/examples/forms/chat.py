@@ -26,7 +26,7 @@ class Chat(Form):
     stored: ClassVar[StoredFields] = StoredFields((MESSAGES,), predicted=(MESSAGES,), lists=(MESSAGES,))
     lengths_tell: ClassVar[bool] = False
     writes: ClassVar[bool] = True
-    template: ClassVar[Template] = CHAT
+    template = CHAT
 
     def plan(self, lengths: Lengths, document: int, epoch: int, seed: int, limits: Limits) -> list[ExamplePlan]:
         turns = lengths.entries(MESSAGES, document)

@@ -7,7 +7,7 @@ import numpy as np
 from zoo.data.ids import PROMPT, Lengths, Piece, Read, Roles, StoredFields
 from zoo.examples.example import Example, ExamplePlan
 from zoo.examples.form import Form, Limits, forms
-from zoo.examples.template import CONTINUED, Template, predict_next, shorten
+from zoo.examples.template import CONTINUED, predict_next, shorten
 
 
 @forms.register("prompted")
@@ -21,7 +21,7 @@ class Prompted(Form):
     stored: ClassVar[StoredFields] = StoredFields((PROMPT, "text"), predicted=("text",))
     lengths_tell: ClassVar[bool] = False
     writes: ClassVar[bool] = True
-    template: ClassVar[Template] = CONTINUED
+    template = CONTINUED
 
     def plan(self, lengths: Lengths, document: int, epoch: int, seed: int, limits: Limits) -> list[ExamplePlan]:
         prompt, text = lengths.span(PROMPT, document), lengths.span("text", document)
