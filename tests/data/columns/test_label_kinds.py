@@ -21,6 +21,11 @@ from zoo.examples.form import forms, inputs
 HEADER = "text\tlabel\n"
 
 
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ZOO_CACHE", str(tmp_path / "cache"))
+
+
 def opened(folder: Path, labels: Any, train: str, test: str = "") -> dict[str, Split]:
     (folder / "train.tsv").write_text(HEADER + train)
     (folder / "test.tsv").write_text(test or HEADER + train)
@@ -38,8 +43,7 @@ def labels_of(split: Split) -> list[Any]:
 TRAIN = "".join(f"text {i}\t{label}\n" for i, label in enumerate(["b, a", "", "c", "a"] * 9))
 
 
-def test_several_classes_are_lists_of_numbers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setenv("ZOO_CACHE", str(tmp_path / "cache"))
+def test_several_classes_are_lists_of_numbers(tmp_path: Path):
     splits = opened(tmp_path, "several", TRAIN, HEADER + "x\tc\ny\t\n")
     assert splits["train"].labels == ("a", "b", "c")
     assert set(labels_of(splits["train"])) == {(0, 1), (), (2,), (0,)}
@@ -49,7 +53,6 @@ def test_several_classes_are_lists_of_numbers(tmp_path: Path, monkeypatch: pytes
 
 
 def test_few_labels_may_stand_together_in_many_ways(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setenv("ZOO_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(numbering, "DIFFERENT", 6)  # no label at all is one, too
     sets = [[name for k, name in enumerate("abcde") if n >> k & 1] for n in range(32)]
     lines = "".join(f"text {n}\t{','.join(names)}\n" for n, names in enumerate(sets * 2))
@@ -61,10 +64,7 @@ def test_few_labels_may_stand_together_in_many_ways(tmp_path: Path, monkeypatch:
         opened(tmp_path, "several", lines + "one more\tf\n")
 
 
-def test_the_same_file_has_other_shards_where_its_labels_are_of_another_kind(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.setenv("ZOO_CACHE", str(tmp_path / "cache"))
+def test_the_same_file_has_other_shards_where_its_labels_are_of_another_kind(tmp_path: Path):
     lines = "".join(f"text {n}\t{n % 3}\n" for n in range(30))
     kinds = [opened(tmp_path, kind, lines)["train"] for kind in (None, "several", "number")]
     assert [type(labels_of(train)[0]) for train in kinds] == [int, tuple, float]
@@ -87,10 +87,7 @@ CLASSES = "id,text,toxic,threat,insult\n"
 JIGSAW = CLASSES + "".join(f"{n},text {n},{n % 2},0,{int(n % 4 > 1)}\n" for n in range(40))
 
 
-def test_each_class_may_have_a_column_of_zeros_and_ones(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-):
-    monkeypatch.setenv("ZOO_CACHE", str(tmp_path / "cache"))
+def test_each_class_may_have_a_column_of_zeros_and_ones(tmp_path: Path, caplog: pytest.LogCaptureFixture):
     splits = by_column(tmp_path, JIGSAW, CLASSES + "1,x,0,1,0\n2,y,-1,-1,-1\n3,z,0,0,0\n")
     assert splits["train"].labels == ("toxic", "threat", "insult")  # in the order of the columns
     assert set(labels_of(splits["train"])) == {(), (0,), (2,), (0, 2)}
@@ -112,24 +109,19 @@ def test_each_class_may_have_a_column_of_zeros_and_ones(
         ("several", {**TOXIC, "label": ["toxic", "treat"]}, "", r"unknown column 'treat' .did you mean 'threat'"),
     ],
 )
-def test_columns_of_classes_that_cannot_be_are_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, labels: Any, columns: Any, row: str, words: str
-):
-    monkeypatch.setenv("ZOO_CACHE", str(tmp_path / "cache"))
+def test_columns_of_classes_that_cannot_be_are_refused(tmp_path: Path, labels: Any, columns: Any, row: str, words: str):
     with pytest.raises(ValueError, match=words):
         by_column(tmp_path, f"{JIGSAW}{row}\n", JIGSAW, labels, columns)
 
 
-def test_numbers_are_numbers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setenv("ZOO_CACHE", str(tmp_path / "cache"))
+def test_numbers_are_numbers(tmp_path: Path):
     splits = opened(tmp_path, "number", "".join(f"t {i}\t{i / 4}\n" for i in range(40)), HEADER + "x\t-1\ny\t\n")
     assert set(labels_of(splits["train"])) <= {i / 4 for i in range(40)}
     known, unknown = labels_of(splits["test"])
     assert known == -1.0 and math.isnan(unknown)
 
 
-def test_each_row_keeps_its_own_number_and_the_index_has_two(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setenv("ZOO_CACHE", str(tmp_path / "cache"))
+def test_each_row_keeps_its_own_number_and_the_index_has_two(tmp_path: Path):
     splits = opened(tmp_path, "number", "".join(f"t {i}\t{i / 7}\n" for i in range(600)), HEADER + "x\t1\n")
     assert sorted(labels_of(splits["train"])) == sorted(set(labels_of(splits["train"])))
     assert len(splits["train"].shards[0].sides["train"]["labels"]) == 2
@@ -137,10 +129,7 @@ def test_each_row_keeps_its_own_number_and_the_index_has_two(tmp_path: Path, mon
     assert not any("labels" in path.read_text() for path in (tmp_path / "cache" / "known").glob("*.json"))
 
 
-def test_numbers_that_are_all_the_same_are_reported(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-):
-    monkeypatch.setenv("ZOO_CACHE", str(tmp_path / "cache"))
+def test_numbers_that_are_all_the_same_are_reported(tmp_path: Path, caplog: pytest.LogCaptureFixture):
     opened(tmp_path, "number", "".join(f"t {i}\t0.5\n" for i in range(9)))
     assert "train: every row has the number 0.5, so there is nothing to learn" in caplog.text
 
@@ -151,8 +140,7 @@ def test_labels_that_are_no_classes_are_refused(tmp_path: Path, monkeypatch: pyt
         opened(tmp_path, None, "".join(f"t {i}\t{i}\n" for i in range(9)))
 
 
-def test_a_test_split_may_lack_its_numbers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setenv("ZOO_CACHE", str(tmp_path / "cache"))
+def test_a_test_split_may_lack_its_numbers(tmp_path: Path):
     splits = opened(tmp_path, "number", "a\t1\nb\t2\nc\t3\nd\t4\n", "text\nx\n")
     assert math.isnan(labels_of(splits["test"])[0])
 
@@ -214,8 +202,7 @@ def test_lists_of_lists_are_no_classes(tmp_path: Path):
 
 @pytest.mark.parametrize("label", [Decimal("1.50"), b"a", [datetime(2026, 11, 25)]], ids=str)
 @pytest.mark.parametrize("split", ["validation", "test"])
-def test_a_store_refuses_such_labels_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, label: Any, split: str):
-    monkeypatch.setenv("ZOO_CACHE", str(tmp_path / "cache"))
+def test_a_store_refuses_such_labels_too(tmp_path: Path, label: Any, split: str):
     (tmp_path / "train.tsv").write_text(HEADER + TRAIN)
     pyarrow.parquet.write_table(pyarrow.table({"text": ["a", "b"], "label": [label] * 2}), tmp_path / "other.parquet")
     source = {"files": {"train": "train.tsv", split: "other.parquet"}}

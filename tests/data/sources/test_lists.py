@@ -22,6 +22,11 @@ def read(split: str = "train", names: list[str] | None = None, **columns: list[A
     return {name: [row[name] for row in rows] for name in rows[0]}
 
 
+def read_by(wanted: dict[str, Any], given: dict[str, list[Any]]) -> list[dict[str, Any]]:
+    """The rows of train, of columns that a task names."""
+    return list(SplitReader(Given(train=given, validation=given), Columns(INPUTS, wanted), 0.3, None).read("train"))
+
+
 def test_tags_are_numbers_of_their_sorted_names():
     assert read(words=[["a", "b"], ["c"]], tags=[["O", "B"], ["O"]])["tags"] == [[1, 0], [1]]
 
@@ -143,8 +148,8 @@ ARC = [
 
 def test_choices_with_labels_of_their_own_are_read_inside_of_maps():
     given = {"question": ARC, "answerKey": ["B", "3"]}  # letters and numbers from 1: each row says what they mean
-    columns = Columns(INPUTS, {"context": "question.stem", "choices": "question.choices", "label": "answerKey"})
-    assert list(SplitReader(Given(train=given, validation=given), columns, 0.3, None).read("train")) == [
+    columns = {"context": "question.stem", "choices": "question.choices", "label": "answerKey"}
+    assert read_by(columns, given) == [
         {"context": "Which is hot?", "choices": ["ice", "fire"], "label": 1},
         {"context": "Which is red?", "choices": ["sky", "sea", "rose"], "label": 2},
     ]
@@ -155,10 +160,7 @@ SWAG = {"sent1": ["She ran.", "He sat."], "sent2": ["Then she", ""], "ending0": 
 
 def test_several_columns_are_the_choices_or_the_lines_of_a_text():
     wanted = {"context": ["sent1", "sent2"], "choices": ["ending0", "ending1"], "label": "gold"}
-    given = {**SWAG, "gold": [1, 0]}
-    assert list(
-        SplitReader(Given(train=given, validation=given), Columns(INPUTS, wanted), 0.3, None).read("train")
-    ) == [
+    assert read_by(wanted, {**SWAG, "gold": [1, 0]}) == [
         {"context": "She ran.\nThen she", "choices": ["fell.", "b"], "label": 1},
         {"context": "He sat.", "choices": ["a", "c"], "label": 0},
     ]
@@ -172,9 +174,8 @@ def test_several_columns_are_the_choices_or_the_lines_of_a_text():
     ],
 )
 def test_several_columns_that_are_no_texts_are_refused(columns: dict[str, str | list[str]], said: str):
-    given = {**SWAG, "gold": [1, 0]}
     with pytest.raises(ValueError, match=said):
-        list(SplitReader(Given(train=given, validation=given), Columns(INPUTS, columns), 0.3, None).read("train"))
+        read_by(columns, {**SWAG, "gold": [1, 0]})
 
 
 @pytest.mark.parametrize(
@@ -220,16 +221,14 @@ def test_labels_that_tell_no_choice_are_refused(choices: Any, label: str, said: 
 
 
 def test_an_entry_that_a_map_lacks_is_named_with_its_row():
-    columns = Columns(INPUTS, {"context": "question.stm", "choices": "question.choices", "label": "answerKey"})
-    given = {"question": ARC, "answerKey": ["B", "3"]}
+    columns = {"context": "question.stm", "choices": "question.choices", "label": "answerKey"}
     with pytest.raises(ValueError, match=r"row 1: column 'question\.stm' is missing"):
-        list(SplitReader(Given(train=given, validation=given), columns, 0.3, None).read("train"))
+        read_by(columns, {"question": ARC, "answerKey": ["B", "3"]})
 
 
 def test_a_column_with_a_dot_in_its_name_is_that_column():
-    columns = Columns(INPUTS, {"context": "a.b", "choices": "choices", "label": "label"})
     given = {"a": [{"b": "inside"}], "a.b": ["beside"], "choices": [["x", "y"]], "label": [0]}
-    (row,) = SplitReader(Given(train=given, validation=given), columns, 0.3, None).read("train")
+    (row,) = read_by({"context": "a.b", "choices": "choices", "label": "label"}, given)
     assert row["context"] == "beside"
 
 
