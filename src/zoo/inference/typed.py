@@ -15,6 +15,7 @@ from zoo.examples.example import Example, ExamplePlan
 from zoo.examples.form import forms
 from zoo.examples.template import Template, lay_out, overhead
 from zoo.inference.loaded import Loaded
+from zoo.models.heads.scores import Scores
 from zoo.registry import counted
 
 BATCH = 32  # texts, or rows, in one pass of the model
@@ -76,11 +77,13 @@ def as_inputs(loaded: Loaded, examples: Sequence[Example]) -> dict[str, Tensor |
     return {name: changed(value, lambda tensor: tensor.to(loaded.model.device)) for name, value in inputs.items()}
 
 
-def summary_places(loaded: Loaded, examples: Sequence[Example]) -> Tensor:
-    """The flat places that stand for the texts of rows; the model would look for them, and wait for its device."""
+def score_texts(loaded: Loaded, examples: Sequence[Example], head: str) -> Scores:
+    """What a head says of each text as a whole, at the place that stands for it."""
     longest = max(len(example.tokens) for example in examples)
-    places = [row * longest + one.summary % len(one.tokens) for row, one in enumerate(examples)]
-    return torch.tensor(places, device=loaded.model.device)
+    # counted here: the model would look for them, and wait for its device
+    flat = [row * longest + one.summary % len(one.tokens) for row, one in enumerate(examples)]
+    places = {head: torch.tensor(flat, device=loaded.model.device)}
+    return loaded.run(**as_inputs(loaded, examples), places=places).scores[head]
 
 
 def source_inputs(loaded: Loaded, sources: Sequence[Ids]) -> tuple[Tensor, Documents]:

@@ -13,7 +13,7 @@ from zoo.examples.template import side_by_side
 from zoo.inference.gathered import About, Passed
 from zoo.inference.loaded import Loaded
 from zoo.inference.predictors.predictor import Prediction, Predictor, Questions, Told, predictors
-from zoo.inference.typed import as_inputs, summary_places, typed_examples
+from zoo.inference.typed import score_texts, typed_examples
 
 
 @predictors.register("choice")
@@ -43,8 +43,7 @@ class BestChoice(Predictor):
         contexts = loaded.tokenizer.encode(asked.texts)
         repeated = [ids for ids, own in zip(contexts, choices, strict=True) for _ in own]
         examples = typed_examples(loaded, repeated, loaded.tokenizer.encode([text for own in choices for text in own]))
-        inputs = as_inputs(loaded, examples)
-        said = loaded.run(**inputs, places={"choice": summary_places(loaded, examples)}).scores["choice"].exact()[:, 0]
+        said = score_texts(loaded, examples, "choice").exact()[:, 0]
         found, apart = [], torch.split(said, [len(own) for own in choices])
         for text, own, scores in zip(asked.texts, choices, apart, strict=True):
             shares = dict(zip(own, scores.softmax(0).tolist(), strict=True))

@@ -10,7 +10,7 @@ from zoo.data.task import Task
 from zoo.inference.gathered import About, Passed
 from zoo.inference.loaded import Loaded
 from zoo.inference.predictors.predictor import Prediction, Predictor, Questions, Told, predictors
-from zoo.inference.typed import as_inputs, picture_inputs, summary_places, typed_examples
+from zoo.inference.typed import picture_inputs, score_texts, typed_examples
 from zoo.objectives.answers import ANSWERS, Answer
 
 
@@ -37,11 +37,9 @@ class LikeliestClass(Predictor):
         if loaded.stream.image_size is None:
             encoded = None if pairs is None else loaded.tokenizer.encode(pairs)
             examples = typed_examples(loaded, loaded.tokenizer.encode(texts), encoded)
-            inputs = as_inputs(loaded, examples)
-            said = loaded.run(**inputs, places={"classification": summary_places(loaded, examples)})
+            logits = score_texts(loaded, examples, "classification").exact()
         else:
-            said = loaded.run(tokens=picture_inputs(loaded, texts)[0])
-        logits = said.scores["classification"].exact()
+            logits = loaded.run(tokens=picture_inputs(loaded, texts)[0]).scores["classification"].exact()
         asked_for = list(texts) if pairs is None else [list(pair) for pair in zip(texts, pairs, strict=True)]
         answers = answer_for(loaded.task, logits.shape[-1]).said(logits)
         return [Prediction(given, *answer) for given, answer in zip(asked_for, answers, strict=True)]

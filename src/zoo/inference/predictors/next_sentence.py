@@ -1,8 +1,9 @@
 """Tells whether one text follows another."""
 
 from zoo.inference.loaded import Loaded
-from zoo.inference.predictors.predictor import Prediction, Predictor, Questions, likeliest, predictors
-from zoo.inference.typed import as_inputs, summary_places, typed_examples
+from zoo.inference.predictors.predictor import Prediction, Predictor, Questions, predictors
+from zoo.inference.typed import score_texts, typed_examples
+from zoo.objectives.answers import OneClass
 
 NAMES = ("is next", "is not next")  # of labels 0 and 1
 
@@ -20,7 +21,6 @@ class NextOrNot(Predictor):
         assert asked.pairs is not None
         texts, pairs = (loaded.tokenizer.encode(given) for given in (asked.texts, asked.pairs))
         examples = typed_examples(loaded, texts, pairs)
-        inputs = as_inputs(loaded, examples)
-        said = loaded.run(**inputs, places={"next_sentence": summary_places(loaded, examples)})
         both = [list(pair) for pair in zip(asked.texts, asked.pairs, strict=True)]
-        return likeliest(both, NAMES, said.scores["next_sentence"].exact())
+        answers = OneClass(NAMES).said(score_texts(loaded, examples, "next_sentence").exact())
+        return [Prediction(given, *answer) for given, answer in zip(both, answers, strict=True)]

@@ -6,7 +6,6 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from zoo.data.ids import Ids
 from zoo.data.tokenizers.tokenizer import Tokenizer
@@ -119,12 +118,6 @@ class Predictor(ABC):
             return Told(kept[0], None, about.examples.form.expected(about.split.rows[document]))
         loss, count = (sum(each) for each in zip(*kept, strict=True))
         return Told(None, {"loss": loss / count if count else 0.0, "tokens": count}, None)
-
-
-def likeliest(inputs: Sequence[Any], names: Sequence[str], logits: Tensor) -> list[Prediction]:
-    """The likeliest of the named answers to each input; scores are the probabilities of all of them."""
-    shares = [dict(zip(names, share, strict=True)) for share in logits.float().softmax(-1).tolist()]
-    return [Prediction(i, max(s, key=s.__getitem__), s) for i, s in zip(inputs, shares, strict=True)]
 
 
 predictors: Slot[Predictor] = Slot("predictor")

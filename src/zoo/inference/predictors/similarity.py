@@ -11,7 +11,7 @@ from zoo.inference.gathered import About, Passed
 from zoo.inference.loaded import Loaded
 from zoo.inference.predictors.classification import answer_for, tell_label
 from zoo.inference.predictors.predictor import Prediction, Predictor, Questions, Texts, Told, predictors
-from zoo.inference.typed import as_inputs, summary_places, typed_examples
+from zoo.inference.typed import score_texts, typed_examples
 from zoo.objectives.kinds.similarity import ORDERS, added
 
 
@@ -32,9 +32,8 @@ class PairSimilarity(Predictor):
         assert asked.pairs is not None
         orders = in_both_orders(loaded, asked.texts, asked.pairs)
         examples = [example for pair in zip(*orders, strict=True) for example in pair]
-        said = loaded.run(**as_inputs(loaded, examples), places={"similarity": summary_places(loaded, examples)})
         with torch.no_grad():
-            logits = added(said.scores["similarity"]).exact()
+            logits = added(score_texts(loaded, examples, "similarity")).exact()
         answers = answer_for(loaded.task, logits.shape[-1]).said(logits)
         asked_for = [list(pair) for pair in zip(asked.texts, asked.pairs, strict=True)]
         assert len(examples) == ORDERS * len(answers)
