@@ -8,7 +8,6 @@ from zoo.hub.targets.declare.flat_settings import FlatSettings, flatten
 from zoo.hub.targets.declare.target import NativeClass, Target
 from zoo.models.generation.settings import parse_generate
 from zoo.objectives.kinds.span import AnswerSpan
-from zoo.objectives.mixture import Mixture
 
 QUESTIONS = "task_specific_params.question-answering"
 IMPOSSIBLE, STRIDE = f"{QUESTIONS}.handle_impossible_answer", f"{QUESTIONS}.stride"  # the second one is zoo's own
@@ -40,7 +39,7 @@ def label_maps(trained: TrainedModel, native: NativeClass) -> Json:
 
 def pipeline_settings(trained: TrainedModel, native: NativeClass) -> Json:
     """How questions are answered, where it is not as usual: whether there may be no answer, and the windows' stride."""
-    member = Mixture.parse(trained.task.objective).members.get("span")
+    member = trained.mixture.members.get("span")
     if not isinstance(member, AnswerSpan) or member.head not in native.heads:
         return {}
     said: Json = {IMPOSSIBLE: True} if member.no_answer else {}

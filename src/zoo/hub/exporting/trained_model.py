@@ -123,9 +123,14 @@ class TrainedModel:
         return self.stream.segments and not self.stream.source
 
     @property
+    def mixture(self) -> Mixture:
+        """The objectives of the task."""
+        return Mixture.parse(self.task.objective)
+
+    @property
     def settings(self) -> ModelSettings:
         """The model's settings with its heads in the order of the task: the first one decides the class."""
-        order, settings = Mixture.parse(self.task.objective).heads, self.model.settings
+        order, settings = self.mixture.heads, self.model.settings
         ranked = sorted(settings.heads, key=lambda head: order.index(head.name) if head.name in order else len(order))
         return dataclasses.replace(settings, heads=tuple(ranked))
 
@@ -143,9 +148,8 @@ class TrainedModel:
         """The class whose tokenizer reads special tokens in texts where texts have some: sentinels, ends of turns."""
         if self.tokenizer is None:
             return native
-        members, tokenizer = Mixture.parse(self.task.objective).members, self.tokenizer
-        asked = [predictors.build(name) for name in members if name in predictors.names()]
-        read = any(one.reads_roles(tokenizer) for one in asked)
+        asked = [predictors.build(name) for name in self.mixture.members if name in predictors.names()]
+        read = any(one.reads_roles(self.tokenizer) for one in asked)
         chats = self.chats or bool(self.tokenizer.chat_templates)
         return dataclasses.replace(native, reads_roles=native.reads_roles or chats or read)
 
@@ -155,8 +159,7 @@ class TrainedModel:
 
     def objectives_without(self, native: NativeClass) -> list[str]:
         """The objectives whose heads `native` lacks."""
-        members = Mixture.parse(self.task.objective).members.items()
-        return [name for name, member in members if member.head not in native.heads]
+        return [name for name, member in self.mixture.members.items() if member.head not in native.heads]
 
     def measured(self, native: NativeClass) -> dict[str, float]:
         """What validation measured of the heads of `native`; no loss where other heads are part of it."""

@@ -20,7 +20,6 @@ from zoo.hub.targets.declare.target import NativeClass, Target
 from zoo.models.cost import parameters
 from zoo.models.settings import dump_settings
 from zoo.objectives.kinds.similarity import ORDERS
-from zoo.objectives.mixture import Mixture
 from zoo.report.curves import draw_curves
 from zoo.runs.environment import PACKAGES
 
@@ -75,8 +74,8 @@ def usage(trained: TrainedModel, target: Target, native: NativeClass) -> list[st
     kind = trained.answer.problem if classifies(native) else CHAT if trained.chats else ""
     room = most_new_tokens(flatten(trained.settings)) if native.generates else 0
     used = snippets(native, trained.address, pairs, target.imports, tokenizer is not None, kind, room)
-    members = Mixture.parse(trained.task.objective).members.values()
-    orders = any(member.head in native.heads and member.places_each == ORDERS for member in members)
+    members = [member for member in trained.mixture.members.values() if member.head in native.heads]
+    orders = any(member.places_each == ORDERS for member in members)
     joined = native.pipeline == TAGS and tokenizer is not None and not splits_alike(tokenizer)
     programs = [block(program, "python") for program in used]
     return section("How to use it", *programs, [BOTH_ORDERS, ""] * orders, [JOINED, ""] * joined)
