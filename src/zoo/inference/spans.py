@@ -78,4 +78,9 @@ def say_answer(
     if best is None:
         return None, min(window.null_share for window in windows)
     start, end = int(tokens.begins[best.first]), int(tokens.ends[best.behind - 1])
-    return {"text": context[start:end], "start": start, "end": end}, best.share
+    return excerpt(context, start, end), best.share
+
+
+def excerpt(text: str, start: int, end: int) -> dict[str, Any]:
+    """A part of a text and where it stands, as predictions have it."""
+    return {"text": text[start:end], "start": start, "end": end}

@@ -3,6 +3,7 @@
 from zoo.data.tokenizers.placed import place_tokens
 from zoo.inference.loaded import Loaded, refuse_not_finite
 from zoo.inference.predictors.predictor import Prediction, Predictor, Questions, predictors
+from zoo.inference.spans import excerpt
 from zoo.inference.typed import as_inputs, typed_examples
 
 REPLACED = "replaced"
@@ -31,6 +32,6 @@ class ReplacedTokens(Predictor):
             own = share[: len(example.tokens)][example.ordinary]
             look = zip(tokens.begins.tolist(), tokens.ends.tolist(), own.tolist(), strict=True)
             spans = [(start, end, score) for start, end, score in look if score > 0.5]
-            output = [{"tag": REPLACED, "text": text[start:end], "start": start, "end": end} for start, end, _ in spans]
+            output = [{"tag": REPLACED, **excerpt(text, start, end)} for start, end, _ in spans]
             found.append(Prediction(text, output, [score for *_, score in spans]))
         return found

@@ -13,6 +13,7 @@ from zoo.data.tokenizers.tokenizer import Tokenizer
 from zoo.inference.gathered import About, Passed
 from zoo.inference.loaded import Loaded, refuse_not_finite
 from zoo.inference.predictors.predictor import Prediction, Predictor, Questions, Told, predictors
+from zoo.inference.spans import excerpt
 from zoo.inference.typed import as_inputs, typed_examples
 
 OUTSIDE = "O"
@@ -79,9 +80,8 @@ def tag_words(
     begins = np.flatnonzero(begin_words(tokenizer, text, tokens))
     found: list[dict[str, Any]] = []
     for first, behind in zip(begins, [*begins, len(tokens.ids)][1:], strict=True):
-        best, start, end = int(shares[first].argmax()), int(tokens.begins[first]), int(tokens.ends[behind - 1])
-        found.append({"tag": names[best], "text": text[start:end], "start": start, "end": end,
-                      "score": float(shares[first, best])})  # fmt: skip
+        best, word = int(shares[first].argmax()), excerpt(text, int(tokens.begins[first]), int(tokens.ends[behind - 1]))
+        found.append({"tag": names[best], **word, "score": float(shares[first, best])})
     return found
 
 
@@ -116,7 +116,7 @@ def join_spans(words: Sequence[dict[str, Any]], text: str) -> list[dict[str, Any
         before = tag
     found = []
     for span in spans:
-        start, end = span[0]["start"], span[-1]["end"]
         score = float(np.mean([word["score"] for word in span]))
-        found.append({"tag": span[0]["tag"][2:], "text": text[start:end], "start": start, "end": end, "score": score})
+        whole = excerpt(text, span[0]["start"], span[-1]["end"])
+        found.append({"tag": span[0]["tag"][2:], **whole, "score": score})
     return found
