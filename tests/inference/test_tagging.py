@@ -11,7 +11,7 @@ from seqeval.metrics import f1_score
 from seqeval.metrics.sequence_labeling import get_entities
 
 from zoo.batches.collate import MicroBatch, documents_in
-from zoo.inference.gathered import Passed, as_given, tags
+from zoo.inference.gathered import GATHERED, Passed
 from zoo.inference.pipeline import Pipeline
 from zoo.inference.predictors.tagging import join_spans, makes_spans
 from zoo.metrics.metric import compute
@@ -93,9 +93,9 @@ def test_tags_are_gathered_by_sentence():
     zero = torch.zeros(())
     passed = Passed(Mock(), [], MicroBatch({"documents": documents}, {}, [], 0, 0.0), targets,
                     Term(zero, zero, 1.0, guesses=guesses), Scores.of(torch.zeros(1, 3)))  # fmt: skip
-    found = tags(passed)
+    found = GATHERED["tags"].gather(passed)
     assert found == [([1, 2], [1, 2]), ([2, 2], [0, 2]), ([2], [1])]
-    given = as_given("tags", found, Mock(split=Mock(labels=SPANS)))
+    given = GATHERED["tags"].give(found, Mock(split=Mock(labels=SPANS)))
     assert given["references"][1] == ["O", "I-animal"]
     assert (
         compute("tagging/f1", **given) == f1_score(given["references"], given["predictions"]) == pytest.approx(2 / 3)

@@ -15,7 +15,7 @@ from zoo.data.store.split import Split
 from zoo.data.store.store import Progress
 from zoo.devices.memory import in_batches
 from zoo.devices.precision import widest
-from zoo.inference.gathered import GATHERED, About, Compared, Passed, as_given
+from zoo.inference.gathered import GATHERED, About, Compared, Passed
 from zoo.inference.loaded import Loaded
 from zoo.inference.predictors.predictor import predictors
 from zoo.inference.typed import BATCH, WINDOW
@@ -166,7 +166,7 @@ class Evaluation:
             for name, member in mixture.members.items()
         }
         for needs, name in compared:
-            sums.compared[needs, name] = GATHERED[needs](passed[name])
+            sums.compared[needs, name] = GATHERED[needs].gather(passed[name])
         if self.kept is not None and not self.examples.form.writes:
             first = next(iter(passed))
             for plan, one in zip(passed[first].plans, predictors.build(first).keep(passed[first]), strict=True):
@@ -236,7 +236,8 @@ class Evaluation:
                 labelled = loaded.mixture.members[chosen.objective].labelled
                 why = "no row of this split has a label" if labelled else "no place of this split is predicted"
                 raise ValueError(f"{chosen.name}: {why}, so no answer can be compared")
-            return compute(chosen.registered, **as_given(needs, compared, About(loaded, self.examples, self.split)))
+            given = GATHERED[needs].give(compared, About(loaded, self.examples, self.split))
+            return compute(chosen.registered, **given)
         loss, count = (total.numbers[what, chosen.objective] for what in ("likelihood", "count"))
         inputs = {"loss": [loss], "count": [count], "bytes": [self.bytes_scored(loaded)]}
         return compute(chosen.registered, **{name: inputs[name] for name in metrics[chosen.registered].inputs})

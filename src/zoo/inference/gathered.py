@@ -109,15 +109,6 @@ def spans(passed: Passed) -> list[Compared]:
     return found
 
 
-GATHERED: dict[str, Callable[[Passed], list[Compared]]] = {  # by what metrics need
-    "classes": answers,
-    "numbers": answers,
-    "sets": sets,
-    "tags": tags,
-    "answers": spans,
-}
-
-
 class About(NamedTuple):
     """What was measured."""
 
@@ -126,17 +117,20 @@ class About(NamedTuple):
     split: Split
 
 
-def as_given(needs: str, compared: Sequence[Compared], about: About) -> dict[str, Any]:
-    """What a metric is given of all that was gathered for it."""
-    if needs == "answers":
-        return answers_found(compared, about)
-    labels = about.split.labels  # the names of classes and tags, by number
-    predictions, references = [predicted for predicted, _ in compared], [true for _, true in compared]
-    if needs != "tags":
-        known = {"classes": len(labels)} if needs == "classes" else {}
-        return {"predictions": predictions, "references": references, **known}
-    named = ([[labels[tag] for tag in one] for one in side] for side in (predictions, references))
-    return dict(zip(("predictions", "references"), named, strict=True))
+def in_two_lists(compared: Sequence[Compared], about: About) -> dict[str, list[Any]]:
+    """What was predicted, and what is true."""
+    return {"predictions": [predicted for predicted, _ in compared], "references": [true for _, true in compared]}
+
+
+def among_classes(compared: Sequence[Compared], about: About) -> dict[str, Any]:
+    """Classes by number, and how many there are."""
+    return {**in_two_lists(compared, about), "classes": len(about.split.labels)}
+
+
+def in_names(compared: Sequence[Compared], about: About) -> dict[str, list[Any]]:
+    """Tags by their names."""
+    names, lists = about.split.labels, in_two_lists(compared, about)
+    return {side: [[names[tag] for tag in one] for one in documents] for side, documents in lists.items()}
 
 
 def answers_found(windows: Sequence[Compared], about: About) -> dict[str, list[Any]]:
@@ -161,3 +155,19 @@ def answer_found(
     plans = {plan.number: plan for plan in about.examples.plan(0, [document])}
     moved = [window.moved(plans[number].pieces[-1].start) for number, window in windows.items()]
     return say_answer(context, place_tokens(about.loaded.tokenizer, [context])[0], moved, objective.no_answer)
+
+
+class Gathering(NamedTuple):
+    """How a metric gets what it needs: from each pass, and of all that the passes gave."""
+
+    gather: Callable[[Passed], list[Compared]]
+    give: Callable[[Sequence[Compared], About], dict[str, Any]]
+
+
+GATHERED = {  # by what metrics need
+    "classes": Gathering(answers, among_classes),
+    "numbers": Gathering(answers, in_two_lists),
+    "sets": Gathering(sets, in_two_lists),
+    "tags": Gathering(tags, in_names),
+    "answers": Gathering(spans, answers_found),
+}
