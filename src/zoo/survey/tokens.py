@@ -50,14 +50,11 @@ class TokenTally:
             for tally, part in zip(self.lengths.values(), parts, strict=True):
                 tally.add(totals(split.lengths, part, first, last))
             for field in fields:
-                in_answers = of_answers(split.lengths, first, last) if field == MESSAGES else None
-                for ids in pieces(split, field, first, last):
+                for ids, wanted in pieces(split, field, first, last):
                     found = np.bincount(ids, minlength=len(self.counts))
                     self.counts += found
-                    if in_answers is not None:
-                        found = np.bincount(ids[in_answers[: len(ids)]], minlength=len(self.counts))
-                        in_answers = in_answers[len(ids) :]
-                    self.asked += found * (field in self.predicted)
+                    if field in self.predicted:
+                        self.asked += found if wanted is ids else np.bincount(wanted, minlength=len(found))
 
     def windows(self) -> Iterator[tuple[int, int]]:
         """All documents in groups; the memory of one is given back before the next one is read."""
@@ -144,8 +141,14 @@ def of_answers(lengths: Lengths, first: int, last: int) -> NDArray[np.bool_]:
     return np.repeat(turns % 2 == 1, borders[1:] - borders[:-1])
 
 
-def pieces(split: Split, field: str, first: int, last: int) -> Iterator[Ids]:
-    """The ids of some documents, so many at a time that they fit into memory."""
+def pieces(split: Split, field: str, first: int, last: int) -> Iterator[tuple[Ids, Ids]]:
+    """The ids of some documents, so many at a time that they fit into memory, and those that a model may be asked for.
+
+    Of conversations these are the answers' ids, of all else the same ones.
+    """
     borders = starts(split.lengths, field, first, last)
-    for start in range(int(borders[0]), int(borders[-1]), TOKENS):
-        yield np.asarray(split.ids[field][start : min(start + TOKENS, int(borders[-1]))])
+    begin, end = int(borders[0]), int(borders[-1])
+    answered = of_answers(split.lengths, first, last) if field == MESSAGES else None
+    for start in range(begin, end, TOKENS):
+        ids = np.asarray(split.ids[field][start : min(start + TOKENS, end)])
+        yield ids, ids if answered is None else ids[answered[start - begin :][: len(ids)]]
