@@ -222,8 +222,10 @@ def passed_over(token: str | None, backend: Backend, config: Json, target: Targe
 
     Its class in transformers reads at the last token that is not `pad_token_id`, and that may be this one.
     """
-    padding, classifies = config.get("pad_token_id"), target.sides == ("decoder",) and "classification" in chosen.heads
-    return classifies and token is not None and type(padding) is int and backend.token_to_id(token) == padding
+    if target.sides != ("decoder",) or "classification" not in chosen.heads:
+        return False
+    padding = config.get("pad_token_id")
+    return token is not None and type(padding) is int and backend.token_to_id(token) == padding
 
 
 def written_tokens(backend: Backend) -> set[str]:
