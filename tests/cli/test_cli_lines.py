@@ -71,7 +71,10 @@ def test_predict_says_when_it_waits_for_the_keyboard(zoo: Zoo, run_of: RunOf, mo
     assert said.status == 0 and "reading texts from the keyboard, one a line; Ctrl-D ends them" in said.err
 
 
-def test_a_closed_standard_input_has_no_lines(zoo: Zoo, run_of: RunOf, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("sys.stdin", None)
+@pytest.mark.parametrize("given", [None, typed(b"")], ids=["closed", "empty"])
+def test_a_closed_or_empty_standard_input_has_no_lines(
+    zoo: Zoo, run_of: RunOf, monkeypatch: pytest.MonkeyPatch, given: io.TextIOWrapper | None
+):
+    monkeypatch.setattr("sys.stdin", given)
     said = zoo("predict", run_of("lm"))
     assert said.status == 2 and "there is no text: give one, or lines on standard input" in said.err

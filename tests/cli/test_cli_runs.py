@@ -1,6 +1,5 @@
 """What the commands do, from a run to its predictions: their results, their JSON, and where each line goes."""
 
-import io
 import json
 import math
 import re
@@ -26,11 +25,6 @@ RunOf = Callable[[str], Path]
 
 def lines(folder: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
-
-
-def typed(text: str | bytes) -> io.TextIOWrapper:
-    """Standard input that holds a text."""
-    return io.TextIOWrapper(io.BytesIO(text.encode() if isinstance(text, str) else text), encoding="utf-8")
 
 
 def train(zoo: Zoo, data: Path, folder: Path, *sets: str, task: str = "classify", model: str = "bert-nano") -> Said:
@@ -256,13 +250,6 @@ def test_predict_writes_a_text_on_and_the_seed_repeats_it(zoo: Zoo, run_of: RunO
     sampled = ("--set", "generate={max_new_tokens: 5, top_k: 9}", "--json")
     once, again = (zoo("predict", run_of("lm"), "the cat", *sampled).json for _ in range(2))
     assert once == again and once[0]["output"].startswith("the cat")
-
-
-def test_predict_reads_lines_of_standard_input(zoo: Zoo, run_of: RunOf, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("sys.stdin", typed("the cat\na dog\n"))
-    assert [found["input"] for found in zoo("predict", run_of("classify"), "--json").json] == ["the cat", "a dog"]
-    monkeypatch.setattr("sys.stdin", typed(""))
-    assert "there is no text: give one, or lines on standard input" in zoo("predict", run_of("classify")).err
 
 
 def test_show_json_has_its_keys_and_set_replaces_dropout_everywhere(zoo: Zoo):
