@@ -38,7 +38,7 @@ class TokenTally:
         fields: tuple[str, ...],
         tokenizer: Tokenizer,
         together: bool,
-        predicted: tuple[str, ...] = (),
+        predicted: tuple[str, ...],
     ) -> None:
         self.split, self.fields, self.tokenizer = split, fields, tokenizer
         self.predicted = tuple(field for field in fields if field in predicted) or fields

@@ -51,26 +51,41 @@ def read_generation(
     special = ids_by_role(both, target, vocab_size)
     if not writes:
         return {}, special, ()
-    said = written or config
-    wanted = settings_of(said, "encoder" in target.sides)
+    said, alone = written or config, "encoder" not in target.sides  # transformers reads one of the files
+    wanted = settings_of(said, not alone)
     settings = possible(wanted)
-    left_out = [key for key in IDLE_AT_ONE if said.get(key) not in (None, 1)]
-    left_out += [key for key in IDLE_WHERE_FALSE if said.get(key)]
-    left_out += [key for key in IDLE_WHERE_NULL if said.get(key) is not None]
-    refused = {key for key, ours in OURS.items() if ours in wanted.keys() - settings.keys()}
-    left_out += [f"{key} ({said[key]!r:.40})" for key in OURS if key in refused and said.get(key) is not None]
+    impossible = wanted.keys() - settings.keys()
+    refused = [key for key, ours in OURS.items() if ours in impossible and said.get(key) is not None]
+    left_out = [*without_setting(said), *(f"{key} ({said[key]!r:.40})" for key in refused)]
+    left_out += other_ends(both, endless=said.get("eos_token_id") in (None, []), alone=alone, roles=roles)
+    left_out += ["do_sample (with beams)"] * (said.get("do_sample") is True and "beams" in wanted)
+    counts_prompt = alone and "max_length" in said and "max_new_tokens" not in settings
+    return settings, special, (*left_out, *["max_length (it counts the prompt)"] * counts_prompt)
+
+
+def without_setting(said: Json) -> list[str]:
+    """The keys that act on their texts and have no setting here."""
+    found = [key for key in IDLE_AT_ONE if said.get(key) not in (None, 1)]
+    found += [key for key in IDLE_WHERE_FALSE if said.get(key)]
+    return found + [key for key in IDLE_WHERE_NULL if said.get(key) is not None]
+
+
+def other_ends(both: Json, endless: bool, alone: bool, roles: Roles) -> list[str]:
+    """The keys of tokens that begin and end their texts, where others do here.
+
+    Args:
+        both: what both files say.
+        endless: whether what transformers generates with names no end, whatever its class has for it.
+        alone: whether a decoder stands alone.
+    """
     ends = both.get("eos_token_id")
     end = read_first(ends, roles.end)
-    left_out += [f"eos_token_id (but {end})"] * (isinstance(ends, list) and len(ends) > 1)
-    # transformers reads one of the files; what its class has for the end is none of what it generates with
-    endless = said.get("eos_token_id") in (None, [])
-    left_out += [f"eos_token_id (none, but {roles.end})"] * (endless and roles.end is not None)
-    begins = BEGINS[0] if "encoder" not in target.sides or both.get(BEGINS[0]) is not None else BEGINS[1]
+    found = [f"eos_token_id (but {end})"] * (isinstance(ends, list) and len(ends) > 1)
+    found += [f"eos_token_id (none, but {roles.end})"] * (endless and roles.end is not None)
+    begins = BEGINS[0] if alone or both.get(BEGINS[0]) is not None else BEGINS[1]
     for key, value, read in (("eos_token_id", end, roles.end), (begins, both.get(begins), roles.start)):
-        left_out += [f"{key} ({value})"] * (type(value) is int and read is not None and read != value)
-    left_out += ["do_sample (with beams)"] * (said.get("do_sample") is True and "beams" in wanted)
-    counts_prompt = "encoder" not in target.sides and "max_length" in said and "max_new_tokens" not in settings
-    return settings, special, (*left_out, *["max_length (it counts the prompt)"] * counts_prompt)
+        found += [f"{key} ({value})"] * (type(value) is int and read is not None and read != value)
+    return found
 
 
 def settings_of(said: Json, both: bool) -> Json:
