@@ -40,6 +40,18 @@ def test_an_untied_language_head_has_a_matrix_of_its_own(states: torch.Tensor, t
     torch.testing.assert_close(head(states, table), states @ head.output.weight.T + 1, **EXACT)
 
 
+@pytest.mark.parametrize("bias", [True, False])
+def test_what_is_hooked_to_the_last_map_is_in_the_logits_and_in_the_loss(states: torch.Tensor, bias: bool):
+    head = LanguageHead(5, 7, False, tied=False, bias=bias).double()
+    head.output.register_forward_hook(lambda module, given, output: 2 * output)
+    scores, targets = head.score(states, states), torch.tensor([[0, 3, -1], [6, 2, 1]])
+    expected = 2 * states @ head.output.weight.T + (head.bias if bias else 0)
+    torch.testing.assert_close(scores.logits(), expected, **EXACT)
+    torch.testing.assert_close(scores.exact(), expected, **EXACT)
+    loss = F.cross_entropy(expected.flatten(0, 1), targets.flatten(), ignore_index=-1, reduction="sum")
+    torch.testing.assert_close(scores.cross_entropy(targets).sum, loss, **EXACT)
+
+
 def test_a_scaled_language_head_divides_the_states_and_not_the_bias(states: torch.Tensor, table: torch.Tensor):
     head = LanguageHead(5, 7, False, scale=True, bias=True).double()
     torch.nn.init.ones_(head.bias)

@@ -124,7 +124,7 @@ class Learned(Position):
         self.table = nn.Embedding(max_length, d_model)
 
     def embed(self, x: Vectors, at: At, reach: int) -> Vectors:
-        known = self.table.num_embeddings
+        known = len(self.table.weight)  # which peft passes on
         # The rows of several short texts may be longer than any text: only then the positions themselves are looked at.
         if reach > known and int(at.max()) >= known:
             raise ValueError(f"a text has {int(at.max()) + 1} tokens, but this model learned positions up to {known}")

@@ -77,7 +77,7 @@ class Embeddings(nn.Module):
             x = x * self.factor
         if self.segments is not None:
             # without segments given, all is the first sentence, as in BERT.
-            x = x + (self.segments.weight[0] if segments is None else self.segments(segments))
+            x = x + self.segments(tokens.new_zeros(1, 1) if segments is None else segments)
         for position in positions:
             x = position.embed(x, at, reach)
         x = self.dropout(x if self.norm is None else self.norm(x))

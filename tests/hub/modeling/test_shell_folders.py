@@ -9,7 +9,7 @@ import pytest
 import torch
 import transformers
 from accelerate import init_empty_weights, load_checkpoint_and_dispatch
-from shell_choices import ALIBI, BOTH, CLASSES, MIXED, MODELS, PLAIN, SCALED, Shelled, load
+from shell_choices import ALIBI, BOTH, CLASSES, ENCODER, MIXED, MODELS, PLAIN, SCALED, Shelled, load
 from torch import Tensor
 
 from zoo.hub.checkpoint import load_checkpoint
@@ -88,6 +88,27 @@ def test_what_peft_trains_whole_is_what_answers(shelled: Shelled, tmp_path: Path
     adapted.save_pretrained(tmp_path / "adapter")
     again = peft.PeftModel.from_pretrained(load(report), tmp_path / "adapter").eval()
     torch.testing.assert_close(again.merge_and_unload()(ids).logits, after)
+
+
+ADAPTED = [
+    ("bert-nano", {**ENCODER, **CLASSES}, {"task_type": "SEQ_CLS", "target_modules": "all-linear"}),
+    ("bert-nano", {**ENCODER, **CLASSES}, {"target_modules": ["table", "segments"]}),
+    ("gpt2-nano", {**ALIBI, "heads": {"language": {"tied": False, "bias": True}}}, {"target_modules": "all-linear"}),
+]
+
+
+@pytest.mark.parametrize(("name", "sets", "adapters"), ADAPTED)
+def test_every_adapter_of_peft_learns_and_the_merged_model_says_the_same(
+    shelled: Shelled, name: str, sets: dict[str, Any], adapters: dict[str, Any]
+):
+    peft = pytest.importorskip("peft")
+    config = peft.LoraConfig(r=2, init_lora_weights=False, **adapters)
+    adapted, ids = peft.get_peft_model(load(shelled(name, sets)), config).eval(), torch.tensor([[2, 9, 4]])
+    logits = adapted(input_ids=ids).logits
+    logits.square().sum().backward()
+    learning = {name: p.grad for name, p in adapted.named_parameters() if p.requires_grad}
+    assert learning and all(grad is not None and grad.abs().sum() > 0 for grad in learning.values())
+    torch.testing.assert_close(adapted.merge_and_unload()(ids).logits, logits, atol=1e-4, rtol=1e-4)
 
 
 def test_a_copy_for_another_device_reads_its_own_modules(shelled: Shelled):

@@ -154,7 +154,7 @@ class Shell(PreTrainedModel):  # type: ignore[misc]
         said["encoder_last_hidden_state"] = None if encoder_outputs is None else encoder_outputs[0]
         if self.carries is not None:
             states = states[:, -logits_to_keep:] if logits_to_keep else states
-            said["logits"] = logits = self.score(states, given)
+            said["logits"] = logits = self.logits_of(states, given)
             if labels is not None:
                 pair = (logits[:, :-1], labels[:, 1:]) if self.shifts else (logits, labels)
                 loss = detection_loss if any(head.detects for head in self.heads.values()) else mean_loss
@@ -164,7 +164,7 @@ class Shell(PreTrainedModel):  # type: ignore[misc]
                 said["loss"] = loss(*pair, num_items_in_batch)
         return self.answers(**{name: said.get(name) for name in self.answers.__dataclass_fields__})
 
-    def score(self, states: Tensor, given: PartInput, head: str | None = None) -> Tensor:
+    def logits_of(self, states: Tensor, given: PartInput, head: str | None = None) -> Tensor:
         """A head's logits; of the first one, unless another is named."""
         model, name = self.inside, head or next(iter(self.heads))
         reading = Reading(model.stream, given, {}, model.averages)

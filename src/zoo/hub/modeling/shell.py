@@ -105,7 +105,7 @@ class ZooForMultipleChoice(Shell):
     ) -> Any:
         rows = [None if each is None else each.flatten(0, 1) for each in (input_ids, attention_mask, token_type_ids)]
         given = part_input(*rows)
-        logits = self.score(self.read(given)[0], given).view(input_ids.shape[:2])
+        logits = self.logits_of(self.read(given)[0], given).view(input_ids.shape[:2])
         loss = None if labels is None else mean_loss(logits, labels)
         return modeling_outputs.MultipleChoiceModelOutput(loss, logits)
 
@@ -127,7 +127,7 @@ class ZooForQuestionAnswering(Shell):
         end_positions: Tensor | None = None,
     ) -> Any:
         given = part_input(input_ids, attention_mask, token_type_ids)
-        begins, ends = self.score(self.read(given)[0], given).unbind(-1)
+        begins, ends = self.logits_of(self.read(given)[0], given).unbind(-1)
         pairs = (begins, start_positions), (ends, end_positions)
         beyond = input_ids.shape[1]  # a place that was cut off does not count, as in their classes, and -1 is place 0
         known = [(logits, at.clamp_min(0)) for logits, at in pairs if at is not None]
@@ -170,7 +170,7 @@ class ZooForPreTraining(Shell):
     ) -> Any:
         given = part_input(input_ids, attention_mask, token_type_ids)
         states, _ = self.read(given)
-        words, follows = self.score(states, given, "masked_lm"), self.score(states, given, "next_sentence")
+        words, follows = self.logits_of(states, given, "masked_lm"), self.logits_of(states, given, "next_sentence")
         pairs = (words, labels), (follows, next_sentence_label)
         losses = [mean_loss(logits, wanted) for logits, wanted in pairs if wanted is not None]
         return PreTrainingOutput(sum(losses) if losses else None, words, follows)

@@ -79,7 +79,7 @@ def logits_of(head: Head) -> Map:
     def forward(states: Tensor, table: Tensor) -> Tensor:
         nonlocal product
         scores = head.score(states, table)
-        if not gains(scores.weight):
+        if scores.map is not None or not gains(scores.weight):
             return scores.logits()
         if product is None or product.weights[0] is not scores.weight:
             product = Product(scores)

@@ -25,4 +25,4 @@ class ChoiceHead(Head):
         self.output = nn.Linear(d_model, 1)
 
     def score(self, states: Scored, table: Table) -> Scores:
-        return Scores(self.dropout(states), self.output.weight, self.output.bias)
+        return Scores.by(self.output, self.dropout(states))

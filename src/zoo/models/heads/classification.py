@@ -28,4 +28,4 @@ class ClassificationHead(Head):
         self.output = nn.Linear(d_model, labels, bias=pooled)
 
     def score(self, states: Scored, table: Table) -> Scores:
-        return Scores(self.dropout(states), self.output.weight, self.output.bias)
+        return Scores.by(self.output, self.dropout(states))

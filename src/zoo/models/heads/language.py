@@ -42,4 +42,4 @@ class LanguageHead(Head):
 
     def score(self, states: Scored, table: Table) -> Scores:
         states = states if self.factor == 1.0 else states * self.factor
-        return Scores(states, table if self.output is None else self.output.weight, self.bias)
+        return Scores(states, table, self.bias) if self.output is None else Scores.by(self.output, states, self.bias)

@@ -20,4 +20,4 @@ class NextSentenceHead(Head):
         self.output = nn.Linear(d_model, 2)
 
     def score(self, states: Scored, table: Table) -> Scores:
-        return Scores(states, self.output.weight, self.output.bias)
+        return Scores.by(self.output, states)

@@ -45,4 +45,4 @@ class ReplacedTokenHead(Head):
         self.output = nn.Linear(d_model, 1)
 
     def score(self, states: Scored, table: Table) -> Scores:
-        return Scores(self.activation(self.dense(states)), self.output.weight, self.output.bias)
+        return Scores.by(self.output, self.activation(self.dense(states)))

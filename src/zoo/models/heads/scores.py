@@ -1,5 +1,6 @@
 """What a head says, before it is multiplied out."""
 
+from collections.abc import Callable
 from copy import copy
 from typing import Any
 
@@ -8,6 +9,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional as F
 
+from zoo.blocks.projections import are_plain
 from zoo.devices.precision import dtype_of_products
 from zoo.models.heads.cross_entropy import (
     LinearCrossEntropy,
@@ -47,6 +49,19 @@ class Scores:
         self.states, self.weight, self.bias = states, weight, bias
         self.whole = weight  # what `weight` was rounded from, where it was
         self.chunked = True  # how `cross_entropy` is computed
+        self.map: Callable[[Tensor], Tensor] | None = None  # what gives the logits, where it does more than multiply
+
+    @staticmethod
+    def by(linear: Any, states: Float[Tensor, "*places d_model"], bias: Float[Tensor, " n"] | None = None) -> "Scores":
+        """What a linear map says of states, also where LoRA, a hook or accelerate makes more of it.
+
+        Args:
+            bias: in the place of its own.
+        """
+        scores = Scores(states, linear.weight, linear.bias if bias is None else bias)
+        if not are_plain([linear]):
+            scores.map = linear if bias is None else lambda states: linear(states) + bias
+        return scores
 
     @staticmethod
     def of(logits: Float[Tensor, "*places n"]) -> "Scores":
@@ -65,6 +80,9 @@ class Scores:
 
     def logits(self) -> Float[Tensor, "*places n"]:
         """All of them at once."""
+        if self.map is not None:
+            with self.recording():
+                return self.map(self.states)
         bias = None if self.bias is None else self.bias.to(self.dtype)
         with self.recording():
             return F.linear(self.states.to(self.dtype), self.weight.to(self.dtype), bias)
@@ -72,6 +90,8 @@ class Scores:
     def exact(self) -> Float[Tensor, "*places n"]:
         """All of them, multiplied out in at least float32: numbers that are ranked must not be rounded to bfloat16."""
         dtype = torch.promote_types(self.states.dtype, torch.float32)
+        if self.map is not None:
+            return self.logits().to(dtype)
         bias = None if self.bias is None else self.bias.to(dtype)
         with self.recording(), torch.autocast(self.states.device.type, enabled=False):
             return F.linear(self.states.to(dtype), self.whole.to(dtype), bias)
@@ -91,7 +111,7 @@ class Scores:
         exactly = guess and (exactly or are_few(len(self.weight)))
         with self.recording():
             wanted = Wanted(self.dtype, label_smoothing, guess and not exactly, torch.is_grad_enabled())
-            if self.chunked:
+            if self.chunked and self.map is None:
                 found = LinearCrossEntropy.apply(rows, self.weight, self.bias, answers, wanted)  # type: ignore[no-untyped-call]
             else:
                 found = whole_cross_entropy(self.logits().flatten(0, -2), answers, wanted)

@@ -29,4 +29,4 @@ class SimilarityHead(Head):
         self.output = nn.Linear(d_model, labels, bias=False)
 
     def score(self, states: Scored, table: Table) -> Scores:
-        return Scores(self.dropout(states), self.output.weight)
+        return Scores.by(self.output, self.dropout(states))

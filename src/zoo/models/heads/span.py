@@ -23,4 +23,4 @@ class SpanHead(Head):
         self.output = nn.Linear(d_model, 2)
 
     def score(self, states: Scored, table: Table) -> Scores:
-        return Scores(states, self.output.weight, self.output.bias)
+        return Scores.by(self.output, states)

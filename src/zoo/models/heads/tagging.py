@@ -30,4 +30,4 @@ class TaggingHead(Head):
         self.output = nn.Linear(d_model, labels)
 
     def score(self, states: Scored, table: Table) -> Scores:
-        return Scores(self.dropout(states), self.output.weight, self.output.bias)
+        return Scores.by(self.output, self.dropout(states))
