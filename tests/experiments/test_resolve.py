@@ -2,7 +2,6 @@
 
 from pathlib import Path
 from typing import Any
-from unittest.mock import Mock
 
 import pytest
 
@@ -11,10 +10,8 @@ from zoo.experiments.experiment import Experiment
 from zoo.experiments.layers import Traced, leaves, origin
 from zoo.experiments.request import Request, by_section
 from zoo.experiments.resolve import refuse_architecture, resolve_alone, resolve_finetuning, resolve_pretraining
-from zoo.experiments.settle import name_data
 from zoo.experiments.tokenizers import check_tokenizer
 from zoo.hub.targets.declare.registry import targets
-from zoo.metrics.metric import metrics
 from zoo.models.settings import dump_settings, load_settings
 from zoo.runs.saved import SavedRun
 
@@ -226,11 +223,3 @@ def test_a_new_head_has_the_norm_that_is_set_or_its_own_where_the_encoder_has_an
     assert head.option("norm").option("eps") == 1e-3
     (head,) = masked_words("bert-nano", "encoder.norm=rmsnorm").model.heads
     assert head.option("norm") == "layernorm"
-
-
-def test_what_counts_a_metric_is_imported_before_the_first_step(monkeypatch: pytest.MonkeyPatch):
-    given, rows = resolve("stsb"), Mock(inputs=("text", "pair", "label"))
-    assert name_data(given, rows).task.metrics == given.task.metrics
-    monkeypatch.setattr(metrics["spearman"], "library", "not_installed:spearmanr")
-    with pytest.raises(ModuleNotFoundError, match="not_installed"):
-        name_data(given, rows)

@@ -1,11 +1,15 @@
-"""A run whose variants were another package's, where that is not installed."""
+"""Packages that are not installed: those of a run's variants, and what counts a metric."""
 
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
+from looking import loaded
 
 from zoo.inference.loaded import load_run, settings_of
+from zoo.inference.measure import read_examples
+from zoo.metrics.metric import metrics
 from zoo.models.model import Model
 from zoo.models.settings import dump_settings, load_settings
 from zoo.runs.environment import missing_since, versions
@@ -47,3 +51,11 @@ def test_other_mistakes_are_not_blamed_on_a_package(tmp_path: Path):
 
 def test_a_run_that_says_nothing_of_packages_lacks_none():
     assert missing_since({}) == missing_since({"versions": None}) == []
+
+
+def test_what_counts_a_metric_is_imported_before_a_row_is_read(monkeypatch: pytest.MonkeyPatch):
+    found = loaded("bert-nano", "classification")
+    task, rows = replace(found.task, metrics=["f1"]), Mock(inputs=("text", "label"))
+    monkeypatch.setattr(metrics["f1"], "library", "not_installed:f1_score")
+    with pytest.raises(ModuleNotFoundError, match="not_installed"):
+        read_examples({"validation": rows}, task, found.mixture, found.model, found.tokenizer)

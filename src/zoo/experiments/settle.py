@@ -51,7 +51,6 @@ def name_data(given: Experiment, rows: SplitRows) -> Experiment:
     """
     task, columns = given.task, rows.inputs
     given.mixture.form(columns, given.stream)
-    counting = {chosen.name: metrics[chosen.registered]() for chosen in given.metrics}  # which imports what counts
     if not task.columns:
         given = given.decide(DATA, ["task.columns"], task=replace(task, columns={name: name for name in columns}))
     classifying = [name for name in given.mixture.heads if "labels" in heads.options(name)]
@@ -63,9 +62,9 @@ def name_data(given: Experiment, rows: SplitRows) -> Experiment:
     if task.labels is None:
         given = given.decide(DATA, ["task.labels"])
         logger.info("labels: %d found in train: %s", len(rows.labels), first_few(rows.labels, most=SHOWN))
-    for name, metric in counting.items():
-        if obstacle := metric.obstacle(rows.labels):
-            raise ValueError(f"task.metrics: {name}: {obstacle}")
+    for chosen in given.metrics:
+        if obstacle := metrics[chosen.registered]().obstacle(rows.labels):
+            raise ValueError(f"task.metrics: {chosen.name}: {obstacle}")
     named, model = replace(given.task, labels=list(rows.labels)), with_labels(given.model, len(rows.labels))
     keys, mixture = labels_of(classifying), Mixture.of(named)
     return given.decide(origin("task.labels", given.origins), keys, task=named, model=model, mixture=mixture)

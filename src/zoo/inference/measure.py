@@ -159,7 +159,8 @@ def read_examples(
     """
     form = mixture.form(next(iter(rows.values())).inputs, stream_of(model))
     for chosen in parse_metrics(task.metrics, mixture.metrics):
-        if metrics[chosen.registered].needs == "texts" and not form.writes:
+        metric = metrics[chosen.registered]()  # imports what counts it, before any work
+        if metric.needs == "texts" and not form.writes:
             raise ValueError(
                 f"task.metrics: {chosen.name} compares texts, and nothing says what to write: it needs a column "
                 "'prompt' or 'messages'"
