@@ -2,6 +2,7 @@
 
 import errno
 import os
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from hashlib import sha256
@@ -83,6 +84,11 @@ def refuse_unwritable(path: Path, place: str = "") -> None:
             aside.unlink(missing_ok=True)
     except OSError as error:
         raise ValueError(f"{place}{path}: cannot be written: {error.strerror}") from None
+
+
+def remove(path: Path) -> None:
+    """Delete a file, a link (not what it leads to), or a folder with all that it holds."""
+    shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
 
 
 def sync(path: Path) -> None:

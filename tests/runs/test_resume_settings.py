@@ -1,6 +1,6 @@
 """Claims about resuming with other settings: every key is refused by its name, but for those that may change."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ from zoo import config
 from zoo.data.task import load_task
 from zoo.experiments.settle import fix_training
 from zoo.models.settings import dump_settings, load_settings
+from zoo.runs.check import check_run
 from zoo.runs.resume import compare, set_aside_broken
 from zoo.runs.run import RunFiles, create_run
 from zoo.runs.saved import open_run
@@ -126,6 +127,19 @@ def test_a_checkpoint_that_breaks_twice_is_set_aside_twice(tmp_path: Path) -> No
             assert run.checkpoint is not None
             set_aside_broken(run.checkpoint)
     assert sorted(path.name for path in (tmp_path / "checkpoints").iterdir()) == ["1", "2.broken"]
+
+
+@pytest.mark.parametrize("put", [Path.touch, lambda place: place.symlink_to("nowhere")])
+def test_what_is_no_folder_in_the_place_of_a_checkpoint_is_a_broken_one(tmp_path: Path, put: Callable[[Path], None]):
+    with create_run(tmp_path, files()) as run:
+        run.save(1, {"weights": {}}, {})
+    place = tmp_path / "checkpoints" / "2"
+    for _ in range(2):
+        put(place)
+        assert any(f"{place}/manifest.json" in fault for fault in check_run(tmp_path).faults)
+        with create_run(tmp_path, files(), resume=True) as run:
+            assert run.checkpoint is not None and run.checkpoint.step == 1
+        assert [path.name for path in sorted(place.parent.iterdir())] == ["1", "2.broken"]
 
 
 def test_of_an_optimizer_only_its_kernel_may_change():

@@ -3,16 +3,18 @@
 import errno
 import os
 import shutil
+from collections.abc import Callable
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
 from zoo.runs import files
-from zoo.runs.checkpoint import latest, verify
-from zoo.runs.request import BaseRecord
+from zoo.runs.checkpoint import latest, steps, verify
+from zoo.runs.request import BaseRecord, read_request
 from zoo.runs.run import RunFiles, create_run
 from zoo.runs.saved import is_run, open_run
 
@@ -90,8 +92,18 @@ def test_a_file_that_the_disk_cannot_read_is_a_broken_one(folder: Path, monkeypa
     assert newest is not None and newest.step == 2 and open_run(folder).step == 2
 
 
-@pytest.mark.parametrize("place", ["", "checkpoints", "checkpoints/3"])
-def test_a_folder_that_nobody_may_enter_is_named(folder: Path, monkeypatch: pytest.MonkeyPatch, place: str):
+@pytest.mark.parametrize(
+    ("place", "read"),
+    [
+        ("", is_run),
+        ("", read_request),
+        ("", lambda folder: steps(folder / "checkpoints")),
+        ("checkpoints/3", lambda folder: verify(folder / "checkpoints" / "3")),
+    ],
+)
+def test_a_folder_that_nobody_may_enter_is_named(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, place: str, read: Callable[[Path], Any]
+):
     stat = Path.stat
 
     def enter(path: Path, **options: bool) -> os.stat_result:
@@ -101,9 +113,7 @@ def test_a_folder_that_nobody_may_enter_is_named(folder: Path, monkeypatch: pyte
 
     monkeypatch.setattr(Path, "stat", enter)
     with pytest.raises(ValueError, match=f"{folder / place}.*: (cannot be read: )?Permission denied"):
-        is_run(folder)
-        verify(folder / "checkpoints" / "3")
-        latest(folder / "checkpoints")
+        read(folder)
 
 
 def test_moments_are_not_read_where_only_weights_are_needed(folder: Path):

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from zoo.data.home import name_file
-from zoo.disk import sync
+from zoo.disk import remove, sync
 
 ASIDE = ".making-"
 LOCK = ".lock"
@@ -69,7 +69,7 @@ def make_folder(folder: Path, make: Callable[[Path], None], whole: Callable[[Pat
             aside.rename(folder)
         except OSError:
             if not whole(folder):  # not another machine's, but something damaged, or no folder at all
-                shutil.rmtree(folder) if folder.is_dir() and not folder.is_symlink() else folder.unlink()
+                remove(folder)
                 aside.rename(folder)
         sync(folder.parent)
     finally:

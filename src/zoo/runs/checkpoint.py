@@ -1,6 +1,7 @@
 """Checkpoints: one folder each, with safetensors, JSON and a manifest of hashes; written atomically."""
 
 import logging
+import os
 import shutil
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
@@ -168,9 +169,9 @@ def read_manifest(folder: Path) -> Checkpoint:
 
 
 def steps(checkpoints: Path) -> list[int]:
-    """The steps that have a checkpoint folder, newest first."""
+    """The steps that have a checkpoint, newest first; what is no folder is one that is broken."""
     with readable(checkpoints):
-        names = [path.name for path in checkpoints.iterdir() if path.is_dir()] if checkpoints.is_dir() else []
+        names = os.listdir(checkpoints) if checkpoints.is_dir() else []
     return sorted((int(name) for name in names if name.isdecimal() and name == str(int(name))), reverse=True)
 
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from zoo.disk import sync
+from zoo.disk import remove, sync
 from zoo.strict_json import parse_json
 
 ASIDE = ".partial-"
@@ -74,12 +74,12 @@ def restore_replaced(folder: Path) -> None:
 
 def remove_folder(folder: Path) -> None:
     """Delete a folder; renamed first, so that a kill never leaves half of it under its name."""
-    if folder.exists():
+    if os.path.lexists(folder):
         gone = folder.with_name(f"{ASIDE}gone-{folder.name}")
-        if gone.exists():
-            shutil.rmtree(gone)
+        if os.path.lexists(gone):
+            remove(gone)
         folder.rename(gone)
-        shutil.rmtree(gone)
+        remove(gone)
 
 
 def names_in(folder: Path) -> list[str]:
@@ -101,7 +101,7 @@ def remove_stray(folder: Path) -> list[str]:
     """Delete what a killed process left half-written in a folder; the names of what was there."""
     stray = sorted(folder.glob(f"{ASIDE}*")) if folder.is_dir() else []
     for path in stray:
-        shutil.rmtree(path) if path.is_dir() else path.unlink()
+        remove(path)
     return [path.name for path in stray]
 
 

@@ -1,7 +1,6 @@
 """A Hugging Face folder as a run: its target's declaration read backwards."""
 
 import os
-import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from typing import Any
 from zoo.data.ids import MESSAGES, NO_ROLES
 from zoo.data.task import read_task
 from zoo.data.tokenizers.tokenizer import ROLES_FILE, Tokenizer
+from zoo.disk import remove
 from zoo.examples.form import ModelTraits
 from zoo.hub.exporting.config_files import IMPOSSIBLE, STRIDE
 from zoo.hub.exporting.hashes import untrained_heads
@@ -184,7 +184,7 @@ def whole_or_nothing(folder: Path) -> Iterator[None]:
 def clear(folder: Path, keep: bool) -> None:
     """Delete what a folder holds; the folder itself, which may be a mount point or a link, unless it is kept."""
     for path in folder.iterdir():
-        shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
+        remove(path)
     if not keep:
         folder.rmdir()
 
