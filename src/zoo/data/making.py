@@ -2,12 +2,14 @@
 
 import errno
 import fcntl
+import logging
 import os
 import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 from typing import TypeVar
 
@@ -20,6 +22,7 @@ NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP)  # as o
 WAIT = 0.5  # seconds between two looks at what another process makes
 OLD = 86_400.0  # seconds; what another machine has not touched for so long, it has left
 Made = TypeVar("Made")
+logger = logging.getLogger(__name__)
 
 
 @contextmanager
@@ -91,6 +94,12 @@ def make_once(folder: Path, make: Callable[[Path], None], read: Callable[[Path],
                 make_folder(folder, make, lambda place: read(place) is not None)
         if not mine:
             time.sleep(WAIT)
+
+
+@cache
+def tell_damage(what: str, damage: str, remedy: str) -> None:
+    """Say that something is damaged; once, however often it is looked at before it is made again."""
+    logger.warning("%s is damaged (%s) and is %s", what, damage, remedy)
 
 
 def umask() -> int:

@@ -9,7 +9,7 @@ import numpy as np
 from zoo.batches.order import WINDOW, Examples
 from zoo.batches.packing import RowShape, pack
 from zoo.data.ids import PICTURE, Roles
-from zoo.data.sources.reader import TEST
+from zoo.data.sources.origin import TEST
 from zoo.data.store.split import Split
 from zoo.data.task import Task
 from zoo.examples.form import Form, ModelTraits

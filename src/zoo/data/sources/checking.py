@@ -14,9 +14,9 @@ from zoo.data.columns.pictures import stored_bytes
 from zoo.data.formats.format import Row
 from zoo.data.ids import LISTS, NOT_TEXT, PICTURE
 from zoo.data.sources.known import remember
+from zoo.data.sources.origin import TRAIN, VALIDATION
 from zoo.data.sources.part import SourcePart
 
-TRAIN, VALIDATION = "train", "validation"
 ONE_TEXT = -1.0  # where the only text of a source falls: it is cut
 
 

@@ -4,7 +4,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from zoo.data.sources.checking import TRAIN, Sided, text_columns, texts_in
+from zoo.data.sources.checking import Sided, text_columns, texts_in
+from zoo.data.sources.origin import TRAIN
 from zoo.data.sources.part import SourcePart
 from zoo.data.sources.repeated.duplicates import Duplicates, RowMarks
 

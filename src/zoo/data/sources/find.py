@@ -7,7 +7,7 @@ from zoo.data.builtin.builtin import builtins
 from zoo.data.columns.columns import Columns
 from zoo.data.sources.files import find_files
 from zoo.data.sources.mixed import MixedRows
-from zoo.data.sources.origin import SPLITS, Origin
+from zoo.data.sources.origin import SPLITS, TRAIN, Origin
 from zoo.data.sources.reader import SplitReader
 from zoo.data.sources.repeated.duplicates import Duplicates
 from zoo.data.sources.rows import SplitRows
@@ -80,9 +80,9 @@ def mix(weights: Mapping[str, float], found: Mapping[str, Mapping[str, SplitRows
     mixed: dict[str, SplitRows] = {}
     for split in (split for split in SPLITS if any(split in rows for rows in found.values())):
         sources = {name: rows[split] for name, rows in found.items() if split in rows}
-        if split == "train" and len(sources) < len(found):
+        if split == TRAIN and len(sources) < len(found):
             lacking = [name for name in found if name not in sources]
-            raise ValueError(f"source.mix.{lacking[0]}: it has no split 'train', as the others have")
+            raise ValueError(f"source.mix.{lacking[0]}: it has no split '{TRAIN}', as the others have")
         first = next(iter(sources.values()))
         shares = {name: weights[name] for name in sources}
         mixed[split] = MixedRows(first.reader, split, first.asked, sources, shares)

@@ -5,7 +5,8 @@ from collections.abc import Sequence
 
 from zoo.data.sources.part import SourcePart
 
-SPLITS = ("train", "validation", "test")
+TRAIN, VALIDATION, TEST = "train", "validation", "test"
+SPLITS = (TRAIN, VALIDATION, TEST)
 
 
 class Origin(ABC):

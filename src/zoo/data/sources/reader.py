@@ -12,8 +12,6 @@ from zoo.data.columns.labels import READERS, LabelPositions, LabelReader, Labels
 from zoo.data.ids import CHOICES, LABEL, PICTURE, TAGS, WORDS, Label
 from zoo.data.sources.checking import (
     ONE_TEXT,
-    TRAIN,
-    VALIDATION,
     Sided,
     checked_rows,
     has_text,
@@ -23,11 +21,10 @@ from zoo.data.sources.checking import (
 from zoo.data.sources.filtering import EVERY_ROW, Filtering, RowFilter
 from zoo.data.sources.known import remember
 from zoo.data.sources.numbering import label_key, labels_of, number_labels, refuse_many, storable
-from zoo.data.sources.origin import Origin
+from zoo.data.sources.origin import TEST, TRAIN, VALIDATION, Origin
 from zoo.data.sources.part import SourcePart
 from zoo.data.sources.repeated.duplicates import Compared, Duplicates
 
-TEST = "test"
 HIDDEN = (LABEL, TAGS)  # what a test split may keep to itself
 VERSION = 6  # raise it where the same sources are read in another way
 

@@ -7,10 +7,10 @@ from typing import Any
 
 from zoo.data.columns.pictures import Pictures
 from zoo.data.ids import LABEL, PICTURE
-from zoo.data.sources.checking import TRAIN
 from zoo.data.sources.filtering import EVERY_ROW
+from zoo.data.sources.origin import TEST, TRAIN
 from zoo.data.sources.part import SourcePart
-from zoo.data.sources.reader import TEST, SplitReader
+from zoo.data.sources.reader import SplitReader
 
 
 @dataclass(frozen=True)

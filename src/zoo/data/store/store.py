@@ -4,14 +4,13 @@ import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 
 from zoo.data.home import home, name_for
 from zoo.data.ids import PICTURE, StoredFields
-from zoo.data.making import claim, make_folder, remove_all_leftovers
-from zoo.data.sources.checking import TRAIN
+from zoo.data.making import claim, make_folder, remove_all_leftovers, tell_damage
 from zoo.data.sources.filtering import EVERY_ROW, LEFT_OUT
+from zoo.data.sources.origin import TRAIN
 from zoo.data.sources.part import SourcePart
 from zoo.data.sources.rows import SplitRows
 from zoo.data.store.sentences import rule
@@ -66,7 +65,7 @@ class PlannedShard:
         except FileNotFoundError:
             return None
         except (OSError, ValueError, KeyError, TypeError) as damage:
-            tell_damage(self.part.place, str(damage))
+            tell_damage(f"the shard of {self.part.place}", str(damage), "made again")
             return None
 
     def write(self, folder: Path, seen: Callable[[int], None]) -> None:
@@ -95,12 +94,6 @@ class PlannedShard:
             files |= {f"{side}/{name}": known for name, known in writer.arrays.sync().items()}
             sync(folder / side)
         write_index(folder, {side: writer.index() for side, writer in writers.items()}, files, self.part.place)
-
-
-@cache
-def tell_damage(place: str, damage: str) -> None:
-    """Say that a shard is damaged; once, however often it is looked at before it is made again."""
-    logger.warning("the shard of %s is damaged (%s) and is made again", place, damage)
 
 
 def open_cache(

@@ -5,13 +5,12 @@ import logging
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 from zoo.data.home import home, name_file
-from zoo.data.making import WAIT, claim, make_folder
+from zoo.data.making import WAIT, claim, make_folder, tell_damage
 from zoo.data.sealed import read_sealed, write_sealed
 from zoo.data.sources.rows import SplitRows
 from zoo.data.sources.sample import SAMPLE, sample_texts
@@ -110,7 +109,7 @@ def read_kept(folder: Path, now: list[str]) -> Tokenizer | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     except (OSError, ValueError, TypeError) as damage:
-        tell_damage(folder, str(damage))
+        tell_damage(f"the tokenizer in {folder}", str(damage), "trained again")
         return None
     new, gone = sum(digest not in before for digest in now), len(before.difference(now))
     if new == len(now):
@@ -134,12 +133,6 @@ def fault_of(folder: Path) -> str | None:
     except (OSError, ValueError, TypeError) as damage:
         return str(damage)
     return None
-
-
-@cache
-def tell_damage(folder: Path, damage: str) -> None:
-    """Say that a tokenizer is damaged; once, however often it is looked at before it is trained again."""
-    logger.warning("the tokenizer in %s is damaged (%s) and is trained again", folder, damage)
 
 
 def read_files(folder: Path, written: Mapping[str, str] | None) -> Tokenizer:

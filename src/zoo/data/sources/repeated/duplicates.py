@@ -14,7 +14,8 @@ from zoo.data.formats.format import Row
 from zoo.data.home import home, name_file, name_for
 from zoo.data.making import make_once
 from zoo.data.sealed import read_sealed, write_sealed
-from zoo.data.sources.checking import TRAIN, Sided, texts_in
+from zoo.data.sources.checking import Sided, texts_in
+from zoo.data.sources.origin import TRAIN
 from zoo.data.sources.part import SourcePart
 from zoo.data.sources.repeated.codes import CodedRow, codes_of
 from zoo.data.sources.repeated.repeats import Repeats, in_pieces
