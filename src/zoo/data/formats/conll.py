@@ -30,8 +30,9 @@ class Conll(FileFormat):
 
     `header` names the columns; without it the first one is `words` and the last one `tags`. Lines that begin with `#`
     and have no tab are comments in a file with tabs. In a file without tabs, `# NAME = …` and `# id …` before the first
-    word of a sentence are. Source: Tjong Kim Sang & De Meulder 2003 (CoNLL 2003), section
-    2; https://universaldependencies.org/format.html (CoNLL-U).
+    word of a sentence are.
+    Source: Tjong Kim Sang & De Meulder 2003 (CoNLL 2003), section 2; https://universaldependencies.org/format.html
+    (CoNLL-U).
     """
 
     extensions: ClassVar[tuple[str, ...]] = (".conll", ".conllu", ".iob", ".bio")

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from zoo.data.columns.labels import LabelReader
 from zoo.data.columns.pictures import Pictures
 from zoo.data.ids import LABEL, PICTURE
 from zoo.data.sources.filtering import EVERY_ROW
@@ -79,6 +80,11 @@ class SplitRows:
     def labels(self) -> tuple[str, ...]:
         """The names of the classes in the order of their numbers."""
         return self.reader.labels
+
+    @property
+    def label_reader(self) -> type[LabelReader]:
+        """What reads the labels of its source."""
+        return self.reader.reader_of(self.source)
 
     def pictures(self, part: SourcePart) -> Pictures:
         """The pictures of a part, by the number of their row."""

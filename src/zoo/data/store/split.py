@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from zoo.data.columns.labels import LabelReader
 from zoo.data.columns.pictures import Pictures
 from zoo.data.ids import LABEL, PICTURE, TAGS, Ids, Label, Lengths, Piece, Read
 from zoo.data.sources.numbering import label_key, number_labels
@@ -45,11 +44,6 @@ class HeldShard(NamedTuple):
     shard: Shard
     part: SourcePart
     rows: SplitRows
-
-    @property
-    def label_reader(self) -> type[LabelReader]:
-        """What reads the labels of the source."""
-        return self.rows.reader.reader_of(self.rows.source)
 
 
 class Split:
@@ -114,7 +108,7 @@ class Split:
         values = self.values("labels")
         if "labels.offsets" not in self.known["arrays"]:
             return values
-        return JoinedLabels(self.offsets("labels.offsets"), values, self.held[0].label_reader.join)
+        return JoinedLabels(self.offsets("labels.offsets"), values, self.held[0].rows.label_reader.join)
 
     def of(self, source: str) -> "Split":
         """What one of its sources gives."""
@@ -274,4 +268,4 @@ class KeptRows:
         if LABEL not in row and TAGS not in row:
             return dict(row)
         number = self.split.shard_of(document)
-        return number_labels(row, self.split.numbers[number], self.split.held[number].label_reader)
+        return number_labels(row, self.split.numbers[number], self.split.held[number].rows.label_reader)

@@ -74,14 +74,13 @@ class PlannedShard:
         Args:
             seen: called from time to time with what of its source is done, in bytes.
         """
-        reader, source = self.rows.reader, self.rows.source
         writers: dict[str, SideWriter] = {}
         for side, keeps in self.rows.sides.items():
             (folder / side).mkdir()
-            about = (self.recipe.stored, self.recipe.tokenizer, keeps, reader.reader_of(source))
+            about = (self.recipe.stored, self.recipe.tokenizer, keeps, self.rows.label_reader)
             writers[side] = SideWriter(folder / side, side, *about)
         characters = 0
-        for number, sided in enumerate(reader.rows(source, self.part, self.rows.border), 1):
+        for number, sided in enumerate(self.rows.reader.rows(self.rows.source, self.part, self.rows.border), 1):
             if sided.side == LEFT_OUT:
                 writers[TRAIN].left_out += 1
                 continue
@@ -187,18 +186,17 @@ def open_split(rows: SplitRows, shards: Mapping[str, Sequence[Shard]]) -> Split:
     """
     split = rows.split
     for source, found in shards.items():
-        name = f"{split} {source}".strip()
+        name, one = f"{split} {source}".strip(), rows.sources[source]
         total, documents = (sum(shard.sides[split][what] for shard in found) for what in ("rows", "documents"))
         if total == 0:
-            filtered = split == TRAIN and rows.sources[source].reader.filtering.rule != EVERY_ROW
+            filtered = split == TRAIN and one.reader.filtering.rule != EVERY_ROW
             said = "source.filter leaves out all of its rows" if filtered else "it has no rows"
-            raise ValueError(f"{rows.sources[source].place}: {said}")
+            raise ValueError(f"{one.place}: {said}")
         if documents == 0:
             raise ValueError(f"{name}: no usable rows: each of {total:,} is empty")
-        one = rows.sources[source].reader
-        if "labels" in found[0].arrays(split) and not (kind := one.reader_of(rows.sources[source].source)).coded:
+        if "labels" in found[0].arrays(split) and not one.label_reader.coded:
             ends = [number for shard in found for number in shard.sides[split]["labels"]]
-            kind.over((), (), given=False).report(ends, name, train=split == TRAIN)
+            one.label_reader.over((), (), given=False).report(ends, name, train=split == TRAIN)
         if left_out := sum(shard.left_out(split) for shard in found):
             every = f"{total + left_out:,}"
             logger.info("%s: source.filter leaves out %s of %s rows", name, f"{left_out:,}", every)
