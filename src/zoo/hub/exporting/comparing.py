@@ -188,11 +188,12 @@ def compare_texts(
     extra = theirs.keys() - {"input_ids", "attention_mask", *(["token_type_ids"] if segments else [])}
     if extra:
         raise RuntimeError(f"AutoTokenizer gives {', '.join(sorted(extra))}, which the model does not read")
+    ahead = ahead_of(tokenizer, native)
     for number, text in enumerate(texts):
         template = native.text if len(text) == 1 else native.pair
         encoded = map(tokenizer.encode_with_roles, text) if native.reads_roles else tokenizer.encode(text)
         written = [ids.tolist() for ids in encoded]
-        row, ahead = lay_out(tokenizer.roles, template, written, sys.maxsize), ahead_of(tokenizer, native)
+        row = lay_out(tokenizer.roles, template, written, sys.maxsize)
         tokens = row.tokens if ahead is None else [*ahead, *written[0]]
         expected = {"input_ids": tokens, **({"token_type_ids": row.segments} if segments else {})}
         for name, ids in expected.items():
