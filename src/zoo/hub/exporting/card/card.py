@@ -50,16 +50,16 @@ def card_files(
 
 def title(trained: TrainedModel, target: Target, native: NativeClass, name: str) -> list[str]:
     """What it is."""
-    loads = f"and one of {target.family} classes: plain `transformers` loads it"
+    loads = f"one of {target.family} classes: plain `transformers` loads it"
     if target.imports:
         needed = " and ".join(["zoo is installed", *others(trained.history.environment)])
         loads = f"in zoo's own class: `transformers` loads it where {needed}, after `import {target.imports}`"
     what = f"A `{native.name}` with {parameters(trained.model):,} parameters"
     if trained.history.imported:
         unknown = "It was imported with zoo; of its data and its training nothing is known here."
-        return [f"# {plain(name)}", "", f"{what}, {loads.removeprefix('and ')}. {unknown}", ""]
+        return [f"# {plain(name)}", "", f"{what}, {loads}. {unknown}", ""]
     what = f"{what}, trained for {', '.join(trained.task.objective)}"
-    return [f"# {plain(name)}", "", f"{what}. Trained with zoo, {loads}.", ""]
+    return [f"# {plain(name)}", "", f"{what}. Trained with zoo, {'' if target.imports else 'and '}{loads}.", ""]
 
 
 def others(known: Mapping[str, Any]) -> list[str]:
