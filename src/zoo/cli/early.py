@@ -9,7 +9,7 @@ the keys be asked of their dataclasses, so they are read from the source of thos
 """
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from importlib.metadata import entry_points
 
@@ -46,12 +46,22 @@ def check_place_or_task(word: str) -> None:
         raise ValueError(f"{word}: no such file or folder, and no task of that name{nearest(word, tasks)}")
 
 
-WORDS: dict[str, tuple[str, ...]] = {  # by command, what its first words are: files of a kind, or the path of a place
-    **dict.fromkeys(("show", "pretrain"), ("configs", "tasks")),
-    "tokenize": ("tasks",),
-    **dict.fromkeys(("finetune", "evaluate"), ("place", "tasks")),
-    **dict.fromkeys(("predict", "attend", "export", "push", "import"), ("place",)),
-    "check": ("place or task",),
+def check_model_file(word: str) -> None:
+    """Refuse a MODEL whose file, or one that it is based on, is not there or no YAML."""
+    config.read_layers(word, "configs")
+
+
+def check_task_file(word: str) -> None:
+    """Refuse a TASK, in the same way."""
+    config.read_layers(word, "tasks")
+
+
+WORDS: dict[str, tuple[Callable[[str], None], ...]] = {  # by command, how its first words are checked
+    **dict.fromkeys(("show", "pretrain"), (check_model_file, check_task_file)),
+    "tokenize": (check_task_file,),
+    **dict.fromkeys(("finetune", "evaluate"), (check_place, check_task_file)),
+    **dict.fromkeys(("predict", "attend", "export", "push", "import"), (check_place,)),
+    "check": (check_place_or_task,),
 }
 # commands that take changes of any setting, as trailing words too -> how many words always stand before those
 CHANGING = {"show": 1, "pretrain": 2, "finetune": 2, "tokenize": 1}
@@ -71,14 +81,9 @@ def check_words(command: str, arguments: Sequence[str]) -> None:
     words, sets = split_words(arguments, 1 if goes_on else CHANGING.get(command))
     if goes_on and len(words) > 1:
         raise ValueError(f"{words[1]}: with {FROM} there is no MODEL: give TASK and {FROM} CHECKPOINT")
-    kinds = WORDS[command][1:] if goes_on else WORDS.get(command, ())
-    for kind, word in zip(kinds, words, strict=False):
-        if kind == "place":
-            check_place(word)
-        elif kind == "place or task":
-            check_place_or_task(word)
-        else:
-            config.read_layers(word, kind)
+    checks = WORDS[command][1:] if goes_on else WORDS.get(command, ())
+    for check, word in zip(checks, words, strict=False):
+        check(word)
     if command in CHANGING or command in GENERATING:
         check_changes(command, sets, alone=command == "show" and len(words) == 1)
 
