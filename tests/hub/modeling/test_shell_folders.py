@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 import transformers
-from accelerate import init_empty_weights, load_checkpoint_and_dispatch
+from accelerate import cpu_offload, init_empty_weights, load_checkpoint_and_dispatch
 from shell_choices import ALIBI, BOTH, CLASSES, ENCODER, MIXED, MODELS, PLAIN, SCALED, Shelled, load
 from torch import Tensor
 
@@ -122,6 +122,14 @@ def test_a_copy_for_another_device_reads_its_own_modules(shelled: Shelled):
         setattr(replica, name, module)
     assert torch.equal(replica(ids).logits, other(ids).logits)
     assert not torch.allclose(model(ids).logits, other(ids).logits)
+
+
+def test_weights_that_lie_elsewhere_are_refused(shelled: Shelled):
+    """Of a head that reads the token vectors, torch gave whatever stood in memory."""
+    model, ids = cpu_offload(load(shelled("gpt2-nano", ALIBI)), torch.device("cpu")), torch.tensor([[9, 10]])
+    for ask in (model, model.generate):
+        with pytest.raises(ValueError, match="ZooForCausalLM cannot be offloaded: load it where all weights fit"):
+            ask(input_ids=ids)
 
 
 def test_accelerate_fills_an_empty_model(shelled: Shelled):

@@ -13,7 +13,8 @@ from transformers.utils.generic import can_return_tuple
 from zoo.blocks.rows.documents import Documents
 from zoo.hub.modeling.cache import StateCache
 from zoo.hub.modeling.config import ZooConfig
-from zoo.hub.modeling.losses import IGNORED, LOSSES, detection_loss, mean_loss, problem_of
+from zoo.hub.modeling.losses import LOSSES, detection_loss, mean_loss, problem_of
+from zoo.hub.modeling.rows import documents_of, part_input, shift
 from zoo.hub.targets.declare.words import articles
 from zoo.hub.targets.shell import heads_of, plain_settings, with_heads
 from zoo.models.kinds.part import Encoder, Memory, PartInput
@@ -44,6 +45,9 @@ def answering(forward: F) -> F:
             said["cache"] = said.pop(OLD_CACHE)
         if refused := [name for name in said if name not in self.takes]:
             raise ValueError(f"{type(self).__name__} takes no {' and no '.join(refused)}")
+        if hasattr(self, "_hf_hook") and any(parameter.is_meta for parameter in self.parameters()):
+            # accelerate brings weights where their module is called, and a head reads the token vectors without
+            raise ValueError(f"{type(self).__name__} cannot be offloaded: load it where all weights fit into memory")
         return forward(self, *given, **said)
 
     return can_return_tuple(wrapped)  # type: ignore[no-any-return]
@@ -260,39 +264,3 @@ def ties(model: Model) -> dict[str, str]:
         for name, parameter in model.named_parameters(remove_duplicate=False)
         if (kept := first.setdefault(id(parameter), name)) != name
     }
-
-
-def part_input(row: Tensor | None, mask: Tensor | None, segments: Tensor | None = None) -> PartInput:
-    """What a part reads, from the arguments of a forward pass.
-
-    Raises:
-        ValueError: there is no row, or the mask is not one of its places.
-    """
-    if row is None:
-        raise ValueError(
-            "input_ids or pixel_values are missing; a model with an encoder and a decoder needs decoder_input_ids, or "
-            "labels to make them of, beside them"
-        )
-    return PartInput(row, documents_of(mask, row), segments)
-
-
-def documents_of(mask: Tensor | None, row: Tensor) -> Tensor | None:
-    """What the mask shows as one document a row, for the last places that it speaks of; None where all is shown.
-
-    Raises:
-        ValueError: it is no mask of rows.
-    """
-    if mask is None:
-        return None
-    rows, length = row.shape[:2]
-    if mask.dim() != 2 or mask.shape[1] < length or len(mask) != rows:
-        raise ValueError(f"attention_mask: expected one number a token, {(rows, length)}; got {tuple(mask.shape)}")
-    new = mask[:, -length:] > 0
-    return None if bool(new.all()) else new.long()
-
-
-def shift(labels: Tensor, start: int, padding: int) -> Tensor:
-    """A target's tokens: its labels one place later, behind the start token; what does not count is padding."""
-    tokens = labels.new_full(labels.shape, start)
-    tokens[:, 1:] = labels[:, :-1].masked_fill(labels[:, :-1] == IGNORED, padding)
-    return tokens

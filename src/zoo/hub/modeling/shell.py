@@ -19,8 +19,9 @@ from transformers.models.auto.image_processing_auto import AutoImageProcessor
 
 from zoo.hub.modeling.config import ZooConfig
 from zoo.hub.modeling.losses import IGNORED, mean_loss
-from zoo.hub.modeling.model import LABELS, ROW, Shell, answering, part_input, shift
+from zoo.hub.modeling.model import LABELS, ROW, Shell, answering
 from zoo.hub.modeling.pictures import ZooImageProcessor
+from zoo.hub.modeling.rows import part_input, shift
 from zoo.hub.targets.shell import MODEL_TYPE
 
 ENCODER, DECODER, BOTH = ("encoder",), ("decoder",), ("encoder", "decoder")
