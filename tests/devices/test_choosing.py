@@ -33,12 +33,16 @@ def test_a_device_may_be_named(name: str, device: str, monkeypatch: pytest.Monke
 def test_float32_means_float32_in_cudnn_too(gpus: int, rounds: bool, monkeypatch: pytest.MonkeyPatch):
     """By torch's default convolutions and recurrent layers compute in TF32, whose products have three digits."""
     pretend(monkeypatch, gpus, False)
-    before = torch.backends.cudnn.allow_tf32
+    of_all, before = torch.backends.fp32_precision, torch.backends.cudnn.allow_tf32
     try:
+        torch.backends.fp32_precision = "tf32"  # what kernels do that are told nothing
         torch.backends.cudnn.allow_tf32 = True
         choose_device()
         assert torch.backends.cudnn.allow_tf32 == rounds
+        found = {kernels.fp32_precision for kernels in (torch.backends.cudnn.conv, torch.backends.cudnn.rnn)}
+        assert found == {"tf32" if rounds else "ieee"}
     finally:
+        torch.backends.fp32_precision = of_all
         torch.backends.cudnn.allow_tf32 = before
 
 
@@ -135,3 +139,19 @@ def test_products_of_float32_are_exact_where_the_caller_has_rough_ones(way: str)
     finally:
         torch.set_float32_matmul_precision("highest")
         backend.fp32_precision = before
+
+
+def test_what_a_caller_told_one_kind_of_device_alone_is_told_no_other():
+    told = torch.backends.cuda.matmul, torch.backends.mkldnn.matmul
+    before = [backend.fp32_precision for backend in told]
+    try:
+        torch.backends.cuda.matmul.allow_tf32 = True
+        mine = [backend.fp32_precision for backend in told]
+        with ordinary_tensors():
+            assert [backend.fp32_precision for backend in told] == ["ieee", "ieee"]
+        assert [backend.fp32_precision for backend in told] == mine == ["tf32", before[1]]
+        assert torch.get_float32_matmul_precision() == "high"
+    finally:
+        torch.set_float32_matmul_precision("highest")
+        for backend, precision in zip(told, before, strict=True):
+            backend.fp32_precision = precision

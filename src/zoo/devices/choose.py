@@ -1,16 +1,18 @@
 """Where a model computes: one rule for training and for every command that uses a model."""
 
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import torch
 from torch import nn
 
+from zoo.devices.defaults import UNROUNDED
 from zoo.devices.precision import AUTO, forward_dtype, widest
 from zoo.registry import check, nearest
 
 CPU = "cpu"
 EXACT = "float32"  # the precision of what is compared or drawn
+CUDNN: tuple[Any, ...] = (torch.backends.cudnn.conv, torch.backends.cudnn.rnn)  # type: ignore[attr-defined]
 DeviceName = str | torch.device
 M = TypeVar("M", bound=nn.Module)
 
@@ -71,6 +73,8 @@ def choose_device(wanted: DeviceName = AUTO) -> torch.device:
     device = torch.device({AUTO: there[0], "cuda": there[0]}.get(name, name))
     if device.type == "cuda":
         torch.backends.cudnn.allow_tf32 = False
+        for kernels in CUDNN:  # which else do as torch.backends.fp32_precision says
+            kernels.fp32_precision = UNROUNDED[0]
     return device
 
 

@@ -33,7 +33,8 @@ def exact_products() -> Iterator[None]:
 
     With "medium", which is common in notebooks, CPUs and GPUs that multiply bfloat16 in hardware keep 8 to 11 of 24.
     """
-    rough = [(backend, backend.fp32_precision) for backend in BACKENDS if backend.fp32_precision not in UNROUNDED]
+    before = [(backend, backend.fp32_precision) for backend in BACKENDS]
+    rough = [(backend, precision) for backend, precision in before if precision not in UNROUNDED]
     try:
         precision = torch.get_float32_matmul_precision()
     except RuntimeError:  # each backend was told by itself: the two ways must not be mixed
@@ -49,5 +50,6 @@ def exact_products() -> Iterator[None]:
     finally:
         if precision != EXACT:
             torch.set_float32_matmul_precision(precision)
-        for backend, rounded in by_backend:
-            backend.fp32_precision = rounded
+        # each by itself, too: torch.backends.cuda.matmul.allow_tf32 is said of one, and read as if it were of all
+        for backend, found in before if precision != EXACT else by_backend:
+            backend.fp32_precision = found
