@@ -18,3 +18,8 @@ def building_workers(wanted: int | None, device: torch.device, processes: int) -
     if wanted is not None:
         return wanted
     return 0 if device.type == "cpu" else max(0, min(MOST, available_cores() // processes - 1))
+
+
+def builders(workers: int) -> str:
+    """What builds batches, in words."""
+    return "a thread" if workers == 0 else "a process" if workers == 1 else f"{workers} processes"

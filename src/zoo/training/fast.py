@@ -7,7 +7,7 @@ from zoo.config import Tree
 from zoo.devices.copying import reads_pinned
 from zoo.devices.memory import map_large_blocks
 from zoo.devices.precision import forward_dtype
-from zoo.devices.workers import building_workers
+from zoo.devices.workers import builders, building_workers
 from zoo.models.heads.cross_entropy import FEW, has_kernel, logits_at_once
 from zoo.training.devices.compiling import blocks_of, compilable, compiles
 from zoo.training.devices.strategy import DDP, FSDP, choose_strategy
@@ -27,7 +27,6 @@ def fast_settings(settings: Training, processes: Processes, model: nn.Module) ->
     """
     device = processes.device
     workers = building_workers(settings.workers, device, processes.here)
-    builders = "a thread" if workers == 0 else "a process" if workers == 1 else f"{workers} processes"
     pinned = ", in pinned memory" if settings.pin_memory and reads_pinned(device) else ""
     chunks = f"in chunks of about {logits_at_once(device):,} logits, each with its gradient"
     chunks += f", by one kernel from {FEW:,} classes on" if has_kernel(device) else ""
@@ -38,7 +37,7 @@ def fast_settings(settings: Training, processes: Processes, model: nn.Module) ->
         "compile": compiled_of(model) if compiles(settings, device) else "nothing",
         "optimizer": f"{settings.optimizer.name}: {kernels(few)}",
         "loss": chunks if settings.chunked_loss else "of all logits at once",
-        "batches": f"built ahead by {builders}{pinned}",
+        "batches": f"built ahead by {builders(workers)}{pinned}",
         # the processes asked when they started; asking again says whether the C library agrees
         "large_blocks": "kept" if settings.keep_memory and map_large_blocks() else "given back",
     }

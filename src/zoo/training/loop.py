@@ -11,7 +11,7 @@ from zoo.batches.ahead import Steps, build_ahead
 from zoo.batches.feed import Feed
 from zoo.devices.copying import reads_pinned
 from zoo.devices.memory import explain_memory, keep_large_blocks
-from zoo.devices.workers import building_workers
+from zoo.devices.workers import builders, building_workers
 from zoo.objectives.mixture import Mixture
 from zoo.runs.metrics import Line
 from zoo.runs.run import Run
@@ -53,7 +53,7 @@ def train(
     micro_batch = state.micro_batch = fit_micro_batch(learner, feed, goal, state.micro_batch)
     assert settings.steps is not None
     if workers := building_workers(settings.workers, processes.device, processes.here):
-        logger.info("batches are built by %d processes beside this one (training.workers)", workers)
+        logger.info("batches are built by %s beside this one (training.workers)", builders(workers))
     left = Steps(feed, settings.steps - state.step, settings.batch, micro_batch, processes.rank, processes.count)
     steps = build_ahead(left, settings.pin_memory and reads_pinned(processes.device), workers)
     with catch_signals() as signals, explain_memory(micro_batch), closing(steps):
