@@ -65,8 +65,9 @@ def load_rows(
     duplicates = Duplicates(lambda: [part for reader in readers.values() for part in reader.compared()])
     for name, source in wanted.items():
         origin, columns = find_origin(source, data_dir), Columns(inputs, source.columns or task.columns)
-        about = (source.validation, task.labels, task.label_kind, source.filter, duplicates)
-        readers[name] = SplitReader(origin, columns, *about)
+        readers[name] = SplitReader(
+            origin, columns, source.validation, task.labels, task.label_kind, source.filter, duplicates
+        )
     found = {name: splits_of(reader, splits) for name, reader in readers.items()}
     return found[""] if task.source.mix is None else mix(task.source.weights, found)
 

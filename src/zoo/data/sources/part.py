@@ -134,8 +134,8 @@ class FilePart(SourcePart):
     def pictures(self, column: str) -> Pictures:
         if not isinstance(self.format, Parquet):
             return super().pictures(column)
-        about = (self.path, self.of_bytes, column, self.folder, self.place)
-        opened: Pictures = load(f"{PICTURE_TABLE}:of_parquet")(*about)
+        of_parquet = load(f"{PICTURE_TABLE}:of_parquet")
+        opened: Pictures = of_parquet(self.path, self.of_bytes, column, self.folder, self.place)
         return opened
 
 

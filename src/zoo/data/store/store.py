@@ -77,8 +77,9 @@ class PlannedShard:
         writers: dict[str, SideWriter] = {}
         for side, keeps in self.rows.sides.items():
             (folder / side).mkdir()
-            about = (self.recipe.stored, self.recipe.tokenizer, keeps, self.rows.label_reader)
-            writers[side] = SideWriter(folder / side, side, *about)
+            writers[side] = SideWriter(
+                folder / side, side, self.recipe.stored, self.recipe.tokenizer, keeps, self.rows.label_reader
+            )
         characters = 0
         for number, sided in enumerate(self.rows.reader.rows(self.rows.source, self.part, self.rows.border), 1):
             if sided.side == LEFT_OUT:
