@@ -133,9 +133,9 @@ def run_rows(rows: dict[str, Row], options: argparse.Namespace, report: Report) 
             result = failed(name, row, options, error)
         show(result)
         report["rows"].append(result)
+        tell("", options, report)
         if options.write:
             write([result], DOCS)
-        tell("", options, report)
     return not report["left out"] and all(result["columns"] for result in report["rows"])
 
 

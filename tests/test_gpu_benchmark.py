@@ -64,6 +64,18 @@ def test_a_row_that_fails_is_noted_and_the_next_goes_on(gpu: Any, tmp_path: Path
     assert json.loads(options.json.read_text()) == report
 
 
+def test_a_row_that_cannot_be_written_into_the_guide_is_in_the_report(
+    gpu: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(gpu, "measure", lambda name, row, options: figures(name))
+    options = options_in(tmp_path)
+    options.write = True
+    monkeypatch.setattr(gpu, "DOCS", tmp_path / "none")
+    with pytest.raises(OSError, match="none"):
+        gpu.run_rows({"gpu-gpt": gpu.TRAINING["gpu-gpt"]}, options, empty())
+    assert [row["row"] for row in json.loads(options.json.read_text())["rows"]] == ["gpu-gpt"]
+
+
 def test_a_failure_stands_in_the_table_but_in_the_place_of_no_figures(gpu: Any, tmp_path: Path):
     page = tmp_path / "benchmarks.md"
     bench = load_program("benchmarks/bench.py")
@@ -129,7 +141,7 @@ def test_a_side_that_is_late_or_fails_is_ended(
 
 def test_the_checks_of_a_cpu_leave_the_kernels_of_gpus_out(gpu: Any, tmp_path: Path):
     on_gpu, on_cpu = (gpu.checks(Namespace(device=device, made=tmp_path)) for device in ("cuda", "cpu"))
-    assert {name.split()[0] for name in on_gpu.keys() - on_cpu.keys()} == {"flex", "varlen"}
+    assert {name.split()[0] for name in on_gpu.keys() - on_cpu.keys()} == {"flex", "float16", "varlen"}
     assert {f"{way} with one process, {choice}" for way, choice in gpu.STRATEGIES} < set(on_cpu)
     choices = load_program("benchmarks/rows/one_process.py").CHOICES
     assert {choice for _, choice in gpu.STRATEGIES} == set(choices)

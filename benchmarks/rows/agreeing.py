@@ -22,12 +22,14 @@ KINDS = {  # of model: its smallest one, a task that needs no data, and a text f
     "translator": ("transformer-nano", "numbers-words", "2 4 7 0 3"),
     "classifier": ("bert-nano", "pydocs-topic", "Open a connection."),
     "modern gpt": ("gpt-modern-nano", "pydocs-lm", "Return the"),
+    "text-to-text": ("t5-nano", "pydocs-spans", "Return the <extra_id_0> of the file."),
     "recurrent": ("rnn-attention-nano", "numbers-words", "2 4 7 0 3"),
 }
 SHORT = ("training.batch=4", "training.evaluate_every=0", "training.evaluation_examples=4")
 SHORT += ("dropout=0", "training.warmup_steps=0")
 EXACT, HALF = "training.precision=float32", "training.precision=bfloat16"
 BACKEND = "training.attention_backend="  # named on both sides: in bfloat16 a GPU would choose varlen
+NORMED = "decoder.attention.qk_norm=true"
 SHARED = ("decoder.attention.n_kv_heads=1", "max_length=80", "task.length=80")  # torch has two kernels, by length
 ON_CPU = {"CUDA_VISIBLE_DEVICES": ""}
 # what is compared: (kind, changes of the first run, changes of the second, farthest relative difference of losses)
@@ -35,6 +37,7 @@ Pair = tuple[str, Sequence[str], Sequence[str], float]
 SAME_LOSSES: dict[str, Pair] = {
     "one gradient, however split": ("gpt", [EXACT], [EXACT, "training.micro_batch=1"], 1e-4),
     "bfloat16 is near float32": ("gpt", [EXACT], [HALF], 0.03),
+    "float16 is near float32": ("gpt", [EXACT], ["training.precision=float16"], 0.03),
     "bfloat16 is near float32 where states recur": ("recurrent", [EXACT], [HALF], 0.03),
     "eager as sdpa": ("bert", [HALF, f"{BACKEND}sdpa"], [HALF, f"{BACKEND}eager"], 0.03),
     "flex as sdpa": ("bert", [HALF, f"{BACKEND}sdpa"], [HALF, f"{BACKEND}flex"], 0.03),
@@ -47,14 +50,20 @@ SAME_LOSSES: dict[str, Pair] = {
     "varlen as sdpa": ("bert", [HALF, f"{BACKEND}sdpa"], [HALF, f"{BACKEND}varlen"], 0.03),
     "compiled as not": ("gpt", [EXACT], [EXACT, "training.compile=true"], 1e-3),
     "compiled as not, in bfloat16": ("gpt", [HALF], [HALF, "training.compile=true"], 0.03),
+    "compiled as not where heads are normed": (
+        "modern gpt",
+        [HALF, NORMED],
+        [HALF, NORMED, "training.compile=true"],
+        0.03,
+    ),
     "checkpointing as not": ("gpt", [EXACT], [EXACT, "training.checkpointing=true"], 1e-4),
 }
 RESUMED = "a resumed run is the run that nobody stopped"
 
 
 def checks_on(device: str) -> list[str]:
-    """The names of the checks; those of GPUs' own backends only where there is one."""
-    same = [name for name in SAME_LOSSES if device != "cpu" or not name.startswith(("flex", "varlen"))]
+    """The names of the checks; those of what GPUs alone can compute only where there is one."""
+    same = [name for name in SAME_LOSSES if device != "cpu" or not name.startswith(("flex", "float16", "varlen"))]
     return [*(f"{kind}: the losses and the answer of the CPU" for kind in KINDS), *same, RESUMED]
 
 
