@@ -98,6 +98,7 @@ def test_a_file_that_the_disk_cannot_read_is_a_broken_one(folder: Path, monkeypa
         ("", is_run),
         ("", read_request),
         ("", lambda folder: steps(folder / "checkpoints")),
+        ("checkpoints", open_run),
         ("checkpoints/3", lambda folder: verify(folder / "checkpoints" / "3")),
     ],
 )

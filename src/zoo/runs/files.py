@@ -121,7 +121,7 @@ def readable(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise ValueError(f"{path}: cannot be read: {error.strerror}") from None
+        raise ValueError(f"{error.filename or path}: cannot be read: {error.strerror}") from None
 
 
 def check_file(path: Path, written: str, witness: str) -> None:
@@ -189,7 +189,9 @@ def refuse_outside(folder: Path) -> None:
         ValueError: there is such a link.
     """
     root = folder.resolve()
-    for path in (path for pattern in ("*", "*/*", "*/*/*") for path in folder.glob(pattern)):
+    with readable(folder):
+        links = [path for pattern in ("*", "*/*", "*/*/*") for path in folder.glob(pattern) if path.is_symlink()]
+    for path in links:
         # `resolve` raises an error of its own at a link to itself, which is a damaged file like any other
-        if path.is_symlink() and not Path(os.path.realpath(path)).is_relative_to(root):
+        if not Path(os.path.realpath(path)).is_relative_to(root):
             raise ValueError(f"{path}: leads out of the run, and nothing outside of it is read or written")
