@@ -1,8 +1,10 @@
 """Claims about `zoo check`: 0 whole, 1 broken, 2 a path that is nothing."""
 
+import errno
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from commands import Said
@@ -154,6 +156,13 @@ def test_what_is_nothing_is_a_wrong_request(zoo: Zoo, tmp_path: Path):
     assert zoo("check", tmp_path / "absent").status == 2
     said = zoo("check", tmp_path)
     assert said.status == 2 and "not a run, a checkpoint" in said.err
+
+
+def test_a_folder_that_nobody_may_enter_is_a_wrong_request(zoo: Zoo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    closed = Mock(side_effect=PermissionError(errno.EACCES, "Permission denied"))
+    monkeypatch.setattr("zoo.cli.commands.check.shards_of", closed)
+    said = zoo("check", tmp_path)
+    assert said.status == 2 and f"{tmp_path}: cannot be read: Permission denied" in said.err
 
 
 def test_a_file_of_a_models_folder_is_no_broken_model(zoo: Zoo, run_of: RunOf):

@@ -15,7 +15,7 @@ import torch
 from zoo.runs import files
 from zoo.runs.checkpoint import latest, steps, verify
 from zoo.runs.request import BaseRecord, read_request
-from zoo.runs.run import RunFiles, create_run
+from zoo.runs.run import RunFiles, check_folder, create_run
 from zoo.runs.saved import is_run, open_run
 
 TOKENIZER = {"tokenizer.json": b"{}", "roles.json": b"[]"}
@@ -92,6 +92,18 @@ def test_a_file_that_the_disk_cannot_read_is_a_broken_one(folder: Path, monkeypa
     assert newest is not None and newest.step == 2 and open_run(folder).step == 2
 
 
+def close(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let nobody enter a folder, whoever runs the test."""
+    stat = Path.stat
+
+    def enter(path: Path, **options: bool) -> os.stat_result:
+        if folder in path.parents:
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return stat(path, **options)
+
+    monkeypatch.setattr(Path, "stat", enter)
+
+
 @pytest.mark.parametrize(
     ("place", "read"),
     [
@@ -105,16 +117,21 @@ def test_a_file_that_the_disk_cannot_read_is_a_broken_one(folder: Path, monkeypa
 def test_a_folder_that_nobody_may_enter_is_named(
     folder: Path, monkeypatch: pytest.MonkeyPatch, place: str, read: Callable[[Path], Any]
 ):
-    stat = Path.stat
-
-    def enter(path: Path, **options: bool) -> os.stat_result:
-        if folder / place in path.parents:
-            raise PermissionError(errno.EACCES, "Permission denied", str(path))
-        return stat(path, **options)
-
-    monkeypatch.setattr(Path, "stat", enter)
+    close(folder / place, monkeypatch)
     with pytest.raises(ValueError, match=f"{folder / place}.*: (cannot be read: )?Permission denied"):
         read(folder)
+
+
+def test_a_checkpoint_that_nobody_may_enter_is_passed_over(folder: Path, monkeypatch: pytest.MonkeyPatch):
+    close(folder / "checkpoints" / "3", monkeypatch)
+    assert open_run(folder).step == 2
+    create_run(folder, FILES, resume=True).close()
+
+
+def test_a_run_that_nobody_may_enter_is_not_written_over(folder: Path, monkeypatch: pytest.MonkeyPatch):
+    close(folder, monkeypatch)
+    with pytest.raises(ValueError, match="already holds a run; continue it with --resume"):
+        check_folder(folder, resume=False)
 
 
 def test_moments_are_not_read_where_only_weights_are_needed(folder: Path):

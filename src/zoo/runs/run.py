@@ -217,7 +217,7 @@ def check_folder(folder: Path, resume: bool, resumable: bool = True) -> None:
     """
     there = [name for name in names_in(folder) if name != LOCK]
     for place in (folder / CHECKPOINTS, folder, *folder.parents):
-        if place.is_symlink() and not place.exists():
+        if os.path.islink(place) and not place.exists():  # `is_symlink` raises where nobody may enter
             raise ValueError(f"{place}: is a link that leads nowhere; choose another folder")
     if not there:
         return

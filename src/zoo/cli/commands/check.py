@@ -25,6 +25,7 @@ from zoo.hub.checkpoint import load_checkpoint
 from zoo.hub.exporting.hashes import hash_faults
 from zoo.models.cost import on_meta, parameters
 from zoo.runs.check import Report, check_checkpoint, check_run
+from zoo.runs.files import readable
 from zoo.runs.layout import CHECKPOINTS, CONFIG, MANIFEST
 from zoo.runs.saved import straight
 from zoo.survey.survey import Surveyed
@@ -89,7 +90,9 @@ def survey(report: Report, name: str, sets: Sequence[Pair], data: Path | None, a
 
 def check_folder(place: Path) -> Report:
     """A run, a checkpoint, or a model of transformers; the model is put together, too, where its files are whole."""
-    if (store := shards_of(place)) is not None:
+    with readable(place):
+        store = shards_of(place)
+    if store is not None:
         report = Report("token store")
         whole, report.faults = check_store(store)
         again = "; a run that needs what is damaged makes it again" if report.faults else ""
