@@ -122,7 +122,9 @@ def check_model(report: Report, place: Path) -> None:
         if not any(str(fault) in known for known in report.faults):
             report.faults.append(str(fault))
         return
-    tokens = f", the tokenizer {loaded.tokenizer.vocab_size:,} tokens" if loaded.stream.has_text else ""
+    own = loaded.given_tokenizer
+    known = "no tokenizer (it reads token ids only)" if own is None else f"the tokenizer {own.vocab_size:,} tokens"
+    tokens = f", {known}" if loaded.stream.has_text else ""
     report.remarks.append(f"the model has {parameters(loaded.model):,} parameters{tokens}, and can be used")
 
 
