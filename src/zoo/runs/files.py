@@ -190,9 +190,10 @@ def refuse_outside(folder: Path) -> None:
     """
     root = folder.resolve()
     with readable(folder):
-        # `is_symlink` raises in a folder that nobody may enter, and `resolve` at a link to itself: those are damaged
-        # like others
-        links = [path for pattern in ("*", "*/*", "*/*/*") for path in folder.glob(pattern) if os.path.islink(path)]
+        links = [path for pattern in ("*", "*/*") for path in folder.glob(pattern) if path.is_symlink()]
+        # a checkpoint that nobody may enter, where `is_symlink` raises, is a broken one like others
+        links += [path for path in folder.glob("*/*/*") if os.path.islink(path)]
     for path in links:
+        # `resolve` raises an error of its own at a link to itself, which is a damaged file like any other
         if not Path(os.path.realpath(path)).is_relative_to(root):
             raise ValueError(f"{path}: leads out of the run, and nothing outside of it is read or written")
