@@ -9,6 +9,7 @@ import pytest
 from commands import call
 
 from zoo.cli.table import COMMANDS
+from zoo.cli.visible import say_rows
 
 HEAVY = ("torch", "transformers", "datasets", "accelerate", "tokenizers", "evaluate", "numpy")
 
@@ -108,10 +109,12 @@ def test_a_reader_who_has_seen_enough_is_no_failure(
 ):
     reading, writing = os.pipe()
     os.close(reading)
-    with os.fdopen(writing, "w") as pipe:
-        monkeypatch.setattr(sys, "stdout", pipe)
+    with os.fdopen(writing, "w") as pipe, monkeypatch.context() as patched:
+        patched.setattr(sys, "stdout", pipe)
         assert call(*words) == 0
-    assert not capsys.readouterr().err
+    say_rows([("the next",)])
+    said = capsys.readouterr()
+    assert not said.err and said.out.split() == ["the", "next"]
 
 
 def test_nobody_may_read_what_is_printed(monkeypatch: pytest.MonkeyPatch):

@@ -23,6 +23,7 @@ class Piped(Console):
     """A console that leaves it to its caller what a closed pipe means; rich would end with status 1."""
 
     def on_broken_pipe(self) -> None:
+        self._buffer.clear()  # what nobody has read; else the next lines would stand behind it
         raise
 
 
