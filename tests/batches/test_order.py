@@ -1,6 +1,7 @@
 import json
 from collections.abc import Iterator
 from dataclasses import replace
+from hashlib import sha256
 
 import numpy as np
 import pytest
@@ -86,6 +87,13 @@ def test_the_stream_goes_on_identically_from_any_position(objective: object):
         assert resumed.position == whole.position
 
 
+def test_a_position_tells_every_example_so_far_in_their_order():
+    feed, seen = Feed(examples()), ""
+    for row in feed.take(feed.examples.rows_of_epoch() + 3):
+        seen = sha256(f"{seen}{row.names}".encode()).hexdigest()
+    assert feed.position["epoch"] == 1 and feed.position["seen"] == seen
+
+
 def test_seeking_plans_one_window(monkeypatch: pytest.MonkeyPatch):
     given = examples()
     asked: list[int] = []
@@ -167,9 +175,10 @@ def test_packed_evaluation_gives_the_same_examples():
     assert sorted(named(list(examples().once()))) == named(list(examples(shape=RowShape(24, pack=False)).once()))
 
 
-def test_the_seed_decides_which_parts_are_paired_and_what_a_sample_holds():
+def test_seed_and_epoch_decide_which_parts_are_paired_and_the_seed_what_a_sample_holds():
     paired = [examples({"next_sentence": {}}, seed=seed).plan(0, range(30)) for seed in (0, 0, 1)]
     assert paired[0] == paired[1] != paired[2]
+    assert paired[0] != examples({"next_sentence": {}}).plan(1, range(30))
     drawn = [examples(seed=seed).sample(5).only for seed in (0, 0, 1)]
     assert drawn[0] == drawn[1] != drawn[2]
 
@@ -179,6 +188,7 @@ def test_a_sample_has_so_many_of_all_examples_and_a_part_of_it_those_of_its_docu
     every, drawn = {(d, n) for _, d, n in named(list(given.once()))}, given.sample(7)
     chosen = [(d, n) for _, d, n in named(list(drawn.once()))]
     assert len(set(chosen)) == len(chosen) == drawn.count == 7 and set(chosen) <= every
+    assert list(drawn.documents) == sorted(drawn.documents), "in the order of the data"
     assert given.sample(len(every)) is given and given.sample(len(every) - 1).count == len(every) - 1
     documents = sorted({d for d, _ in chosen})[:3]
     for whole in (given, drawn):
@@ -194,20 +204,36 @@ def test_truncated_examples_are_counted_with_their_tokens():
     assert given.truncated() == (1, 12)
 
 
-def test_data_without_any_example_is_refused():
-    lengths = Lengths({"text": np.array([0, 1, 2])}, sentences=np.array([0, 1, 2]))
-    mixture = Mixture.parse("next_sentence")
+def follows(counts: list[int]) -> Examples:
+    """Documents of so many sentences of one token, of which a model says whether one follows another."""
+    sentences, mixture = np.cumsum([0, *counts]), Mixture.parse("next_sentence")
+    lengths = Lengths({"text": np.arange(sentences[-1] + 1)}, sentences)
     form = mixture.form(["text"], ModelTraits(causal=False))
-    given = Examples(form, mixture, lengths, lambda piece: np.zeros(piece.length, dtype=np.int64), ROLES, RowShape(10))
+    return Examples(form, mixture, lengths, lambda piece: np.zeros(piece.length, dtype=np.int64), ROLES, RowShape(10))
+
+
+def test_data_without_any_example_is_refused():
     with pytest.raises(ValueError, match="data: no document is long enough for an example"):
-        Feed(given).take(1)
+        Feed(follows([1, 1])).take(1)
 
 
-def test_a_position_of_other_data_is_refused():
+def test_a_single_example_comes_in_every_epoch_wherever_its_window_stands():
+    """Windows without one may lie in a row at the end of an epoch and at the beginning of the next."""
+    given = follows([1] * 12 + [2] + [1] * 17)
+    assert given.windows == 4
+    assert named(Feed(given).take(20)) == [(epoch, 12, 0) for epoch in range(20)]
+
+
+@pytest.mark.parametrize("position", [{"window": 4}, {"window": -1}, {"epoch": -1}])
+def test_a_position_of_other_data_is_refused(position: dict[str, int]):
     with pytest.raises(ValueError, match="the data has 4 windows"):
-        Feed(examples()).seek({"window": 4})
+        Feed(examples()).seek(position)
+
+
+@pytest.mark.parametrize("row", [99, -1])
+def test_a_position_beyond_the_rows_of_its_window_is_refused(row: int):
     with pytest.raises(ValueError, match="that window has .* rows"):
-        Feed(examples()).seek({"row": 99})
+        Feed(examples()).seek({"row": row})
 
 
 def test_a_tokenizer_without_a_needed_role_is_refused():
@@ -218,13 +244,6 @@ def test_a_tokenizer_without_a_needed_role_is_refused():
 def test_an_example_too_short_for_text_is_refused():
     with pytest.raises(ValueError, match="longest: 2 is too short"):
         examples(shape=RowShape(24, longest=2))
-
-
-def test_a_position_in_another_order_is_refused():
-    with pytest.raises(
-        ValueError, match=f"version 0 of the order of data, but this zoo has version {permutation.ORDER}"
-    ):
-        Feed(examples()).seek({**Feed(examples()).position, "order": 0})
 
 
 @pytest.fixture

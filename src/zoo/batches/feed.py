@@ -69,7 +69,7 @@ class Feed:
                 last = window + 1 == self.examples.windows
                 self.move(Cursor(epoch + last, 0 if last else window + 1, 0, seen))
                 empty = 0 if self.window else empty + 1
-                if empty > self.examples.windows:
+                if empty >= 2 * self.examples.windows:  # wherever they begin, a whole epoch is among them
                     raise ValueError("data: no document is long enough for an example")
         return taken
 
