@@ -4,15 +4,16 @@ import numpy as np
 import pytest
 import torch
 
-from zoo.batches.collate import MicroBatch, collate
+from zoo.batches.collate import MicroBatch, collate, lay_pictures
 from zoo.batches.feed import Feed
 from zoo.batches.order import Examples, PackedRow
 from zoo.batches.packing import RowShape
 from zoo.data.ids import Lengths, Roles
+from zoo.examples.example import Example
 from zoo.examples.form import ModelTraits
 from zoo.objectives.mixture import Mixture
 
-ROLES = Roles(vocab_size=99, pad=0, unk=1, start=2, end=3, separator=4, extract=5, mask=6)
+ROLES = Roles(vocab_size=99, pad=98, unk=1, start=2, end=3, separator=4, extract=5, mask=6)
 ENCODER, DECODER = ModelTraits(causal=False, segments=True), ModelTraits(causal=True)
 
 
@@ -34,7 +35,7 @@ def first_part(given: Examples, micro_batch: int, rows: int | None = None) -> tu
 def test_texts_for_a_decoder_share_a_row_as_documents_and_are_scored_densely():
     given = examples("causal_lm", DECODER, RowShape(8), text=[2, 3])
     _, part = first_part(given, 1)
-    assert part.inputs["tokens"].tolist() == [[2, 10, 11, 2, 12, 13, 14, 0]]
+    assert part.inputs["tokens"].tolist() == [[2, 10, 11, 2, 12, 13, 14, 98]]
     assert part.inputs["documents"].numbers.tolist() == [[1, 1, 1, 2, 2, 2, 2, 0]]
     assert part.targets["causal_lm"].tolist() == [[10, 11, 3, 12, 13, 14, 3, -1]]
     assert "places" not in part.inputs and "segments" not in part.inputs
@@ -45,8 +46,8 @@ def test_texts_for_a_decoder_share_a_row_as_documents_and_are_scored_densely():
 def test_a_source_and_its_target_have_the_same_document_number():
     given = examples("translation", ModelTraits(True, source=True), RowShape(8, 7), source=[1, 2], target=[2, 2])
     _, part = first_part(given, 1)
-    assert part.inputs["tokens"].tolist() == [[2, 10, 11, 2, 12, 13, 0, 0]]
-    assert part.inputs["source"].tolist() == [[10, 3, 11, 12, 3, 0, 0]]
+    assert part.inputs["tokens"].tolist() == [[2, 10, 11, 2, 12, 13, 98, 98]]
+    assert part.inputs["source"].tolist() == [[10, 3, 11, 12, 3, 98, 98]]
     assert part.inputs["source_documents"].numbers.tolist() == [[1, 1, 2, 2, 2, 0, 0]]
     assert part.targets["translation"].tolist() == [[10, 11, 3, 12, 13, 3, -1, -1]]
 
@@ -55,6 +56,30 @@ def test_the_tokens_of_sources_are_counted_too():
     given = examples("translation", ModelTraits(True, source=True), RowShape(8, 7), source=[1, 2], target=[2, 2])
     _, part = first_part(given, 1)
     assert (part.tokens, part.filled) == (6 + 5, (6 + 5) / (8 + 7))
+
+
+def test_a_part_may_have_as_many_places_as_its_rows_need():
+    given = examples("translation", ModelTraits(True, source=True), RowShape(8, 7), source=[1, 2], target=[2, 2])
+    taken = list(given.once())
+    whole, part = collate(taken, given, 1), collate(taken, given, 1, (6, 5))
+    for name, length in (("tokens", 6), ("source", 5)):
+        assert part.inputs[name].tolist() == whole.inputs[name][:, :length].tolist()
+    assert part.targets["translation"].tolist() == whole.targets["translation"][:, :6].tolist()
+    assert (part.tokens, part.filled) == (whole.tokens, 1.0)
+
+
+def test_a_part_of_few_places_has_as_many_scored_ones_as_a_row_may_have():
+    given = examples("masked_lm", ENCODER, RowShape(32), text=[1] * 6)  # one hidden of three places each
+    (row,) = given.once()
+    assert (collate([row], given, 1, (18, 0)).targets["masked_lm"] >= 0).sum() == 6
+
+
+def test_each_row_has_its_own_picture_and_an_empty_one_is_black():
+    pictures = [np.full((3, 2, 2), colour, dtype=np.uint8) for colour in (5, 9)]
+    nothing = np.zeros(0, dtype=np.int64)
+    built = [[Example(nothing, nothing > 0, nothing, picture=picture)] for picture in pictures]
+    laid = lay_pictures(built, 3, ModelTraits(causal=False, image_size=2))
+    assert laid.dtype == np.uint8 and [picture.max() for picture in laid] == [5, 9, 0] and laid[1].min() == 9
 
 
 @pytest.mark.parametrize(("stream", "at"), [(ModelTraits(causal=False), [0, 4]), (DECODER, [3, 8])])
@@ -78,7 +103,7 @@ def test_masked_places_point_at_the_masked_tokens_of_their_row():
     assert ((shown == 6) | (shown == targets[scored]) | (shown >= 7)).all()
     whole = flat.clone()
     whole[places[scored]] = targets[scored]
-    text = whole[(whole >= 10)]
+    text = whole[(whole >= 10) & (whole < 98)]
     assert sorted(text.tolist()) == list(range(10, 10 + 46)), "putting the targets back gives the text back"
 
 
@@ -97,7 +122,8 @@ def test_shapes_never_change_and_missing_rows_are_empty():
     given = examples(
         {"masked_lm": {}, "next_sentence": {}}, ENCODER, RowShape(32, longest=16), text=[9, 12, 14, 11] * 9
     )
-    parts = [collate(Feed(given).take(rows), given, 4) for rows in (4, 2)] + [collate([], given, 4)]
+    feed = Feed(given)
+    parts = [feed.collate(feed.take(rows), 4) for rows in (4, 2)] + [collate([], given, 4)]
     for part in parts:
         assert {k: v.shape for k, v in part.targets.items()} == {k: v.shape for k, v in parts[0].targets.items()}
         laid = {**part.inputs, "documents": part.inputs["documents"].numbers}

@@ -17,7 +17,7 @@ from torch import Tensor
 from zoo.batches.ahead import FILES, Steps, build_ahead
 from zoo.batches.collate import MicroBatch
 from zoo.batches.feed import Feed
-from zoo.batches.order import PackedRow
+from zoo.batches.order import PackedRow, share
 from zoo.blocks.rows.documents import Documents
 
 
@@ -167,3 +167,21 @@ def test_a_micro_batch_is_no_larger_than_the_share_of_a_process(micro_batch: int
 
     list(build_ahead(Steps(Noted(Empty()), 1, 5, micro_batch, 0, processes)))  # type: ignore[arg-type]
     assert [rows for rows, _ in seen] == sizes and {size for _, size in seen} == {max(sizes)}
+
+
+def test_processes_see_disjoint_rows_whose_union_is_the_single_processes():
+    rows = [PackedRow(number, ()) for number in range(11)]
+    shares = [[row for part in share(rows, process, 2, 3) for row in part] for process in range(2)]
+    assert shares == [rows[0::2], rows[1::2]]
+
+
+def test_every_process_has_equally_many_parts():
+    rows = [PackedRow(number, ()) for number in range(7)]
+    parts = [share(rows, process, 3, 2) for process in range(3)]
+    assert [[len(part) for part in mine] for mine in parts] == [[2, 1], [2, 0], [2, 0]]
+
+
+def test_building_ahead_takes_no_random_number_of_the_training():
+    before = torch.get_rng_state()
+    list(build_ahead(Steps(Named(Empty()), 1, 2, None, 0, 1)))  # type: ignore[arg-type]
+    assert torch.equal(torch.get_rng_state(), before)

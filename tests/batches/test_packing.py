@@ -9,7 +9,7 @@ from zoo.batches import packing
 from zoo.batches.packing import OrderedKinds, RowShape, ScaledKinds, are_ordered, fill, pack
 from zoo.data.ids import Lengths, Piece
 from zoo.examples.example import ExamplePlan
-from zoo.examples.form import ModelTraits
+from zoo.examples.form import Limits, ModelTraits
 from zoo.objectives.mixture import Mixture
 
 LANGUAGE = Mixture.parse("causal_lm")
@@ -25,6 +25,18 @@ def plans_of(lengths: list[int], sources: list[int] | None = None) -> list[Examp
 def draw(mean: float, spread: float, count: int, most: int, seed: int) -> list[int]:
     sizes = np.random.default_rng(seed).lognormal(mean, spread, count)
     return [int(n) for n in np.clip(sizes, 4, most)]
+
+
+def test_an_example_is_as_long_as_a_row_unless_its_shape_says_less():
+    assert RowShape(9, 7).limits == Limits(9, 7, 9)
+    assert RowShape(9, 7, longest=5, longest_source=4).limits == Limits(5, 4, 9)
+
+
+def test_places_around_rows_are_those_of_the_fullest_in_steps_and_no_more_than_a_row_has():
+    rows = [plans_of([9], [20]), plans_of([9, 8, 7], [1, 2, 3]), plans_of([2], [1])]
+    assert RowShape(60, 50).around(rows) == (32, 32)
+    assert RowShape(30, 20).around(rows) == (30, 20)
+    assert RowShape(60, 50).around(rows[2:]) == (16, 16) and RowShape(60, 50).around([]) == (0, 0)
 
 
 def test_every_plan_is_in_one_row_and_no_row_is_over_full():
@@ -144,7 +156,8 @@ def test_a_row_closes_at_the_most_documents_that_a_head_scores():
 
 def test_a_row_closes_at_the_most_places_that_a_head_scores():
     mixture = Mixture.parse("masked_lm")  # a document of 3 places has one scored; 32 places hold 6
-    rows = pack([ExamplePlan(i, 0, 3, 0, (Piece("text", i, i + 1),)) for i in range(12)], RowShape(32), mixture)
+    plans = [ExamplePlan(i, 0, 3, 0, (Piece("text", i, i + 1),)) for i in range(12)]
+    rows = pack(plans, RowShape(32, longest=16), mixture)
     assert [len(row) for row in rows] == [6, 6]
 
 
