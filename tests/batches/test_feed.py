@@ -128,6 +128,15 @@ def test_where_one_process_that_builds_is_killed_all_end():
     assert error.tb is not None and not left
 
 
+@pytest.mark.filterwarnings("ignore:This DataLoader will create")
+def test_processes_that_build_go_on_where_a_signal_is_for_the_whole_group():
+    steps = build_ahead(Steps(Named(Empty()), 9, 3, None, 0, 1), workers=1)  # type: ignore[arg-type]
+    next(steps)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        os.kill(multiprocessing.active_children()[0].pid or 0, number)
+    assert len(list(steps)) == 8
+
+
 @pytest.mark.parametrize(
     ("limits", "wanted"),
     [

@@ -33,7 +33,7 @@ def test_an_example_is_as_long_as_a_row_unless_its_shape_says_less():
 
 
 def test_places_around_rows_are_those_of_the_fullest_in_steps_and_no_more_than_a_row_has():
-    rows = [plans_of([9], [20]), plans_of([9, 8, 7], [1, 2, 3]), plans_of([2], [1])]
+    rows = [plans_of([9], [3]), plans_of([9, 8, 7], [1, 2, 20]), plans_of([2], [1])]
     assert RowShape(60, 50).around(rows) == (32, 32)
     assert RowShape(30, 20).around(rows) == (30, 20)
     assert RowShape(60, 50).around(rows[2:]) == (16, 16) and RowShape(60, 50).around([]) == (0, 0)

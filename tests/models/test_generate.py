@@ -155,6 +155,8 @@ def test_draws_are_exponential_and_independent_of_text_step_and_seed():
     drawn = exponential(3, texts, 0, 400).double()
     assert drawn.min() > 0 and abs(drawn.mean() - 1) < 0.01 and abs(drawn.var() - 1) < 0.02
     assert abs((drawn < 0.01).double().mean() - (1 - math.exp(-0.01))) < 0.001
+    rare = drawn[drawn < 2**-7]  # numbers of 23 bits alone would be alike here, where rare tokens win
+    assert len(rare.unique()) == len(rare) > 1000
     others = [exponential(3, texts, 1, 400), exponential(4, texts, 0, 400), exponential(3, texts + 1, 0, 400)]
     for other in others:
         assert abs(torch.corrcoef(torch.stack([drawn.flatten(), other.double().flatten()]))[0, 1]) < 0.01
