@@ -149,8 +149,12 @@ def test_a_librarys_value_error_is_no_wrong_request(loaded: Loaded, tmp_path: Pa
         evaluation(loaded, tmp_path).run(loaded, loaded.task.metrics)
 
 
-def test_the_batch_changes_nothing(loaded: Loaded, tmp_path: Path):
-    whole, small = (evaluation(loaded, tmp_path, batch=n).run(loaded, loaded.task.metrics) for n in (32, 1))
+def test_neither_the_batch_nor_the_mode_of_the_model_changes_anything(loaded: Loaded, tmp_path: Path):
+    found = []
+    for batch, training in ((32, False), (1, True)):
+        loaded.model.train(training)
+        found.append(evaluation(loaded, tmp_path, batch=batch).run(loaded, loaded.task.metrics))
+    whole, small = found
     assert whole == pytest.approx(small, abs=1e-5)
     assert whole["examples"] == 5
 

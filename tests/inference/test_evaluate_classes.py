@@ -54,6 +54,15 @@ def test_f1_knows_how_many_classes_there_are_beyond_those_it_meets(tmp_path: Pat
     assert evaluation.run(loaded, ["f1"])["classification/f1"] == 1.0  # of class 1 alone it would be 0
 
 
+def test_the_answers_of_all_batches_and_processes_are_compared(tmp_path: Path):
+    loaded, evaluation = classified(tmp_path, "text,label\na,x\nb,y\nc,x\na,z\nb,y\nc,x\n")
+    whole = evaluation.run(loaded, ["f1"])
+    one, other = (replace(evaluation, batch=1, process=process, processes=2) for process in range(2))
+    theirs = other.losses(loaded, [("classes", "classification")])
+    for found in (replace(evaluation, batch=1), replace(one, gather=lambda mine: [mine, theirs])):
+        assert found.run(loaded, ["f1"]) == pytest.approx(whole, abs=1e-6)
+
+
 def by_file(folder: Path, files: dict[str, str]) -> tuple[Loaded, Evaluation]:
     """The evaluation of a task whose test split has several files, measured one by one."""
     loaded, _ = classified(folder, "text,label\na,x\n")
@@ -99,11 +108,12 @@ def test_names_of_files_hold_no_more_of_a_path_than_tells_them_apart(files: list
     assert short_names([Path("/of/someone") / name for name in files]) == names
 
 
-def test_one_file_is_measured_once(tmp_path: Path):
-    loaded, evaluation = by_file(tmp_path, {"one.csv": "text,label\na,x\n"})
+@pytest.mark.parametrize("files", [{"one.csv": "a,x\n"}, {"one.csv": "a,\n", "other.csv": "b,\n"}])
+def test_one_file_and_files_without_labels_are_measured_once(files: dict[str, str], tmp_path: Path):
+    loaded, evaluation = by_file(tmp_path, {name: f"text,label\n{rows}" for name, rows in files.items()})
     kept: dict[int, list[Any]] = {}
-    replace(evaluation, kept=kept).run(loaded, ["accuracy"])
-    assert [len(found) for found in kept.values()] == [1]
+    replace(evaluation, kept=kept).run(loaded, ["f1"])
+    assert [len(found) for found in kept.values()] == [1] * len(files)
 
 
 def test_a_file_without_labels_leaves_the_others_their_metrics(tmp_path: Path):
@@ -123,6 +133,8 @@ def test_by_file_a_sample_keeps_its_examples(tmp_path: Path):
     loaded, evaluation = by_file(tmp_path, {"one.csv": rows, "other.csv": rows})
     sampled = replace(evaluation, examples=evaluation.examples.sample(3))
     assert sampled.run(loaded, ["accuracy"])["examples"] == 3
+    alone = replace(evaluation, examples=evaluation.examples.sample(1)).run(loaded, ["accuracy"])
+    assert {"examples", "classification/accuracy"} < set(alone) and not any(name.startswith("o") for name in alone)
 
 
 @pytest.mark.parametrize("names", [["z", "x", "y"], ["Z", "X", "Y"]])
