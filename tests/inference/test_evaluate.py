@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from zoo.batches.order import Examples
@@ -16,11 +17,14 @@ from zoo.data.task import Task, read_task
 from zoo.data.tokenizers.recipes.recipe import tokenizers
 from zoo.data.tokenizers.tokenizer import Tokenizer
 from zoo.examples.form import forms, inputs
+from zoo.inference import evaluate
 from zoo.inference.evaluate import Evaluation, Sums
 from zoo.inference.loaded import Loaded
 from zoo.inference.measure import measure, on_task
 from zoo.inference.shape import row_shape
+from zoo.inference.writing import Writing
 from zoo.models.create import create_model
+from zoo.models.generation.search import Generated
 from zoo.models.generation.settings import GenerateSettings
 from zoo.objectives.mixture import Mixture
 
@@ -157,6 +161,22 @@ def test_neither_the_batch_nor_the_mode_of_the_model_changes_anything(loaded: Lo
     whole, small = found
     assert whole == pytest.approx(small, abs=1e-5)
     assert whole["examples"] == 5
+
+
+def test_each_text_stands_beside_its_own_reference_and_the_longest_is_written_first(
+    loaded: Loaded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    asked: list[int] = []
+
+    def copied(loaded: Loaded, source: Tensor, _: Any, how: Writing) -> list[Generated]:
+        asked.extend(how.numbers or ())
+        return [Generated(row, 0.0) for row in source.tolist()]
+
+    monkeypatch.setattr(evaluate, "write", copied)
+    texts, references = evaluation(loaded, tmp_path, batch=5).texts(loaded)
+    assert texts[:2] == ["a b c", "d e"] and len(texts) == len(references) == 5
+    assert all(text and reference.startswith(text) for text, (reference,) in zip(texts, references, strict=True))
+    assert sorted(asked) == [0, 1, 2, 3, 4] and asked[-1] == 3
 
 
 def test_the_draws_of_samples_are_those_of_a_texts_number_whatever_the_batch_and_the_processes(

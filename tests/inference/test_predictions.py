@@ -169,6 +169,7 @@ def test_texts_have_losses_that_add_up_to_the_split_s(name: str, objective: str,
     rows = [{"a": " ".join(TEXTS)}, {"a": ""}, {"a": CATS}]  # the second one is left out
     found, lines = predictions(model, tmp_path, rows, {"text": "a"}, longest=16)
     counts = [line["scores"]["tokens"] for line in lines]
+    assert found.get("replaced_token/accuracy", 1.0) > 0.1, "whether a token was replaced, not which it was"
     total = sum(line["scores"]["loss"] * count for line, count in zip(lines, counts, strict=True))
     assert total / sum(counts) == pytest.approx(found[f"loss/{objective}"], rel=1e-5)
 

@@ -222,13 +222,13 @@ def test_another_seed_gives_another_sample(model: Model):
     assert len(samples) == 3
 
 
-@pytest.mark.parametrize("temperature", [0.3, 1.0, 2.5])
+@pytest.mark.parametrize("temperature", [0.3, None, 2.5])  # none is 1
 @pytest.mark.parametrize(("top_k", "top_p"), [(1, 0.5), (7, 0.8), (VOCAB, 0.99), (4, 1e-6), (VOCAB + 5, 1.0)])
-def test_tokens_are_sampled_with_the_probabilities_of_transformers(temperature: float, top_k: int, top_p: float):
+def test_tokens_are_sampled_with_the_probabilities_of_transformers(temperature: float | None, top_k: int, top_p: float):
     logits = torch.randn(6, VOCAB, generator=torch.Generator().manual_seed(1)) * 2
     prompts = torch.zeros(6, 1, dtype=torch.long)
     warped = logits
-    for warper in (TemperatureLogitsWarper(temperature), TopKLogitsWarper(top_k), TopPLogitsWarper(top_p)):
+    for warper in (TemperatureLogitsWarper(temperature or 1.0), TopKLogitsWarper(top_k), TopPLogitsWarper(top_p)):
         warped = warper(prompts, warped)
     sampler = Sampler(
         torch.arange(6), [1] * 6, END, GenerateSettings(temperature=temperature, top_k=top_k, top_p=top_p)
