@@ -13,6 +13,7 @@ import pytest
 import torch
 
 from zoo.runs import files
+from zoo.runs.check import check_run
 from zoo.runs.checkpoint import latest, steps, verify
 from zoo.runs.request import BaseRecord, read_request
 from zoo.runs.run import RunFiles, check_folder, create_run
@@ -126,6 +127,11 @@ def test_a_checkpoint_that_nobody_may_enter_is_passed_over(folder: Path, monkeyp
     close(folder / "checkpoints" / "3", monkeypatch)
     assert open_run(folder).step == 2
     create_run(folder, FILES, resume=True).close()
+
+
+def test_a_check_names_the_checkpoints_of_a_folder_that_nobody_may_enter(folder: Path, monkeypatch: pytest.MonkeyPatch):
+    close(folder / "checkpoints", monkeypatch)
+    assert f"{folder / 'checkpoints' / '3' / 'manifest.json'}: Permission denied" in check_run(folder).faults
 
 
 def test_a_run_that_nobody_may_enter_is_not_written_over(folder: Path, monkeypatch: pytest.MonkeyPatch):

@@ -72,7 +72,7 @@ def check_run(folder: Path) -> Report:
         report.remarks.append(f"process {writer} writes to it: its checkpoints come and go")
     places = [folder / CHECKPOINTS / str(step) for step in steps(folder / CHECKPOINTS)]
     checked = [check_kept(report, place, writer) for place in places]
-    there = [int(place.name) for place in places if place.is_dir()]
+    there = [int(place.name) for place in places if os.path.isdir(place)]  # `is_dir` raises where nobody may enter
     whole = [checkpoint for checkpoint in checked if checkpoint is not None]
     newest = whole[0] if whole else None
     check_settings(report, folder, newest)
