@@ -44,6 +44,8 @@ def is_plain(module: nn.Module) -> TypeGuard[nn.Linear]:
 def replacements(model: Model) -> dict[nn.Module, Map]:
     """What computes in the place of each linear map, and of each head; of an attention to its own input at once."""
     found: dict[nn.Module, Map] = {head: logits_of(head) for head in model.heads.values() if isinstance(head, Head)}
+    # `score` reads the last map of a head; with another `forward` it would pass for more than a product
+    scoring = {module for head in found for module in head.modules()}
     for module in model.modules():
         if isinstance(module, ProjectedAttention) and not module.crosses:
             maps = [linear for linear in (module.query, module.key, module.value) if is_plain(linear)]
@@ -53,7 +55,7 @@ def replacements(model: Model) -> dict[nn.Module, Map]:
                 found |= {linear: together.part(number) for number, linear in enumerate(maps)}
         elif isinstance(module, MLP | GatedMLP) and type(module) in (MLP, GatedMLP):  # a subclass may do something else
             found |= activated(module)
-        elif is_plain(module) and gains(module.weight) and module not in found:
+        elif is_plain(module) and gains(module.weight) and module not in found and module not in scoring:
             found[module] = Product(module)
     return found
 
