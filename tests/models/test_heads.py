@@ -52,6 +52,15 @@ def test_what_is_hooked_to_the_last_map_is_in_the_logits_and_in_the_loss(states:
     torch.testing.assert_close(scores.cross_entropy(targets).sum, loss, **EXACT)
 
 
+def test_a_hooked_map_computes_as_the_head_did_when_autocast_has_ended(states: torch.Tensor):
+    head = ClassificationHead(5, 7, True, labels=3, dropout=0.0)
+    with torch.autocast("cpu", torch.bfloat16):
+        plain = head.score(states.bfloat16(), states)
+        head.output.register_forward_hook(lambda module, given, output: 2 * output)
+        hooked = head.score(states.bfloat16(), states)
+    assert hooked.logits().dtype == torch.bfloat16 and torch.equal(hooked.logits(), 2 * plain.logits())
+
+
 def test_a_scaled_language_head_divides_the_states_and_not_the_bias(states: torch.Tensor, table: torch.Tensor):
     head = LanguageHead(5, 7, False, scale=True, bias=True).double()
     torch.nn.init.ones_(head.bias)

@@ -66,9 +66,13 @@ def dtype_of_products(x: Tensor) -> torch.dtype:
 
     Autocast leaves float64 alone.
     """
-    kind = x.device.type
-    narrows = has_autocast(kind) and torch.is_autocast_enabled(kind) and x.dtype != torch.float64
-    return torch.get_autocast_dtype(kind) if narrows else x.dtype
+    narrow = autocast_dtype(x.device.type)
+    return x.dtype if narrow is None or x.dtype == torch.float64 else narrow
+
+
+def autocast_dtype(kind: str) -> torch.dtype | None:
+    """What autocast computes products in on a kind of device; None where it is off."""
+    return torch.get_autocast_dtype(kind) if has_autocast(kind) and torch.is_autocast_enabled(kind) else None
 
 
 def has_bfloat16(device: torch.device) -> bool:

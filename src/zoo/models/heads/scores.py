@@ -1,6 +1,7 @@
 """What a head says, before it is multiplied out."""
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from copy import copy
 from typing import Any
 
@@ -10,7 +11,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from zoo.blocks.projections import are_plain
-from zoo.devices.precision import dtype_of_products
+from zoo.devices.precision import autocast_dtype, dtype_of_products, mixed
 from zoo.models.heads.cross_entropy import (
     LinearCrossEntropy,
     SummedLoss,
@@ -50,6 +51,7 @@ class Scores:
         self.whole = weight  # what `weight` was rounded from, where it was
         self.chunked = True  # how `cross_entropy` is computed
         self.map: Callable[[Tensor], Tensor] | None = None  # what gives the logits, where it does more than multiply
+        self.autocast: torch.dtype | None = None  # which `map` is called under, and which has ended by then
 
     @staticmethod
     def by(linear: Any, states: Float[Tensor, "*places d_model"], bias: Float[Tensor, " n"] | None = None) -> "Scores":
@@ -61,6 +63,7 @@ class Scores:
         scores = Scores(states, linear.weight, linear.bias if bias is None else bias)
         if not are_plain([linear]):
             scores.map = linear if bias is None else lambda states: linear(states) + bias
+            scores.autocast = autocast_dtype(states.device.type)
         return scores
 
     @staticmethod
@@ -81,14 +84,17 @@ class Scores:
     def logits(self) -> Float[Tensor, "*places n"]:
         """All of them at once."""
         if self.map is not None:
-            with self.recording():
+            with self.recording(), mixed(self.states.device, self.autocast) if self.autocast else nullcontext():
                 return self.map(self.states)
         bias = None if self.bias is None else self.bias.to(self.dtype)
         with self.recording():
             return F.linear(self.states.to(self.dtype), self.weight.to(self.dtype), bias)
 
     def exact(self) -> Float[Tensor, "*places n"]:
-        """All of them, multiplied out in at least float32: numbers that are ranked must not be rounded to bfloat16."""
+        """All of them, multiplied out in at least float32: numbers that are ranked must not be rounded to bfloat16.
+
+        A map that does more is asked as it is.
+        """
         dtype = torch.promote_types(self.states.dtype, torch.float32)
         if self.map is not None:
             return self.logits().to(dtype)
