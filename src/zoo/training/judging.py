@@ -123,9 +123,10 @@ def average(learner: Learner, most: int, state: State, run: Run) -> None:
 def signs_of_life(model: nn.Module, alive: Callable[[], None]) -> Iterator[None]:
     """Let each of a model's smallest modules give a sign of life when it is called.
 
-    Hooks on the whole model would miss generation, which calls encoder, decoder and heads one by one.
+    Hooks on the whole model would miss generation, which calls encoder, decoder and heads one by one. Linear maps get
+    none: they would pass for maps that do more than multiply, as LoRA's, and logits would be computed all at once.
     """
-    leaves = [module for module in model.modules() if not any(module.children())]
+    leaves = [module for module in model.modules() if not any(module.children()) and type(module) is not nn.Linear]
     hooks = [module.register_forward_pre_hook(lambda *_: alive()) for module in leaves]
     try:
         yield
