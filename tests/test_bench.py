@@ -14,6 +14,8 @@ import torch
 
 from programs import ROOT, load_program
 
+OPTIONS = {"device": "cpu", "threads": 1, "small": True, "plain": True}  # of a row
+
 
 @pytest.fixture
 def bench(monkeypatch: pytest.MonkeyPatch) -> Any:
@@ -181,9 +183,22 @@ def test_a_row_tells_of_sides_that_went_on_without_a_compiler(
     facts = {"zoo": {"failures": ["no compiler", "the same"]}, "hf": {"failures": []}}
     monkeypatch.setattr(bench, "compare", lambda *given: {"profiles": {}, "facts": facts})
     monkeypatch.setattr(bench, "tell", lambda *given: {})
-    options = Namespace(device="cpu", threads=1, small=True, plain=True, made=tmp_path, data=tmp_path)
+    options = Namespace(**OPTIONS, made=tmp_path, data=tmp_path)
     found = bench.measure("gpu-gpt", bench.GPU_ROWS["gpu-gpt"], options)
     assert found["told"] == {"compiling failed in zoo": "no compiler"}
+
+
+def test_sides_keep_compiled_modules_also_where_the_environment_forbids_it(
+    bench: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    def compare(*given: Any) -> dict[str, Any]:
+        assert "PYTHONDONTWRITEBYTECODE" not in os.environ
+        return {"profiles": {}, "facts": {}}
+
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+    monkeypatch.setattr(bench, "compare", compare)
+    monkeypatch.setattr(bench, "tell", lambda *given: {})
+    bench.measure("gpu-gpt", bench.GPU_ROWS["gpu-gpt"], Namespace(**OPTIONS, made=tmp_path, data=tmp_path))
 
 
 def test_every_side_of_a_row_is_a_function_of_its_module(bench: Any):
