@@ -51,15 +51,19 @@ def test_an_answer_is_not_longer_than_answers_are():
 
 def test_its_share_is_the_product_of_both_softmaxes():
     said = np.random.default_rng(0).normal(size=(7, 2)).astype(np.float32)
+    said += np.array([800, -800], dtype=np.float32)  # beyond what `exp` can take
     found = best_span(said, np.arange(2, 7), 0)
     shares = torch.from_numpy(said).double().softmax(0)
-    assert found.share == pytest.approx(float(shares[2 + found.first, 0] * shares[1 + found.behind, 1]))
-    assert found.null_share == pytest.approx(float(shares[0].prod())) and found.null == pytest.approx(said[0].sum())
+    wanted = float(shares[2 + found.first, 0] * shares[1 + found.behind, 1]), float(shares[0].prod())
+    assert (found.share, found.null_share) == pytest.approx(wanted, rel=1e-12)
+    assert found.null == pytest.approx(said[0].sum())
 
 
 def test_there_is_no_answer_where_a_window_that_shows_none_most_does_so_rather_than_the_best_span():
     best = best_span(logits(6, (0, 0, 1.0), (3, 4, 2.0)), np.arange(2, 6), 0)
     assert choose_answer([best], no_answer=True) == best
+    even = best._replace(null=best.score)
+    assert choose_answer([even], no_answer=True) == even
     lost = best._replace(null=best.score + 1)
     assert choose_answer([lost], no_answer=True) is None and choose_answer([lost], no_answer=False) == lost
     assert choose_answer([lost, best], no_answer=True) is not None
@@ -136,14 +140,17 @@ def test_a_split_is_measured_by_the_answers_over_all_windows(tmp_path: Path, mon
     monkeypatch.setenv("ZOO_CACHE", str(tmp_path / "cache"))
     known = (["dogs running"], ["red cat"], ["dogs"], ["red cat", "dogs"])  # of several the one counts that is nearest
     rows = [{"question": "cats", "context": CONTEXT, "answers": texts} for texts in known]
+    rows.append({"question": "cats", "context": "the red cat", "answers": []})
     (tmp_path / "a.jsonl").write_text("\n".join(map(json.dumps, rows)))
-    tree = {"objective": {"span": {"stride": 3}}, "source": {"files": {"validation": str(tmp_path / "a.jsonl")}},
+    objective = {"span": {"stride": 3, "no_answer": True}}
+    tree = {"objective": objective, "source": {"files": {"validation": str(tmp_path / "a.jsonl")}},
             "metrics": ["f1", "exact_match"], "length": 14}  # fmt: skip
-    model = loaded("bert-nano", tree["objective"], max_length=14)
-    say(monkeypatch, pointing(model, " dogs", " running"))
+    model = loaded("bert-nano", objective, max_length=14)
+    point = pointing(model, " dogs", " running")  # 40 together; no answer has 20
+    say(monkeypatch, lambda tokens: point(tokens) + (tokens == tokens[0, 0])[..., None] * 10.0)
     found = measure(replace(model, task=read_task(tree, "task")), "validation", None, GenerateSettings(), "float32")
-    assert found["span/exact_match"] == pytest.approx(100 / 4)
-    assert found["span/f1"] == pytest.approx(100 * (1 + 0 + 2 / 3 + 2 / 3) / 4)
+    assert found["span/exact_match"] == pytest.approx(100 * (1 + 1) / 5)
+    assert found["span/f1"] == pytest.approx(100 * (1 + 0 + 2 / 3 + 2 / 3 + 1) / 5)
 
 
 def test_scores_that_bfloat16_rounds_to_one_number_are_told_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -87,16 +87,16 @@ def test_a_text_without_a_word_has_no_tags(text: str):
 
 
 def test_tags_are_gathered_by_sentence():
-    documents = documents_in(np.array([[1, 1, 1, 2, 2, 0], [1, 1, 0, 0, 0, 0]]))
-    targets = torch.tensor([[-1, 1, 2, 0, 2, -1], [1, -1, -1, -1, -1, -1]])
-    guesses = torch.tensor([[-1, 1, 2, 2, 2, -1], [2, -1, -1, -1, -1, -1]])
+    documents = documents_in(np.array([[1, 1, 0, 0, 0, 0], [1, 1, 1, 2, 2, 0]]))  # a row begins with 1
+    targets = torch.tensor([[1, -1, -1, -1, -1, -1], [-1, 1, 2, 0, 2, -1]])
+    guesses = torch.tensor([[2, -1, -1, -1, -1, -1], [-1, 1, 2, 2, 2, -1]])
     zero = torch.zeros(())
     passed = Passed(Mock(), [], MicroBatch({"documents": documents}, {}, [], 0, 0.0), targets,
                     Term(zero, zero, 1.0, guesses=guesses), Scores.of(torch.zeros(1, 3)))  # fmt: skip
     found = GATHERED["tags"].gather(passed)
-    assert found == [([1, 2], [1, 2]), ([2, 2], [0, 2]), ([2], [1])]
+    assert found == [([2], [1]), ([1, 2], [1, 2]), ([2, 2], [0, 2])]
     given = GATHERED["tags"].give(found, Mock(split=Mock(labels=SPANS)))
-    assert given["references"][1] == ["O", "I-animal"]
+    assert given["references"][2] == ["O", "I-animal"]
     assert (
         compute("tagging/f1", **given) == f1_score(given["references"], given["predictions"]) == pytest.approx(2 / 3)
     )  # of three spans each, two are right

@@ -142,7 +142,7 @@ def answers_found(windows: Sequence[Compared], about: About) -> dict[str, list[A
     for document, found in sorted(by_document.items()):
         answer, _ = answer_found(found, about, document)
         predictions.append("" if answer is None else answer["text"])
-        references.append(list(about.split.rows[document][ANSWERS]["text"]) or [""])
+        references.append(list(about.split.rows[document][ANSWERS]["text"]))
     return {"predictions": predictions, "references": references}
 
 

@@ -88,6 +88,16 @@ def test_a_cache_takes_several_tokens_at_once_and_refuses_to_forget(name: str, s
         model(ids, **{name: DynamicCache()})
 
 
+def test_a_cache_goes_on_with_the_rows_that_are_chosen_and_their_sources(shelled: Shelled):
+    model = load(shelled("transformer-nano", BOTH))
+    source, target = torch.tensor([[9, 10, 3], [11, 12, 3]]), torch.tensor([[2, 20, 21], [2, 22, 23]])
+    first = model(source, decoder_input_ids=target[:, :2], use_cache=True)
+    cache = first["cache" if "cache" in first else "past_key_values"]
+    cache.batch_select_indices(torch.tensor([1]))
+    wanted = model(source, decoder_input_ids=target).logits[1:, 2:]
+    torch.testing.assert_close(model(decoder_input_ids=target[1:, 2:], cache=cache).logits, wanted)
+
+
 @pytest.mark.parametrize(("name", "start"), [("gpt2-nano", ALIBI), ("transformer-nano", BOTH)])
 def test_generate_goes_on_from_a_cache_of_its_own(name: str, start: tuple[str, ...], shelled: Shelled):
     """A second call that is handed the first one's cache reads what is new, and no token of its prompt twice."""
@@ -131,9 +141,9 @@ def test_an_answer_that_was_cut_off_does_not_count_as_in_transformers(shelled: S
 
 def test_labels_of_a_translation_are_its_inputs_one_place_later(shelled: Shelled):
     model = load(shelled("transformer-nano", BOTH))
-    source, labels = torch.tensor([[9, 10, 3], [9, 3, 0]]), torch.tensor([[20, 21, 3], [22, 3, -100]])
+    source, labels = torch.tensor([[9, 10, 3], [9, 3, 0]]), torch.tensor([[20, 21, 22, 3], [22, 3, -100, -100]])
     given = {"input_ids": source, "attention_mask": (source != 0).long()}
-    inputs = torch.tensor([[2, 20, 21], [2, 22, 3]])
+    inputs = torch.tensor([[2, 20, 21, 22], [2, 22, 3, 0]])
     said = model(**given, labels=labels)
     torch.testing.assert_close(said.logits, model(**given, decoder_input_ids=inputs).logits)
     assert said.loss > 0
@@ -243,6 +253,8 @@ def test_what_the_shell_cannot_do_is_refused(shelled: Shelled):
         model.resize_token_embeddings(7)
     with pytest.raises(ValueError, match=r"attention_mask: expected one number a token, \(1, 2\); got \(1, 1, 2, 2\)"):
         model(torch.tensor([[9, 10]]), attention_mask=torch.ones(1, 1, 2, 2))
+    with pytest.raises(ValueError, match=r"attention_mask: expected one number a token, \(2, 2\); got \(1, 2\)"):
+        model(torch.tensor([[9, 10], [9, 10]]), attention_mask=torch.ones(1, 2))
     with pytest.raises(ValueError, match="ZooForCausalLM takes no inputs_embeds and no output_attentions"):
         model(None, inputs_embeds=torch.ones(1, 2, 12), output_attentions=True, output_hidden_states=None)
 

@@ -1,0 +1,52 @@
+"""Claims about what metrics compare: which places are scored, whose they are, and all references of a row."""
+
+from pathlib import Path
+from unittest.mock import Mock
+
+import numpy as np
+import torch
+from looking import loaded, picture
+from test_predictions import predictions
+from torch import Tensor
+
+from zoo.batches.collate import MicroBatch, documents_in
+from zoo.batches.order import PackedRow
+from zoo.inference.gathered import Passed, answers
+from zoo.models.heads.scores import Scores
+from zoo.objectives.objective import Term
+
+ZERO = torch.zeros(())
+
+
+def test_numbers_below_zero_are_compared_and_unknown_ones_are_not():
+    targets, guesses = torch.tensor([-1.5, torch.nan, 2.0]), torch.tensor([0.25, 9.0, -1.0])
+    term = Term(ZERO, ZERO, 1.0, guesses=guesses)
+    passed = Passed(Mock(), [], MicroBatch({}, {}, [], 0, 0.0), targets, term, Scores.of(guesses[:, None]))
+    assert answers(passed) == [(0.25, -1.5), (-1.0, 2.0)]
+
+
+def test_a_place_without_a_token_and_one_that_nothing_fills_belong_to_no_example():
+    documents = documents_in(np.array([[1, 1, 2, 0], [1, 1, 1, 1]]))
+    rows = [PackedRow(0, tuple(Mock(length=length) for length in lengths)) for lengths in ((2, 1), (4,))]
+
+    def owners(places: dict[str, Tensor]) -> list[int]:
+        part = MicroBatch({"documents": documents, "places": places}, {}, [], 0, 0.0)
+        objective = Mock(head="masked_lm", places_each=1)
+        term, scores = Term(ZERO, ZERO, 1.0), Scores.of(torch.zeros(1, 1))
+        return Passed(objective, rows, part, torch.zeros(1), term, scores).owners().tolist()
+
+    assert owners({}) == [0, 0, 1, -1, 2, 2, 2, 2]
+    assert owners({"masked_lm": torch.tensor([1, 2, 6, -1])}) == [0, 1, 2, -1]
+
+
+def test_of_several_captions_each_is_right_and_coverage_is_part_of_their_loss(tmp_path: Path):
+    columns, losses, said = {"image": "a", "text": "b"}, [], "a dog"
+    for coverage in (0.0, 5.0):
+        model = loaded("captioner-rnn-nano", {"captioning": {"coverage": coverage}})
+        rows = [{"a": picture(tmp_path), "b": ["cats", said]}]
+        found, (line,) = predictions(model, tmp_path, rows, columns, metrics=["sequence_accuracy"])
+        assert line["expected"] == ["cats", said]
+        assert found["captioning/sequence_accuracy"] == (line["output"] == said)
+        losses.append(found["loss"])
+        said = line["output"]
+    assert found["captioning/sequence_accuracy"] == 1 and losses[1] > losses[0] + 0.01
