@@ -22,6 +22,7 @@ def test_contexts_may_have_different_numbers_of_choices():
     both = answer(["the red cat", "a blue dog"], pair=["sleeps\nruns", "cats\ndogs\ntrees"])
     alone = answer("a blue dog", pair="cats\ndogs\ntrees")
     assert len(both[0]["scores"]) == 2
+    assert len(answer("cats", pair="\n".join(map(str, range(64))))[0]["scores"]) == 64
     torch.testing.assert_close(list(both[1]["scores"].values()), list(alone[0]["scores"].values()))
 
 
@@ -30,6 +31,7 @@ def test_contexts_may_have_different_numbers_of_choices():
     [
         (None, "give them for each TEXT, which is the context, one a line; got 0, expected 2 to 64"),
         ("one", "got 1, expected 2 to 64"),
+        ("\n".join(map(str, range(65))), "got 65, expected 2 to 64"),
         ("one\none", "a choice is given twice"),
         ("one\x0ctwo\u2028three", "got 1, expected 2 to 64"),
     ],

@@ -119,6 +119,17 @@ def test_the_answer_has_its_place_in_the_context_however_many_windows_it_takes(
     assert CONTEXT[43:55] == "dogs running" and 0.9 < found["scores"] <= 1
 
 
+def test_the_last_window_is_read_alike_alone_and_beside_longer_ones(monkeypatch: pytest.MonkeyPatch):
+    model = loaded("bert-nano", {"span": {"stride": 3}}, max_length=14)
+    point = pointing(model, " over", " trees")
+    say(monkeypatch, lambda tokens: point(tokens) / 10)
+    (found,) = Pipeline(model)("cats", pair=CONTEXT)
+    monkeypatch.setattr("zoo.inference.predictors.span.BATCH", 1)
+    (alone,) = Pipeline(model)("cats", pair=CONTEXT)
+    assert found["output"] == alone["output"] and found["output"]["text"] == "over the trees"
+    assert found["scores"] == pytest.approx(alone["scores"]) and found["scores"] < 0.9
+
+
 def test_the_windows_are_those_of_the_task_where_the_model_reads_longer_ones(monkeypatch: pytest.MonkeyPatch):
     model = loaded("bert-nano", {"span": {"stride": 3}}, max_length=40)
     seen: list[int] = []

@@ -50,3 +50,14 @@ def test_of_several_captions_each_is_right_and_coverage_is_part_of_their_loss(tm
         losses.append(found["loss"])
         said = line["output"]
     assert found["captioning/sequence_accuracy"] == 1 and losses[1] > losses[0] + 0.01
+
+
+def test_what_a_test_split_keeps_to_itself_is_not_expected(tmp_path: Path):
+    choices = [{"a": "cats", "o": ["dogs", "runs"], "y": label} for label in (None, 1)]
+    columns = {"context": "a", "choices": "o", "label": "y"}
+    _, lines = predictions(loaded("bert-nano", "choice"), tmp_path, choices, columns, "test")
+    assert [line["expected"] for line in lines] == [None, "runs"]
+    model = loaded("bert-nano", "tagging", heads=[{"name": "tagging", "labels": 2}])
+    tagged = [{"w": ["cats", "dogs"], "t": tags} for tags in (["b", "a"], None)]
+    _, lines = predictions(model, tmp_path, tagged, {"words": "w", "tags": "t"}, "test", labels=["a", "b"])
+    assert [line["expected"] for line in lines] == [["b", "a"], [None, None]]

@@ -107,8 +107,9 @@ def test_a_conversation_is_answered_as_its_form_lays_it_out():
     assert one["input"] == {"messages": ASKED}
     for again in answer([ASKED, {"messages": ASKED}, json.dumps({"messages": ASKED})]):
         assert (again["input"], again["output"]) == (one["input"], one["output"])
-    text, more = answer(["the red cat", "{no conversation}"])
-    assert (text["input"], more["input"]) == ("the red cat", "{no conversation}")
+    texts = ["the red cat", "{no conversation}", '{"a": "map"}']
+    text, *more = answer(texts)
+    assert [one["input"] for one in (text, *more)] == texts
     assert text["output"] == answer(ASKED[:1])[0]["output"]
 
 

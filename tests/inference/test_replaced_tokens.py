@@ -1,5 +1,7 @@
 """Which tokens look replaced, as predictions say it, and what a checkpoint with a generator does beside."""
 
+from typing import Any
+
 import pytest
 import torch
 from looking import loaded
@@ -9,6 +11,7 @@ from zoo.inference.loaded import Loaded
 from zoo.inference.pipeline import Pipeline
 from zoo.inference.predict import predict
 from zoo.models.generation.settings import GenerateSettings
+from zoo.models.heads.scores import Scores
 
 SETTINGS = GenerateSettings()
 TEXT = "the red cat sleeps"
@@ -29,6 +32,20 @@ def test_what_looks_replaced_has_its_place_in_the_text():
     assert "".join(one["text"] for one in found["output"]) == TEXT.replace(" ", "")
     assert all(TEXT[one["start"] : one["end"]] == one["text"] for one in found["output"])
     assert found["scores"] == pytest.approx([1 / (1 + torch.e**-2)] * len(found["output"]), abs=1e-5)
+
+
+def test_each_token_has_its_own_score(monkeypatch: pytest.MonkeyPatch):
+    model, ask = electra(suspects=True), Loaded.run
+    cat = int(model.tokenizer.encode(["cat"])[0][0])
+
+    def run(self: Loaded, **inputs: Any) -> Any:
+        said = ask(self, **inputs)
+        said.scores["replaced_token"] = Scores.of((inputs["tokens"] == cat)[..., None] * 4.0 - 2.0)
+        return said
+
+    monkeypatch.setattr(Loaded, "run", run)
+    found = Pipeline(model)([TEXT, "cats"])
+    assert [[one["text"] for one in each["output"]] for each in found] == [["cat"], []]
 
 
 @pytest.mark.parametrize("sure", [2.0, 0.01])

@@ -5,7 +5,7 @@ import pytest
 from zoo.data.tokenizers.recipes.recipe import tokenizers
 from zoo.data.tokenizers.tokenizer import Tokenizer
 from zoo.inference.loaded import stream_of
-from zoo.inference.predictors.translation import fill
+from zoo.inference.predictors.translation import answer, fill
 from zoo.models.create import create_model
 from zoo.objectives.mixture import Mixture
 
@@ -61,3 +61,5 @@ def test_no_sentinel_is_a_random_token(tokenizer: Tokenizer):
 
 def test_what_is_written_stands_where_its_sentinel_stood():
     assert fill([7, 49, 8, 48, 9, 47], [11, 49, 21, 22, 48, 23], SENTINELS) == [7, 21, 22, 8, 23, 9]
+    assert fill([7, 49, 8, 48], [49, 21, 48, 23, 49, 22], SENTINELS) == [7, 21, 22, 8, 23]
+    assert answer([7, 49], [49, 21], SENTINELS) == [7, 21] and answer([7, 8], [21, 22], SENTINELS) == [21, 22]
