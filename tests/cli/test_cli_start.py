@@ -149,6 +149,7 @@ kernels = types.SimpleNamespace(ir=types.SimpleNamespace(builder=Maker("builder"
 sys.modules["triton._C.libtriton"] = kernels
 sys.stderr.write("a half line")
 zoo.__main__.end()
+sys.stderr.flush()
 os.write(2, b"leaked")
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
