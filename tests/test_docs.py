@@ -28,7 +28,8 @@ ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 BLOCK = re.compile(r"^```\w*\n(.*?)^```", re.MULTILINE | re.DOTALL)
 YAML = re.compile(r"^```yaml\n(.*?)^```", re.MULTILINE | re.DOTALL)
-LINK = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)")
+LINK = re.compile(r"\]\(([^)#:]*)(?:#([^):]*))?\)")
+HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 COMMAND = re.compile(r"(?:.*-m )?zoo (.+)")
 SYNOPSIS = re.compile(r"[…\[]")
 
@@ -91,10 +92,21 @@ def test_the_pages_have_commands() -> None:
     assert len(commands()) > 15
 
 
+def anchors(page: Path) -> set[str]:
+    """What a link to a heading of a page says behind its #, as GitHub makes it of the heading."""
+    headings = HEADING.findall(page.read_text("utf-8"))
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def leads_somewhere(page: Path, link: str, anchor: str) -> bool:
+    there = page.parent / link if link else page
+    return there.exists() and (not anchor or anchor in anchors(there))
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_links_lead_to_files(page: Path) -> None:
-    missing = [link for link in LINK.findall(page.read_text("utf-8")) if not (page.parent / link).exists()]
-    assert not missing
+def test_links_lead_to_files_and_headings(page: Path) -> None:
+    links = LINK.findall(page.read_text("utf-8"))
+    assert not [f"{link}#{anchor}" for link, anchor in links if not leads_somewhere(page, link, anchor)]
 
 
 def test_programs_and_tests_that_python_is_told_to_run_exist() -> None:
