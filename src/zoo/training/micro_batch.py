@@ -1,7 +1,6 @@
 """`training.micro_batch: auto`: the largest number of rows whose forward and backward pass the memory holds."""
 
 import logging
-import sys
 
 import torch
 
@@ -9,7 +8,7 @@ from zoo.batches.feed import Feed
 from zoo.devices.memory import empty_cache, is_out_of_memory
 from zoo.objectives.mixture import Mixture
 from zoo.training.learner import Learner
-from zoo.training.optimizers.optimizer import trained
+from zoo.training.step import terms_of
 
 logger = logging.getLogger(__name__)
 
@@ -34,17 +33,11 @@ def fit_micro_batch(learner: Learner, feed: Feed, goal: Mixture, found: int | No
         if rows == 1:
             break  # the first step fails with a message that names the settings
         rows = -(-rows // 2)
-        forget_compiled()
+        torch._dynamo.reset()  # it would compile the next size as one of any size, whose graphs are slower
     agreed = min(processes.gather(rows))
     if processes.is_main:
         logger.info("training.micro_batch: auto is %d of the %d rows of a process", agreed, share)
     return agreed
-
-
-def forget_compiled() -> None:
-    """Drop the graphs of a size that did not fit: torch would compile the next as one of any size, which is slower."""
-    if "torch._dynamo" in sys.modules:  # else nothing is compiled, and the compiler takes seconds to import
-        torch._dynamo.reset()
 
 
 def fits(learner: Learner, feed: Feed, goal: Mixture, rows: int) -> bool:
@@ -57,13 +50,12 @@ def fits(learner: Learner, feed: Feed, goal: Mixture, rows: int) -> bool:
     part = feed.collate(feed.take(rows), rows).to(learner.processes.device)
     feed.seek(position)
     try:
-        moments = [torch.empty_like(parameter) for parameter in trained(learner.model) for _ in range(2)]
+        moments = [torch.empty_like(parameter) for parameter in learner.trained for _ in range(2)]
         for _ in range(2):
             with learner.autocast():
-                said = learner.model(**part.inputs, **goal.asks)
-                terms = goal.terms(said.scores, goal.settle(part.targets, said.read), said.weights)
+                terms = terms_of(learner.model, goal, part)
             torch.autograd.backward([term.sum for term in terms.values()])
-            del said, terms
+            del terms
         del moments
         return True
     except (RuntimeError, MemoryError) as error:

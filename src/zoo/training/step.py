@@ -6,7 +6,7 @@ A test runs it on a pretended device, on which a read raises.
 from collections.abc import Mapping, Sequence
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from zoo.batches.collate import MicroBatch
 from zoo.objectives.mixture import Mixture
@@ -27,9 +27,7 @@ def take_step(learner: Learner, goal: Mixture, parts: Sequence[MicroBatch], tall
     for number, part in enumerate((part.to(processes.device) for part in parts), start=1):
         with hold_gradients(learner, number < len(parts)):
             with learner.autocast():
-                said = learner.wrapped(**part.inputs, **goal.asks)
-                terms = goal.terms(said.scores, goal.settle(part.targets, said.read), said.weights)
-                del said  # the backward pass needs the memory of what nobody reads any more
+                terms = terms_of(learner.wrapped, goal, part)
             learner.backward(weigh(terms, tally.counts))
             with torch.no_grad():
                 tally.add(part, terms)
@@ -38,10 +36,16 @@ def take_step(learner: Learner, goal: Mixture, parts: Sequence[MicroBatch], tall
     tally.rate = learner.update(tally.step - 1, tally.bad)
 
 
+def terms_of(model: nn.Module, goal: Mixture, part: MicroBatch) -> dict[str, Term]:
+    """The terms of a micro-batch's loss; what else the model computed ends here: the backward pass needs its memory."""
+    said = model(**part.inputs, **goal.asks)
+    return goal.terms(said.scores, goal.settle(part.targets, said.read), said.weights)
+
+
 def weigh(terms: Mapping[str, Term], counts: Mapping[str, Tensor]) -> Tensor:
     """The loss: each term's sum by its count over all processes, times its weight; a term without places adds 0."""
-    divisors = {
-        name: torch.where(counts[name] > 0, counts[name], 1) for name in terms
-    }  # weighted counts may be below 1
-    factors = {name: term.weight / divisors[name] for name, term in terms.items()}
-    return torch.stack([term.sum * factors[name].to(term.sum.dtype) for name, term in terms.items()]).sum()
+    weighed = []
+    for name, term in terms.items():
+        count = torch.where(counts[name] > 0, counts[name], 1)  # a weighted count may be below 1
+        weighed.append(term.sum * (term.weight / count).to(term.sum.dtype))
+    return torch.stack(weighed).sum()
