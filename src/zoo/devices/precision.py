@@ -35,6 +35,11 @@ def forward_dtype(precision: str, device: torch.device, place: str = PLACE) -> t
     return DTYPES[precision]
 
 
+def name_of_dtype(precision: str, device: torch.device) -> str:
+    """The dtype that matrix products are computed in, as a log says it."""
+    return str(forward_dtype(precision, device) or torch.float32).removeprefix("torch.")
+
+
 def nearest_precision(precision: str, device: torch.device) -> str:
     """A precision that something was computed in elsewhere, or auto where this device does not have it."""
     lacks = {"float16": device.type == "cpu", "bfloat16": precision == "bfloat16" and emulates_bfloat16(device)}

@@ -1,12 +1,11 @@
 """The fast settings that a training has on its device: environment.json says what they came to."""
 
-import torch
 from torch import nn
 
 from zoo.config import Tree
 from zoo.devices.copying import reads_pinned
 from zoo.devices.memory import map_large_blocks
-from zoo.devices.precision import forward_dtype
+from zoo.devices.precision import name_of_dtype
 from zoo.devices.workers import builders, building_workers
 from zoo.models.heads.cross_entropy import FEW, has_kernel, logits_at_once
 from zoo.training.devices.compiling import blocks_of, compilable, compiles
@@ -32,7 +31,7 @@ def fast_settings(settings: Training, processes: Processes, model: nn.Module) ->
     chunks += f", by one kernel from {FEW:,} classes on" if has_kernel(device) else ""
     few = settings.optimizer.build(nn.Linear(2, 2, device=device), settings.learning_rate)
     return {
-        "precision": dtype_of(settings, device),
+        "precision": name_of_dtype(settings.precision, device),
         "strategy": strategy(settings, processes),
         "compile": compiled_of(model) if compiles(settings, device) else "nothing",
         "optimizer": f"{settings.optimizer.name}: {kernels(few)}",
@@ -51,16 +50,12 @@ def compiled_of(model: nn.Module) -> str:
     return "each block" if able == every else f"{able} of {every} blocks, those without recurrence"
 
 
-def dtype_of(settings: Training, device: torch.device) -> str:
-    """The dtype of matrix products."""
-    return str(forward_dtype(settings.precision, device) or torch.float32).removeprefix("torch.")
-
-
 def strategy(settings: Training, processes: Processes) -> str:
     """How the model is spread, and how gradients come together."""
     chosen = choose_strategy(settings, processes.count)
     if chosen == DDP:
         return f"{chosen}, gradients {'as views of' if settings.bucket_views else 'copied to'} buckets"
     if chosen == FSDP:
-        return f"{chosen}, blocks put together in {dtype_of(settings, processes.device)}, gradients added up in float32"
+        narrow = name_of_dtype(settings.precision, processes.device)
+        return f"{chosen}, blocks put together in {narrow}, gradients added up in float32"
     return chosen

@@ -15,7 +15,7 @@ from torch.distributed import DistNetworkError
 from zoo.devices.choose import choose_device, device_name
 from zoo.devices.compiling import refuse_without_compiler
 from zoo.devices.memory import map_large_blocks, set_imports_aside
-from zoo.devices.precision import forward_dtype
+from zoo.devices.precision import forward_dtype, name_of_dtype
 from zoo.registry import refuse_unknown
 from zoo.training.devices.strategy import ONE, choose_strategy
 from zoo.training.settings import Training
@@ -142,7 +142,6 @@ def describe_processes(accelerator: Accelerator, settings: Training) -> str:
     count, kind = accelerator.num_processes, accelerator.distributed_type.value
     strategy = choose_strategy(settings, count)
     processes = ONE if strategy == ONE else f"{count} processes ({strategy.upper()}, {kind})"
-    dtype = forward_dtype(settings.precision, accelerator.device) or torch.float32
-    precision = str(dtype).removeprefix("torch.")
-    threads = torch.get_num_threads()
-    return f"{processes} on {device_name(accelerator.device)}, {precision}, CPU threads each: {threads}"
+    device, threads = accelerator.device, torch.get_num_threads()
+    precision = name_of_dtype(settings.precision, device)
+    return f"{processes} on {device_name(device)}, {precision}, CPU threads each: {threads}"
