@@ -66,7 +66,7 @@ def learn(wanted: str, choice: str, device: torch.device) -> Learnt:
     for step in range(1, STEPS + 1):
         parts = [batch(ROWS[:2], step), batch(ROWS[2:], step)]
         scored = sum(float(goal.counts(part.targets)["causal_lm"]) for part in parts)
-        tally = Tally(step, {"causal_lm": torch.tensor(scored, dtype=torch.float64, device=device)})
+        tally = Tally(step, {"causal_lm": torch.tensor(scored, dtype=torch.float64, device=device)}, {})
         take_step(learner, goal, parts, tally, [0.0, 0.0])
         tally.read()
         losses.append(float(tally.line["loss"]))

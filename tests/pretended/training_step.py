@@ -102,7 +102,8 @@ def step(name: str, optimizer: str = "adamw", changes: Sets = ()) -> str:
         learner = Learner(model, settings, processes)
     goal = objectives_of(model)
     try:
-        tally = Tally(1, {name: torch.ones((), dtype=torch.float64, device="cuda") for name in goal.members})
+        counts = {name: torch.ones((), dtype=torch.float64, device="cuda") for name in goal.members}
+        tally = Tally(1, counts, {})
         with Products() as products:
             take_step(learner, goal, [batch(model, goal)], tally, [0.0, 0.0])
     except Exception as error:

@@ -11,14 +11,14 @@ from zoo.runs.files import read_sealed, seal
 
 
 def test_the_environment_names_versions_threads_and_devices():
-    found = describe_environment(["zoo", "pretrain"], 2, ["cpu", "cpu"])
+    found = describe_environment(["zoo", "pretrain"], ["cpu", "cpu"])
     assert found["versions"]["torch"] and found["threads"] >= 1
     assert (found["processes"], found["devices"], found["command"]) == (2, ["cpu", "cpu"], ["zoo", "pretrain"])
     json.dumps(found, allow_nan=False)
 
 
 def test_tokens_do_not_reach_the_file():
-    assert "hf_abcDEF123" not in json.dumps(describe_environment(["zoo", "--token=hf_abcDEF123"], 1, []))
+    assert "hf_abcDEF123" not in json.dumps(describe_environment(["zoo", "--token=hf_abcDEF123"], []))
 
 
 def test_only_what_can_change_bits_counts_as_a_change():
@@ -49,7 +49,7 @@ def test_the_commit_is_that_of_zoos_own_checkout_and_not_of_the_folder_that_a_co
         subprocess.run(words, cwd=tmp_path, check=True)
     head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=tmp_path, check=True, capture_output=True, text=True)
     monkeypatch.chdir(tmp_path)
-    assert describe_environment([], 1, [])["zoo_commit"] != head.stdout.strip()
+    assert describe_environment([], [])["zoo_commit"] != head.stdout.strip()
     assert zoo_commit(tmp_path / "zoo.py") == head.stdout.strip()
     assert zoo_commit(tmp_path / "ignored.py") is None  # as zoo in an environment inside that repository
     assert zoo_commit(tmp_path.parent / "nothing" / "zoo.py") is None

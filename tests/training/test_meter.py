@@ -16,7 +16,7 @@ CPU, N = torch.device("cpu"), 1024
 
 
 def test_a_step_that_scored_nothing_has_no_loss():
-    tally = Tally(1, {"a": torch.zeros(()), "b": torch.ones(())})
+    tally = Tally(1, {"a": torch.zeros(()), "b": torch.ones(())}, {})
     tally.weights = {"a": 1.0, "b": 0.5}
     assert tally.losses([0.0, 3.0], [0.0, 2.0]) == {"loss": 0.75, "loss/b": 1.5}
     assert tally.losses([0.0, 0.0], [0.0, 0.0]) == {}
@@ -25,7 +25,7 @@ def test_a_step_that_scored_nothing_has_no_loss():
 @pytest.mark.parametrize(("norm", "loss", "bad"), [(1.0, 2.0, 0), (1.0, torch.inf, 1), (torch.nan, 2.0, 1)])
 def test_a_step_is_bad_where_its_loss_or_its_gradient_is_no_number(norm: float, loss: float, bad: int):
     """One may be without the other, as where what is infinite has no gradient."""
-    tally = Tally(1, {"a": torch.ones(())})
+    tally = Tally(1, {"a": torch.ones(())}, {})
     tally.weights, tally.rows = {"a": 1.0}, [torch.tensor([loss])]
     tally.add_up(alone(), torch.tensor(norm), [])
     assert tally.bad == bad

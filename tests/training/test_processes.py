@@ -16,6 +16,8 @@ from zoo.training.learner import reseed_dropout
 from zoo.training.supervision import launch
 from zoo.training.supervision.launch import check_processes, count_launched, describe_processes, start_processes
 
+CPU = torch.device("cpu")
+
 
 def test_two_processes_train_as_one_does_and_resume(server: Any, tmp_path: Path):
     """Five rows a step do not divide by two processes or by micro-batches of two."""
@@ -95,7 +97,7 @@ def test_a_tracker_whose_package_is_missing_is_refused(tmp_path: Path, monkeypat
 
 def test_float16_is_refused_on_a_cpu():
     with pytest.raises(ValueError, match="training.precision: float16 needs a GPU; on a CPU use bfloat16 or float32"):
-        forward_dtype("float16", torch.device("cpu"))
+        forward_dtype("float16", CPU)
 
 
 @pytest.mark.parametrize(("able", "dtype"), [({"avx512_bf16": True}, torch.bfloat16), ({"avx512_bf16": False}, None)])
@@ -103,14 +105,14 @@ def test_auto_is_bfloat16_on_a_cpu_that_multiplies_it(
     able: dict[str, bool], dtype: torch.dtype | None, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: able)
-    assert forward_dtype("auto", torch.device("cpu")) is dtype
+    assert forward_dtype("auto", CPU) is dtype
 
 
 def test_dropout_depends_on_seed_step_and_process_alone():
     drawn = {}
     for key in [(1, 2, 3), (2, 2, 3), (1, 3, 3), (1, 2, 4), (1, 2, 3)]:
         torch.rand(7)
-        reseed_dropout(*key)
+        reseed_dropout(*key, CPU)
         drawn.setdefault(key, []).append(torch.rand(4).tolist())
     assert drawn[(1, 2, 3)][0] == drawn[(1, 2, 3)][1]
     assert len({str(values[0]) for values in drawn.values()}) == 4
@@ -119,7 +121,7 @@ def test_dropout_depends_on_seed_step_and_process_alone():
 def test_dropout_on_a_gpu_is_seeded_as_on_the_cpu(monkeypatch: pytest.MonkeyPatch):
     given: list[int] = []
     monkeypatch.setattr(torch.cuda, "manual_seed", given.append)
-    reseed_dropout(1, 2, 3)
+    reseed_dropout(1, 2, 3, CPU)
     assert not given
     reseed_dropout(1, 2, 3, torch.device("cuda"))
     assert given == [torch.initial_seed()]

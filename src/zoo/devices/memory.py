@@ -12,6 +12,8 @@ import torch
 
 M_TRIM_THRESHOLD, M_TOP_PAD, M_MMAP_THRESHOLD = -1, -2, -3  # glibc's malloc.h
 LARGE, SMALL = 1 << 30, 1 << 19  # bytes: what glibc maps by itself however much is kept, and what it never does
+# -1: nothing is given back, as more than a gigabyte would be after each step of BERT
+KEEP = {M_MMAP_THRESHOLD: LARGE, M_TRIM_THRESHOLD: -1, M_TOP_PAD: 64 << 20}
 NO_MEMORY = (  # as the CPU's allocator, CUDA and its libraries, Triton and Apple's GPUs say it
     "can't allocate memory",
     "CUDA error: out of memory",
@@ -26,9 +28,7 @@ NO_MEMORY = (  # as the CPU's allocator, CUDA and its libraries, Triton and Appl
 T = TypeVar("T")
 R = TypeVar("R")
 logger = logging.getLogger(__name__)
-NEVER = -1  # a step of BERT frees more than a gigabyte, which would be given back
 FEW = 10_000  # objects: Python 3.12 sets some hundreds of its own aside, imports make more than a hundred thousand
-WITH_IT = {M_TRIM_THRESHOLD: NEVER, M_TOP_PAD: 64 << 20}
 
 
 def keep_large_blocks() -> bool:
@@ -38,7 +38,7 @@ def keep_large_blocks() -> bool:
     a CPU.
     """
     # older versions refuse the first setting alone; the other two without it would keep memory and save no page fault
-    return all(set_malloc(parameter, value) for parameter, value in {M_MMAP_THRESHOLD: LARGE, **WITH_IT}.items())
+    return all(set_malloc(parameter, value) for parameter, value in KEEP.items())
 
 
 def map_large_blocks() -> bool:

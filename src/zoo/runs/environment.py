@@ -24,8 +24,8 @@ EXACT = {  # what a resumed run needs to be the same to the last bit, and what c
 SECRET = re.compile(r"hf_\w+")
 
 
-def describe_environment(command: Sequence[str], processes: int, devices: Sequence[str]) -> Tree:
-    """The content of environment.json."""
+def describe_environment(command: Sequence[str], devices: Sequence[str]) -> Tree:
+    """The content of environment.json, with one device for each process."""
     return {
         "command": [SECRET.sub("hf_…", word) for word in command],
         "zoo_commit": zoo_commit(Path(__file__)),
@@ -34,7 +34,7 @@ def describe_environment(command: Sequence[str], processes: int, devices: Sequen
         "versions": versions(),
         "instructions": instructions(),
         "threads": torch.get_num_threads(),
-        "processes": processes,
+        "processes": len(devices),
         "devices": list(devices),
     }
 

@@ -29,7 +29,7 @@ def begin_run(processes: Processes, folder: Path, files: RunFiles, resume: bool)
         ValueError: as `create_run`; in every process.
     """
     devices = [device_name(processes.device)] * processes.count
-    environment = {**describe_environment(sys.argv, processes.count, devices), **files.environment}
+    environment = {**describe_environment(sys.argv, devices), **files.environment}
     run, refusal = None, None
     if processes.is_main:
         try:

@@ -81,7 +81,8 @@ def judge(learner: Learner, state: State, run: Run, watch: Watch, last: bool, si
     with learner.showing() as model, signs_of_life(model, learner.processes.alive):
         values = watch.validation.measure(model, between)
     forget()
-    found = rank(values, watch.validation)
+    # what validations are compared by; NaN where nothing is scored
+    found = {"value": values.get(watch.validation.metric, math.nan), "loss": values.get("loss", math.nan)}
     better = math.isfinite(found["value"]) and (state.best is None or is_better(found, state.best, watch.validation))
     # the main process decides for all, and the others add zeros: values may differ between them in the last bit
     mine = [float(better), *found.values()] if learner.processes.is_main else [0.0] * (1 + len(found))
@@ -91,11 +92,6 @@ def judge(learner: Learner, state: State, run: Run, watch: Watch, last: bool, si
         known = {name: value for name, value in zip(found, decisive, strict=True) if math.isfinite(value)}
         state.best = {"step": state.step, "metric": watch.validation.metric, **known}
     return {f"{VALIDATION}{name}": number for name, number in values.items()}
-
-
-def rank(values: Mapping[str, float], validation: Validation) -> dict[str, float]:
-    """What two validations are compared by: the value that decides, and the loss; NaN where nothing is scored."""
-    return {"value": values.get(validation.metric, math.nan), "loss": values.get("loss", math.nan)}
 
 
 def is_better(found: Mapping[str, float], best: Mapping[str, Any], validation: Validation) -> bool:

@@ -27,8 +27,6 @@ from zoo.training.weights.averaging import MovingAverage, Weights, mean_of, show
 from zoo.training.weights.depth import share_rates
 from zoo.training.weights.freezing import choose_trained
 
-CPU = torch.device("cpu")
-
 
 class Learner:
     """The model as it is trained: `wrapped` for the forward pass of a step, `model` for all else."""
@@ -187,7 +185,7 @@ class Learner:
             self.scaler.load_state_dict(checkpoint.state["scale"])
 
 
-def reseed_dropout(seed: int, step: int, process: int, device: torch.device = CPU) -> None:
+def reseed_dropout(seed: int, step: int, process: int, device: torch.device) -> None:
     """Make dropout on a device depend on seed, step and process alone, so that a resumed run draws the same.
 
     torch.manual_seed would do that for all kinds of devices, and format a traceback for each one that is not there.

@@ -9,11 +9,10 @@ from zoo.runs.metrics import VALIDATION, Line
 from zoo.runs.run import Run
 from zoo.training.judging import Watch
 from zoo.training.learner import Learner
-from zoo.training.meter import Speed, Tally, measure_peak
+from zoo.training.meter import SHOWN, Speed, Tally, measure_peak
 from zoo.training.settings import Training
 from zoo.training.state import State, last_good
 
-SHOWN = 20
 logger = logging.getLogger(__name__)
 
 

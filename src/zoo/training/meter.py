@@ -14,7 +14,7 @@ from zoo.runs.metrics import Line
 from zoo.training.supervision.processes import Processes
 
 SHOWN = 20
-PATIENCE = 1.0  # seconds: products in bfloat16 that are emulated take longer each
+MOST, PATIENCE = 4, 1.0  # products, and seconds in all: one in bfloat16 that is emulated takes longer
 
 
 class Tally:
@@ -26,9 +26,8 @@ class Tally:
         taken: what the line says of the rows that were read, such as how many of each source.
     """
 
-    def __init__(self, step: int, counts: Mapping[str, Tensor], taken: Line | None = None) -> None:
-        self.step, self.counts, self.began = step, counts, time.perf_counter()
-        self.taken = taken or {}
+    def __init__(self, step: int, counts: Mapping[str, Tensor], taken: Line) -> None:
+        self.step, self.counts, self.taken, self.began = step, counts, taken, time.perf_counter()
         self.examples: list[list[tuple[int, int, int]]] = []  # by micro-batch
         self.rows: list[Tensor] = []  # of each micro-batch: its terms' sums, then each metric's sum and count
         self.weights: dict[str, float] = {}
@@ -135,7 +134,7 @@ class Speed:
 
 
 @cache  # the trainings of one process share the device
-def measure_peak(device: torch.device, dtype: torch.dtype, threads: int, repeats: int = 3) -> float:
+def measure_peak(device: torch.device, dtype: torch.dtype, threads: int) -> float:
     """FLOP/s of one device in large matrix products, the best of a few; where they take long, of fewer.
 
     Args:
@@ -145,7 +144,7 @@ def measure_peak(device: torch.device, dtype: torch.dtype, threads: int, repeats
     left, right = torch.ones(2, n, n, device=device, dtype=dtype)
     taken: list[float] = []
     # the first one may have to start a device's libraries, so it never stands alone
-    while len(taken) < 2 or (len(taken) <= repeats and sum(taken) < PATIENCE):
+    while len(taken) < 2 or (len(taken) < MOST and sum(taken) < PATIENCE):
         began = time.perf_counter()
         (left @ right)[0, 0].item()
         taken.append(time.perf_counter() - began)
