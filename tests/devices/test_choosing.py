@@ -67,9 +67,11 @@ def test_an_unknown_precision_is_refused():
         choose_placement("cpu", "bf16")
 
 
-def test_float16_is_refused_on_a_cpu_by_the_name_of_the_option():
+def test_float16_is_refused_on_a_cpu_by_the_name_of_the_option_or_the_setting():
     with pytest.raises(ValueError, match="^--precision: float16 needs a GPU; on a CPU use bfloat16 or float32$"):
         choose_placement("cpu", "float16")
+    with pytest.raises(ValueError, match="^training.precision: float16 needs a GPU; on a CPU use bfloat16 or float32$"):
+        forward_dtype("float16", torch.device("cpu"))
 
 
 def test_what_was_computed_in_float16_is_computed_on_a_cpu_as_that_does_best():

@@ -78,13 +78,6 @@ def test_a_full_disk_names_the_file(tmp_path: Path):
     log.close()
 
 
-def test_a_line_after_the_mark_that_is_not_of_its_step_is_damage(tmp_path: Path):
-    path = tmp_path / "metrics.jsonl"
-    path.write_bytes(b'{"step": 1}\n{"step": 2}\n{"step": 2}\n')
-    with pytest.raises(ValueError, match=r"metrics.jsonl: line 3: is damaged, it is of step 2"):
-        read_metrics(path, Mark())
-
-
 @pytest.mark.parametrize("harm", [Path.unlink, lambda path: os.truncate(path, 3)], ids=["deleted", "cut"])
 def test_a_log_that_is_not_what_was_written_is_told_of_at_a_checkpoint(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, harm: Callable[[Path], None]

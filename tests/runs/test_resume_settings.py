@@ -12,7 +12,7 @@ from zoo.data.task import load_task
 from zoo.experiments.settle import fix_training
 from zoo.models.settings import dump_settings, load_settings
 from zoo.runs.check import check_run
-from zoo.runs.resume import compare, set_aside_broken
+from zoo.runs.resume import compare
 from zoo.runs.run import RunFiles, create_run
 from zoo.runs.saved import open_run
 from zoo.training.settings import MAY_CHANGE, Training
@@ -106,7 +106,8 @@ def test_what_is_refused_is_not_said_to_continue(folder: Path, caplog: pytest.Lo
 
 def test_what_may_change_are_settings() -> None:
     assert {key.split(".")[0] for key in MAY_CHANGE} < TREES["training"].keys()
-    assert not MAY_CHANGE.keys() & {"batch", "seed", "learning_rate", "schedule", "optimizer", "precision", "ema"}
+    assert not MAY_CHANGE.keys() & {"batch", "seed", "learning_rate", "schedule", "precision", "ema"}
+    assert [key for key in MAY_CHANGE if key.startswith("optimizer")] == ["optimizer.fused"], "its kernel alone"
 
 
 def test_settings_are_compared_with_those_of_the_checkpoint(folder: Path) -> None:
@@ -118,19 +119,8 @@ def test_settings_are_compared_with_those_of_the_checkpoint(folder: Path) -> Non
             compare(folder, run.checkpoint, longer.content(), {})
 
 
-def test_a_checkpoint_that_breaks_twice_is_set_aside_twice(tmp_path: Path) -> None:
-    with create_run(tmp_path, files()) as run:
-        run.save(1, {"weights": {}}, {})
-    for _ in range(2):
-        (tmp_path / "checkpoints" / "2").mkdir()
-        with create_run(tmp_path, files(), resume=True) as run:
-            assert run.checkpoint is not None
-            set_aside_broken(run.checkpoint)
-    assert sorted(path.name for path in (tmp_path / "checkpoints").iterdir()) == ["1", "2.broken"]
-
-
-@pytest.mark.parametrize("put", [Path.touch, lambda place: place.symlink_to("nowhere")])
-def test_what_is_no_folder_in_the_place_of_a_checkpoint_is_a_broken_one(tmp_path: Path, put: Callable[[Path], None]):
+@pytest.mark.parametrize("put", [Path.mkdir, Path.touch, lambda place: place.symlink_to("nowhere")])
+def test_what_breaks_twice_in_the_place_of_a_checkpoint_is_set_aside_twice(tmp_path: Path, put: Callable[[Path], None]):
     with create_run(tmp_path, files()) as run:
         run.save(1, {"weights": {}}, {})
     place = tmp_path / "checkpoints" / "2"
@@ -140,10 +130,6 @@ def test_what_is_no_folder_in_the_place_of_a_checkpoint_is_a_broken_one(tmp_path
         with create_run(tmp_path, files(), resume=True) as run:
             assert run.checkpoint is not None and run.checkpoint.step == 1
         assert [path.name for path in sorted(place.parent.iterdir())] == ["1", "2.broken"]
-
-
-def test_of_an_optimizer_only_its_kernel_may_change():
-    assert [key for key in MAY_CHANGE if key.startswith("optimizer")] == ["optimizer.fused"]
 
 
 @pytest.mark.parametrize("name", ["environment.json", "training.yaml", "metrics.jsonl"])

@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import torch._dynamo  # optimizers import it late: here, for no forked process has to
 from every_objective import take_all
 from tiny import GOAL, TinyFeed, collate, settings
 from torch import nn

@@ -90,15 +90,19 @@ def test_a_best_without_a_loss_is_not_beaten_by_as_good_a_one():
     assert not is_better({"value": 0.5, "loss": float("nan")}, {"value": 0.5, "loss": 2.0}, validation)
 
 
-def test_training_stops_early_when_nothing_gets_better(tmp_path: Path, caplog: pytest.LogCaptureFixture):
+def test_training_stops_early_when_nothing_gets_better_and_is_complete_then(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+):
     caplog.set_level(logging.INFO)
     training = settings(steps=9, evaluate_every=1, patience=2)
     _, state = train_tiny(tmp_path, training, watch=judged(0.5, 0.4, 0.4, 0.6))
     assert (state.step, state.stale, open_run(tmp_path).step) == (4, 2, 2)
     why = "since 2 validations in a row were not better than the best (training.patience)"
     assert f"step 4 of 9 is the last one, {why}" in caplog.text
-    train_tiny(tmp_path, training, watch=judged(), resume=True)
+    logged = (tmp_path / "metrics.jsonl").read_bytes()
+    _, state = train_tiny(tmp_path, training, watch=judged(), resume=True)
     assert f"already complete: 4 of 9 steps, {why}" in caplog.text
+    assert (state.step, state.stale) == (4, 2) and (tmp_path / "metrics.jsonl").read_bytes() == logged
 
 
 def test_a_validation_that_is_no_number_is_no_better_one(tmp_path: Path):

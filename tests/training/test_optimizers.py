@@ -72,11 +72,6 @@ def test_matrices_decay_and_vectors_do_not(name: str):
     torch.testing.assert_close(after.hidden.bias, before.hidden.bias - 0.5)
 
 
-def test_adam_decays_nothing():
-    before, after = one_update("adam")
-    torch.testing.assert_close(after.hidden.weight, before.hidden.weight - 0.5)
-
-
 def test_tied_and_frozen_parameters_are_counted_once_or_not_at_all():
     model = TinyModel()
     model.hidden.bias.requires_grad_(False)

@@ -10,7 +10,6 @@ import torch
 from accelerate.utils import LoggerType
 from tiny import TinyModel, lines, settings
 
-from zoo.devices.precision import forward_dtype
 from zoo.runs.saved import open_run
 from zoo.training.learner import reseed_dropout
 from zoo.training.supervision import launch
@@ -93,19 +92,6 @@ def test_a_tracker_whose_package_is_missing_is_refused(tmp_path: Path, monkeypat
     monkeypatch.setattr(launch, "get_available_trackers", lambda: [LoggerType.TENSORBOARD])
     with pytest.raises(ValueError, match="trackers: the package of 'wandb' is not installed; install it, or leave it"):
         start_processes(settings(trackers=["tensorboard", "wandb"]), tmp_path)
-
-
-def test_float16_is_refused_on_a_cpu():
-    with pytest.raises(ValueError, match="training.precision: float16 needs a GPU; on a CPU use bfloat16 or float32"):
-        forward_dtype("float16", CPU)
-
-
-@pytest.mark.parametrize(("able", "dtype"), [({"avx512_bf16": True}, torch.bfloat16), ({"avx512_bf16": False}, None)])
-def test_auto_is_bfloat16_on_a_cpu_that_multiplies_it(
-    able: dict[str, bool], dtype: torch.dtype | None, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: able)
-    assert forward_dtype("auto", CPU) is dtype
 
 
 def test_dropout_depends_on_seed_step_and_process_alone():

@@ -198,17 +198,6 @@ def test_other_examples_are_told_apart(tmp_path: Path):
     assert one["seen"] != two["seen"] and one == three, "the hash is of the examples, not of the steps"
 
 
-def test_a_run_that_stopped_for_want_of_progress_is_complete(tmp_path: Path, caplog: pytest.LogCaptureFixture):
-    caplog.set_level(logging.INFO)
-    judge = Watch(Validation(lambda model, _: {"score": 1.0}, "score"))
-    stopped = settings(steps=9, evaluate_every=1, patience=2)
-    train_tiny(tmp_path, stopped, watch=judge)
-    before = (tmp_path / "metrics.jsonl").read_bytes()
-    _, state = train_tiny(tmp_path, stopped, resume=True, watch=judge)
-    assert (state.step, state.stale) == (3, 2) and "already complete: 3 of 9 steps" in caplog.text
-    assert (tmp_path / "metrics.jsonl").read_bytes() == before
-
-
 def test_resuming_takes_no_longer_further_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     train_tiny(tmp_path, settings(steps=2))
     taken: list[int] = []

@@ -203,10 +203,6 @@ def test_the_launchers_own_compiling_is_refused_for_the_setting(tmp_path: Path, 
         start_processes(settings(), tmp_path)
 
 
-def test_gradients_lie_where_ddp_exchanges_them(tmp_path: Path):
-    assert start_processes(settings(), tmp_path).ddp_handler.gradient_as_bucket_view
-
-
 def test_a_run_needs_a_compiler_where_it_is_told_to_compile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("CXX", "no-such-c++")
     start_processes(settings(), tmp_path)

@@ -1,6 +1,5 @@
 """Claims about training settings: strict, merged by precedence, and filled in from data and model."""
 
-import dataclasses
 from typing import Any
 
 import pytest
@@ -8,7 +7,7 @@ import pytest
 from resolved import resolve_training
 from zoo import config
 from zoo.experiments.settle import fix_training
-from zoo.training.settings import MAY_CHANGE, Training
+from zoo.training.settings import Training
 
 
 def test_the_defaults_are_valid():
@@ -135,7 +134,3 @@ def test_no_run_of_a_shipped_model_or_task_ends_before_its_warm_up(kind: str, na
     layers = config.read_layers(name, kind)
     warmup = resolve_training([layer.tree["training"] for layer in layers if "training" in layer.tree]).warmup_steps
     assert warmup < 0.5
-
-
-def test_what_may_change_on_resume_are_settings():
-    assert {key.split(".")[0] for key in MAY_CHANGE} <= {field.name for field in dataclasses.fields(Training)}

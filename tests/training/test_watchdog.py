@@ -116,7 +116,7 @@ class Deaf:
         self.heard = [0.0, 0.0]
 
 
-def test_a_process_that_did_not_run_shift_clockss_the_others_the_time():
+def test_a_process_that_did_not_run_gives_the_others_the_time():
     watchdog = Watchdog(100)
     watchdog.stop()
     deaf: Any = Deaf()
