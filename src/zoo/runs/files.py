@@ -164,19 +164,31 @@ def read_sealed(path: Path) -> dict[str, Any]:
     return tree
 
 
-def read_json(path: Path) -> dict[str, Any]:
-    """Read a JSON file that holds one map.
+def read_file(path: Path, most: int = -1) -> bytes:
+    """The content of a file.
+
+    Args:
+        most: bytes that are read; -1: all.
 
     Raises:
-        ValueError: no such file, not JSON, too large, or not a map.
+        ValueError: it cannot be read, or is not a file.
     """
     try:
         if path.exists() and not path.is_file():
             raise ValueError(f"{path}: is not a file")  # reading a pipe would wait for ever
         with path.open("rb") as file:
-            content = file.read(MAX_BYTES + 1)
+            return file.read(most)
     except OSError as error:
         raise ValueError(f"{path}: {error.strerror}") from None
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Read a JSON file that holds one map.
+
+    Raises:
+        ValueError: as `read_file`; or not JSON, too large, or not a map.
+    """
+    content = read_file(path, MAX_BYTES + 1)
     if len(content) > MAX_BYTES:
         raise ValueError(f"{path}: is damaged, it has more than {MAX_BYTES} bytes")
     return parse_json(content, str(path))

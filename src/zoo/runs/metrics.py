@@ -11,6 +11,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from zoo.runs.files import read_file
 from zoo.strict_json import parse_json
 
 Line = dict[str, Any]
@@ -126,12 +127,7 @@ def read_metrics(path: Path, mark: Mark) -> list[Line]:
     Raises:
         ValueError: it is not what was written; the message names the line where one is at fault.
     """
-    if path.exists() and not path.is_file():
-        raise ValueError(f"{path}: is not a file")  # reading a pipe would wait for ever
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise ValueError(f"{path}: {error.strerror}") from None
+    content = read_file(path)
     if len(content) < mark.bytes:
         raise ValueError(f"{path}: is damaged, it has {len(content)} bytes, at the checkpoint it had {mark.bytes}")
     if functools.reduce(link, content[: mark.bytes].splitlines(keepends=True), "") != mark.chain:
