@@ -185,8 +185,7 @@ def resolve(layers: Sequence[Layer], request: Request, below: Sequence[Layer]) -
         for key, place in traced.origins.items()
     }
     generate = parse_generate(task.generate)
-    named = by_section(request.sets)
-    if named["generate"] or sets_generate(named["task"]):
+    if sets_generate(pair for call, pair in of_task if call == SET):
         mixture.refuse_generate()
     return fix_steps(Experiment(model, task, mixture, metrics, generate, training, origins), None)
 

@@ -114,12 +114,9 @@ def fix_steps(given: Experiment, rows: int | None) -> Experiment:
     Args:
         rows: how many epoch 0 has; None: they are not known yet.
     """
-    before = given.training
-    if before.steps is None and rows is None:
+    if given.training.steps is None and rows is None:
         return given.decide(DATA, ["training.steps"])
-    fixed = fix_training(before, rows or 0, given.model.d_model)
-    decided = ["training.steps"] if before.steps is None else []
-    return given.decide(DATA, decided, training=fixed)
+    return replace(given, training=fix_training(given.training, rows or 0, given.model.d_model))
 
 
 def fix_training(settings: Training, rows: int, d_model: int) -> Training:

@@ -99,7 +99,7 @@ def is_begun(folder: Path) -> bool:
 
 def is_complete(folder: Path) -> bool:
     """Whether a run is at its end: all steps are done, or validations stopped getting better."""
-    newest = latest(folder / CHECKPOINTS) if is_begun(folder) else None
+    newest = latest(folder / CHECKPOINTS)
     if newest is None:
         return False
     state = build(State, newest.state, str(newest.folder / STATE))
