@@ -34,7 +34,7 @@ class Placement:
 
 
 def with_dtype(model: M, dtype: torch.dtype) -> M:
-    """Cast a model; one of a dtype that its device lacks goes to the CPU."""
+    """Cast a model; it goes to the CPU for a dtype that its device lacks."""
     device = next(model.parameters()).device
     return model.to(torch.device(CPU) if dtype.itemsize > widest(device).itemsize else device, dtype)
 

@@ -42,8 +42,8 @@ def name_of_dtype(precision: str, device: torch.device) -> str:
 
 def nearest_precision(precision: str, device: torch.device) -> str:
     """A precision that something was computed in elsewhere, or auto where this device does not have it."""
-    lacks = {"float16": device.type == "cpu", "bfloat16": precision == "bfloat16" and emulates_bfloat16(device)}
-    if not lacks.get(precision, False):
+    lacks = device.type == "cpu" if precision == "float16" else precision == "bfloat16" and emulates_bfloat16(device)
+    if not lacks:
         return precision
     name = NAMES[device.type]
     logger.info("the run computed in %s, which this %s lacks: figures may differ in their last places", precision, name)

@@ -52,7 +52,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Watcher:
-    """Who looks on: called with what is being tokenised, with what a validation has done, and with each step's line."""
+    """Functions that show progress: of tokenising, of a validation, and of each step, by its line."""
 
     tokenising: Progress
     validating: Progress
@@ -233,10 +233,10 @@ def validation(
         return None
     (examples, split), most = data["validation"], given.training.evaluation_examples
     chosen = examples if most is None else sampled(examples, split, most)
-    if chosen is not examples and processes.is_main:
-        said = "validation: a fixed sample of %d of %d examples (training.evaluation_examples)"
-        logger.info(said, chosen.count, counted("examples", examples, split, lambda every: every.count))
     if chosen is not examples:
+        if processes.is_main:
+            said = "validation: a fixed sample of %d of %d examples (training.evaluation_examples)"
+            logger.info(said, chosen.count, counted("examples", examples, split, lambda every: every.count))
         refuse_unscored("validation", chosen)
     evaluation = Evaluation(
         chosen,
@@ -256,5 +256,5 @@ def validation(
 
     first = next(iter(given.metrics), None)
     if first is None or not given.mixture.members[first.objective].decides:
-        return Validation(measure, "loss", higher_is_better=False)
+        return Validation(measure, "loss")
     return Validation(measure, first.name, first.higher_is_better)

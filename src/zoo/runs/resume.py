@@ -71,9 +71,9 @@ def differences(old: Any, new: Any, place: str = "") -> Iterator[tuple[str, Any,
 
 
 def resumptions(folder: Path, step: int, now: Tree) -> list[Tree]:
-    """By each time that a run was resumed, after which step that was, and the environment that it ran in before.
+    """Each time that a run was resumed: after which step, and in which environment it ran before.
 
-    One behind the other: inside each other, they would be too deep for JSON where a run is stopped hundreds of times.
+    A flat list: nested in each other, they would be too deep for JSON where a run is stopped hundreds of times.
     """
     before = warn_of_changes(folder, now)
     earlier: list[Tree] = before.pop(RESUMED, [])

@@ -23,7 +23,7 @@ def begin_run(processes: Processes, folder: Path, files: RunFiles, resume: bool)
     """Create or resume a run folder in the main process and join it in the others.
 
     Args:
-        files: of the run; what environment.json says beside what this process finds out itself is among them.
+        files: of the run; its `environment` is added to what this process finds out itself.
 
     Raises:
         ValueError: as `create_run`; in every process.

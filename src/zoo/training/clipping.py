@@ -27,7 +27,7 @@ def norm_of(gradients: Sequence[Tensor]) -> Tensor:
 
 
 def limit_norm(parameters: Sequence[nn.Parameter], optimizer: torch.optim.Optimizer, norm: Tensor, most: float) -> None:
-    """Divide gradients whose norm is above a limit, so that it becomes that; or let the next step of the optimizer."""
+    """Scale gradients down to a limit of their norm; an optimizer whose kernel can does so in its next step."""
     if divides(optimizer):
         optimizer.grad_scale = ((norm + BESIDE) / most).clamp(min=1.0)  # type: ignore[attr-defined]
     else:
@@ -37,7 +37,7 @@ def limit_norm(parameters: Sequence[nn.Parameter], optimizer: torch.optim.Optimi
 def divides(optimizer: torch.optim.Optimizer) -> bool:
     """Whether an optimizer's kernel divides gradients as it reads them, which torch made for its GradScaler.
 
-    By a number in float32, of which weights in float64 would learn.
+    It divides by a number in float32, which is too coarse for weights in float64.
     """
     if not isinstance(optimizer, torch.optim.Adam | Descent):
         return False

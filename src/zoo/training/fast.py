@@ -16,7 +16,7 @@ from zoo.training.supervision.processes import Processes
 
 
 def fast_settings(settings: Training, processes: Processes, model: nn.Module) -> Tree:
-    """By what environment.json calls it, what each fast setting came to; those who decide are asked.
+    """What each fast setting came to, by its name in environment.json.
 
     Args:
         model: only its parts count, not its weights.

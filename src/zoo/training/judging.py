@@ -43,7 +43,7 @@ def ignore(line: Line) -> None:
 
 @dataclass(frozen=True)
 class Watch:
-    """What happens beside the updates.
+    """Who looks on while a model is trained: a validation, and a report of each step.
 
     Args:
         validation: None: there is none, and the last checkpoint is the one to use.

@@ -11,7 +11,7 @@ from zoo.training.judging import Watch
 from zoo.training.learner import Learner
 from zoo.training.meter import SHOWN, Speed, Tally, measure_peak
 from zoo.training.settings import Training
-from zoo.training.state import State, last_good
+from zoo.training.state import State, is_last, last_good
 
 logger = logging.getLogger(__name__)
 
@@ -27,8 +27,9 @@ def begin(learner: Learner, watch: Watch) -> Speed:
     return Speed(watch.flops_per_token, peak and peak * processes.count, measured=settings.peak_flops is None)
 
 
-def is_due(step: int, every: int) -> bool:
+def is_due(step: int, every: int | None) -> bool:
     """Whether something that happens every so many steps happens now; 0: never."""
+    assert every is not None, "fix_training comes first"
     return every > 0 and step % every == 0
 
 
@@ -81,13 +82,13 @@ def give_up(line: Line, state: State, learner: Learner, run: Run) -> None:
 
 def ended_early(state: State, settings: Training) -> str:
     """Why a run that is over has taken fewer steps than it might, as the end of a sentence; '' where it has not."""
-    if settings.patience is None or state.step >= (settings.steps or 0):
+    if settings.patience is None or is_last(state.step, settings):
         return ""
     return f", since {state.stale} validations in a row were not better than the best (training.patience)"
 
 
 def note_end(state: State, settings: Training) -> None:
-    """Say of a run that is over what its last line does not."""
+    """Log why a run ended early, and that its last steps changed nothing."""
     if early := ended_early(state, settings):
         logger.info("step %d of %d is the last one%s", state.step, settings.steps, early)
     if state.skipped:

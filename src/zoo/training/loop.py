@@ -21,7 +21,7 @@ from zoo.training.logbook import begin, ended_early, give_up, is_due, log, note_
 from zoo.training.meter import Speed, Tally
 from zoo.training.micro_batch import fit_micro_batch
 from zoo.training.settings import Training
-from zoo.training.state import State, is_over, resume, save
+from zoo.training.state import State, is_last, is_over, resume, save
 from zoo.training.step import take_step
 from zoo.training.supervision.processes import Processes
 from zoo.training.supervision.stopping import Interrupted, Signals, Stopped, catch_signals, first_of
@@ -84,8 +84,7 @@ def train(
 
 def has_more(step: int, settings: Training) -> bool:
     """Whether a step ends with more than its update: a validation, a checkpoint, the end of the run."""
-    assert settings.steps is not None and settings.evaluate_every is not None and settings.save_every is not None
-    return step >= settings.steps or is_due(step, settings.evaluate_every) or is_due(step, settings.save_every)
+    return is_last(step, settings) or is_due(step, settings.evaluate_every) or is_due(step, settings.save_every)
 
 
 def note(tally: Tally, learner: Learner, state: State, speed: Speed, ended: float) -> Line:
@@ -114,8 +113,7 @@ def finish_step(
         Stopped: after it, or in its validation; the state is saved.
     """
     settings = learner.settings
-    assert settings.steps is not None and settings.evaluate_every is not None and settings.save_every is not None
-    finished, improved, line = state.step >= settings.steps, False, state.line or {}
+    finished, improved, line = is_last(state.step, settings), False, state.line or {}
     if finished or is_due(state.step, settings.evaluate_every):
         try:
             line |= (judged := judge(learner, state, run, watch, finished, signals))

@@ -10,8 +10,8 @@ class Schedule(ABC):
     """The learning rate of each optimizer step.
 
     `rate` takes the number of the update, counted from 1. Unless a variant says otherwise, the rate rises linearly over
-    the first `warmup_steps` updates to its peak, and `after` shapes the rest. In a run of one update that has the peak,
-    since one that begins and ends at once would learn nothing where the last rate is 0.
+    the first `warmup_steps` updates to its peak, and `after` shapes the rest. A run of one update has the peak: where
+    the last rate is 0, it would learn nothing.
     """
 
     def __init__(self, learning_rate: float, steps: int, warmup_steps: int) -> None:

@@ -59,9 +59,14 @@ def resume(run: Run, feed: Feed) -> State:
 
 def is_over(state: State, settings: Training) -> bool:
     """Whether a run ends here: all steps are done, or validations stopped getting better."""
-    assert settings.steps is not None, "fix_training comes first"
     stale = settings.patience is not None and state.stale >= settings.patience
-    return stale or state.step >= settings.steps
+    return stale or is_last(state.step, settings)
+
+
+def is_last(step: int, settings: Training) -> bool:
+    """Whether all steps are done."""
+    assert settings.steps is not None, "fix_training comes first"
+    return step >= settings.steps
 
 
 def save(learner: Learner, state: State, run: Run, passing: bool = False) -> None:

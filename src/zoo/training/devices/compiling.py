@@ -11,8 +11,8 @@ from zoo.blocks.recurrence import Cell
 from zoo.devices.compiling import compile_module, make_room, missing_for
 from zoo.training.settings import Training
 
-# Of a block, where no two blocks are alike: rows that are full, packed or crowded, on either side of an attention, and
-# so many of them or any number.
+# Of each block, where no two are alike: rows that are full, packed or crowded (3), on either side of an attention (3
+# again), and so many of them or any number (2).
 GRAPHS = 18
 # Steps of a run in which compiling pays on a GPU: it takes about a minute, and may halve a step of a tenth of a second
 # (nanoGPT's README: 250 ms to 135). On an H200 it saves 7 ms of 60 (docs/benchmarks.md, row `gpu-bert`), which
@@ -72,7 +72,7 @@ def compile_blocks(model: nn.Module) -> None:
     """
     blocks = compilable(model)
     if not blocks:
-        return  # even to make room imports the compiler
+        return
     make_room(GRAPHS * len(blocks))
     # it would cut each graph where DDP's buckets end, to exchange gradients earlier: blocks are as small as buckets
     torch._dynamo.config.optimize_ddp = False

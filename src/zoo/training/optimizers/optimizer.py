@@ -67,7 +67,7 @@ def fusible(parameters: Iterable[nn.Parameter]) -> bool:
 
 
 def kernels(optimizer: torch.optim.Optimizer) -> str:
-    """How kernels update the weights, as the optimizer itself has it; one of two parts has matrices, and all else."""
+    """How an optimizer updates the weights; one of two parts, how each part does: matrices, and all else."""
     parts: list[torch.optim.Optimizer] = getattr(optimizer, "parts", [optimizer])
     if len(parts) > 1:
         matrices, others = (kernels(part) for part in parts)

@@ -63,14 +63,12 @@ class LowRank:
         }
 
 
-def adapt(model: nn.Module, settings: LowRank | None, seed: int) -> None:
+def adapt(model: nn.Module, settings: LowRank, seed: int) -> None:
     """Give the chosen maps of a model a change to learn; freeze all else but the heads and the pooler.
 
     Raises:
         ValueError: a target is no linear map of the model.
     """
-    if settings is None:
-        return
     maps = {name: module for name, module in model.named_modules() if isinstance(module, nn.Linear)}
     inside = {name: module for name, module in maps.items() if name.split(".")[0] not in WHOLE}
     for target in settings.targets:
@@ -124,7 +122,7 @@ def is_of_adapter(name: str) -> bool:
 
 @torch.no_grad()
 def merged(model: nn.Module, settings: LowRank) -> dict[str, Tensor]:
-    """The weights with which an adapted model is the model that a user gets: W + (alpha / rank) B A, and no B."""
+    """The weights that a user gets of an adapted model: W + (alpha / rank) B A, with a B of zeros beside it."""
     found = {}
     for name, module in adapted(model):
         down, up = module.get_submodule(DOWN).weight, module.get_submodule(UP).weight

@@ -30,7 +30,8 @@ def choose_trained(model: nn.Module, chosen: Sequence[str], lora: LowRank | None
     for item in chosen:
         for parameter in chosen_by(item, model):
             parameter.requires_grad_(False)
-    adapt(model, lora, seed)
+    if lora is not None:
+        adapt(model, lora, seed)
     if not any(parameter.requires_grad for parameter in model.parameters()):
         raise ValueError(f"{KEY}: {', '.join(chosen)} are all parameters of this model; leave some to train")
 
