@@ -83,23 +83,23 @@ def leave(watchdog: Watchdog, accelerator: Accelerator, error: BaseException | N
         error: why this process fails; None: it has done its work.
     """
     watchdog.stop()
-    several = watchdog.heartbeat is not None
+    heartbeat = watchdog.heartbeat  # None: this process trains alone
     try:
-        if watchdog.heartbeat is not None and error is not None:
-            fail(watchdog.heartbeat, error)
+        if heartbeat is not None and error is not None:
+            fail(heartbeat, error)
     except BaseException as reason:  # another process is
         error = reason
         raise
     finally:
-        if watchdog.heartbeat is not None:
-            watchdog.heartbeat.leave(error is None)
+        if heartbeat is not None:
+            heartbeat.leave(error is None)
         for tracker in accelerator.trackers:
             tracker.finish()
         accelerator.trackers = []
-        if several and error is None:
+        if heartbeat is not None and error is None:
             atexit.register(leave_group)
         else:
-            with ended_anyway(error if several else None, accelerator.is_main_process):
+            with ended_anyway(None if heartbeat is None else error, accelerator.is_main_process):
                 accelerator.end_training()  # leaves the group
 
 
