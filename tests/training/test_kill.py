@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 import torch
+from test_resume import Crash
 from tiny import GOAL, Said, TinyFeed, TinyModel, alone, begin, collate, settings
 from torch import Tensor
 
@@ -37,10 +38,6 @@ STOP = 5  # not saved otherwise
 STATE = [field.name for field in fields(State)]
 TENSORS = ["weights", "optimizer/exp_avg/", "optimizer/exp_avg_sq/", "optimizer/step/", "ema"]
 CODE = ["metrics.jsonl", "dropout", "seen"]
-
-
-class Crash(Exception):
-    """Stands for a process that dies."""
 
 
 class Troubled(TinyModel):

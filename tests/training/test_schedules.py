@@ -55,14 +55,10 @@ def test_wsd_without_a_decay_stays_at_the_peak():
     assert rates({"name": "wsd", "decay": 0})[WARMUP:] == rates("constant")[WARMUP:]
 
 
-def test_wsd_stays_at_the_peak_until_its_last_part():
-    found = rates({"name": "wsd", "decay": 0.2})
+def test_wsd_stays_at_the_peak_until_its_last_fifth():
+    found = rates("wsd")
     assert found[WARMUP - 1 : 40] == [2.0] * 31
     assert found[40:] == pytest.approx([2.0 * (50 - u) / 10 for u in range(41, 51)])
-
-
-def test_wsd_decays_over_the_last_fifth_unless_told_otherwise():
-    assert rates("wsd") == rates({"name": "wsd", "decay": 0.2, "floor": 0.0})
 
 
 @pytest.mark.parametrize(("name", "lowered"), [("linear", 40), ("wsd", 10)])
