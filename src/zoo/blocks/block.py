@@ -3,7 +3,7 @@
 Supplied: a maker of norms, mixer, cross (attention to a memory), feed_forward, dropout.
 """
 
-from abc import ABC, abstractmethod
+from abc import ABC
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
@@ -44,21 +44,13 @@ class BlockState(NamedTuple):
     memory: KeysValues | None
 
 
-class Stepping:
-    """A mixer's step as a function of the stream alone, which is all that a block connects; its state is kept here."""
-
-    def __init__(self, mixer: Mixer, view: View, state: Any) -> None:
-        self.mixer, self.view, self.state = mixer, view, state
-
-    def __call__(self, x: Stream) -> Stream:
-        mixed, self.state = self.mixer.step(x, self.view, self.state)
-        return mixed
-
-
 class Block(nn.Module, ABC):
     """One layer: mixer, attention to a memory where there is one, feed-forward.
 
-    `final_norm` says whether a stack of such blocks must end with a norm.
+    A variant says how each sublayer connects to the stream, or overrides `combine` to say how all of them do.
+
+    Class attributes:
+        final_norm: whether a stack of such blocks must end with a norm.
     """
 
     final_norm: ClassVar[bool] = False
@@ -89,9 +81,9 @@ class Block(nn.Module, ABC):
         """
         raise ValueError("first_norm: false fits block pre_norm only: the others' first norm does more than that")
 
-    @abstractmethod
     def connect(self, x: Stream, norm: nn.Module, sublayer: Sublayer) -> Stream:
         """Put one sublayer into the residual stream."""
+        raise NotImplementedError(f"{type(self).__name__} does not say how a sublayer connects")
 
     def combine(self, x: Stream, sublayers: dict[str, Sublayer], places: Places | None = None) -> Picked:
         """Put all sublayers into the residual stream, one after the other."""
@@ -139,13 +131,19 @@ class Block(nn.Module, ABC):
         Args:
             source_view: of the new places, in the rows of the memory.
         """
-        mix, memory = Stepping(self.mixer, view, state.mixer), state.memory
+        carried, memory = state
+
+        def mix(h: Stream) -> Stream:
+            nonlocal carried
+            h, carried = self.mixer.step(h, view, carried)
+            return h
+
         sublayers: dict[str, Sublayer] = {"mixer": mix}
         if self.cross is not None and memory is not None and source_view is not None:
             cross, known, seen = self.cross, memory, source_view
             sublayers["cross"] = lambda h: cross.step(by_memory(h, known), known, seen).view_as(h)
         sublayers["feed_forward"] = self.feed_forward
-        return self.combine(x, sublayers), BlockState(mix.state, memory)
+        return self.combine(x, sublayers), BlockState(carried, memory)
 
 
 def pick(x: Stream, places: Places) -> Float[Tensor, "1 places d_model"]:
@@ -224,8 +222,5 @@ class Parallel(Block):
         for name, sublayer in sublayers.items():
             if name == "feed_forward" and places is not None:
                 x, normalized = pick(x, places), pick(normalized, places)
-            x = self.connect(x, nn.Identity(), lambda _, f=sublayer, h=normalized: f(h))  # type: ignore[misc]
+            x = x + sublayer(normalized)
         return x
-
-    def connect(self, x: Stream, norm: nn.Module, sublayer: Sublayer) -> Stream:
-        return x + sublayer(norm(x))
