@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch import Tensor
 from transformers import LlamaConfig
 from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding, apply_rotary_pos_emb
@@ -62,7 +63,8 @@ def test_rates_are_those_of_transformers_to_the_last_bit(kind: str, high: float,
     more = {"high": high} if kind == "llama3" else {}
     scaling = scalings.build({"name": kind, "factor": factor, **length, **more}, 10000.0, width)
     wanted = ROPE_INIT_FUNCTIONS[kind](config, torch.device("cpu"))[0]
-    assert torch.equal(scaling.scale(plain_rates(10000.0, width, torch.device("cpu"))), wanted)
+    rates = plain_rates(10000.0, width, torch.device("cpu"))
+    assert torch.equal(scaling.scale(rates, torch.zeros(1, 1, dtype=torch.long), torch.float32), wanted)
 
 
 @pytest.mark.parametrize(
@@ -89,10 +91,14 @@ def test_a_scaling_that_means_nothing_is_refused(scaling: dict[str, Any], said: 
 def test_rates_are_the_same_whatever_torchs_default_type_is(kind: str, default: torch.dtype):
     length = {} if kind == "linear" else {"trained_length": TRAINED}
     scaling, at = scalings.build({"name": kind, "factor": 3.0, **length}, 300.0, WIDTH), torch.arange(LONG)[None]
-    expected = scaling.rates(at, torch.float32)
+
+    def rates() -> Tensor:
+        return scaling.scale(plain_rates(300.0, WIDTH, at.device), at, torch.float32)
+
+    expected = rates()
     torch.set_default_dtype(default)
     try:
-        found = scaling.rates(at, torch.float32)
+        found = rates()
     finally:
         torch.set_default_dtype(torch.float32)
     assert found.dtype == expected.dtype and torch.equal(found, expected)

@@ -1,18 +1,18 @@
 """Slot `position`: where order enters a model. Supplied: d_model, n_heads, d_key, max_length, causal."""
 
 import math
+from typing import ClassVar
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from zoo.blocks.rotary_scaling import ScalingOption, plain_rates, scalings
+from zoo.blocks.rotary_scaling import At, ScalingOption, plain_rates, scalings
 from zoo.registry import Slot
 
 Vectors = Float[Tensor, "batch length d_model"]
 Heads = Float[Tensor, "batch heads length d_key"]
-At = Int[Tensor, "batch length"]
 Bias = Float[Tensor, "heads queries keys"]
 Turns = tuple[Float[Tensor, "batch 1 length d_key"], Float[Tensor, "batch 1 length d_key"]]
 
@@ -22,13 +22,26 @@ class Position(nn.Module):
 
     A variant fills one of three hooks (`rotate` with `turns` is one); the others leave their input as it is.
 
-    `embeds` says whether the variant acts on the input (once, before the first layer).
+    Class attributes:
+        embeds, rotates, biases: which hook the variant fills, found by looking.
     """
 
-    embeds = False
+    embeds: ClassVar[bool] = False
+    rotates: ClassVar[bool] = False
+    biases: ClassVar[bool] = False
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        cls.embeds = cls.embed is not Position.embed
+        cls.rotates = cls.rotate is not Position.rotate
+        cls.biases = cls.bias is not Position.bias
 
     def embed(self, x: Vectors, at: At, reach: int) -> Vectors:
-        """Add to the token vectors; `at` counts from 0 at each document's first token, and stays below `reach`."""
+        """Add to the token vectors, before the first layer.
+
+        Args:
+            at: counts from 0 at each document's first token, and stays below `reach`.
+        """
         return x
 
     def turns(self, at: At, dtype: torch.dtype) -> Turns:
@@ -45,21 +58,6 @@ class Position(nn.Module):
 
     def extend(self, known: int) -> None:
         """Begin the positions behind the first `known` ones, which were trained, as well as one can."""
-
-    @classmethod
-    def acts_in_attention(cls) -> bool:
-        """Whether the variant turns queries and keys or adds to their scores."""
-        return cls.rotate is not Position.rotate or cls.bias is not Position.bias
-
-    @property
-    def rotates(self) -> bool:
-        """Whether the variant turns queries and keys."""
-        return type(self).rotate is not Position.rotate
-
-    @property
-    def biases(self) -> bool:
-        """Whether the variant adds to the scores."""
-        return type(self).bias is not Position.bias
 
 
 positions: Slot[Position] = Slot("position")
@@ -95,8 +93,6 @@ class Sinusoidal(Position):
     the formula's to the last bit of float32.
     """
 
-    embeds = True
-
     def __init__(self, d_model: int, n_heads: int, d_key: int, max_length: int, causal: bool) -> None:
         super().__init__()
         self.max_length = max_length
@@ -116,8 +112,6 @@ class Learned(Position):
 
     Source: Gehring et al. 2017, arXiv:1705.03122, section 3.1; GPT and BERT.
     """
-
-    embeds = True
 
     def __init__(self, d_model: int, n_heads: int, d_key: int, max_length: int, causal: bool) -> None:
         super().__init__()
@@ -171,7 +165,9 @@ class Rotary(Position):
     def turns(self, at: At, dtype: torch.dtype) -> Turns:
         # Positions above 256 are not bfloat16 numbers: angles in at least float32.
         wide, scaling = torch.promote_types(dtype, torch.float32), self.scaling
-        rates = plain_rates(self.base, self.d_key, at.device) if scaling is None else scaling.rates(at, wide)
+        rates = plain_rates(self.base, self.d_key, at.device)
+        if scaling is not None:
+            rates = scaling.scale(rates, at, wide)
         angles = (at[..., None].to(wide) * rates)[:, None]
         cos, sin = angles.cos(), angles.sin()
         if scaling is not None:

@@ -14,6 +14,7 @@ from torch import Tensor
 from zoo.registry import Choice, Slot, refuse_below
 
 Rates = Float[Tensor, " pairs"]
+At = Int[Tensor, "batch length"]
 
 
 class RotaryScaling(ABC):
@@ -28,13 +29,15 @@ class RotaryScaling(ABC):
     def __init__(self, base: float, d_key: int) -> None:
         self.base, self.d_key = base, d_key
 
-    def rates(self, at: Int[Tensor, "batch length"], dtype: torch.dtype) -> Rates:
-        """The rate of each pair, for documents with these positions; `dtype`: of the angles."""
-        return self.scale(plain_rates(self.base, self.d_key, at.device))
-
     @abstractmethod
-    def scale(self, rates: Rates) -> Rates:
-        """Rates, from those that were trained: base^(-2i/d_key)."""
+    def scale(self, rates: Rates, at: At, dtype: torch.dtype) -> Rates:
+        """The rate of each pair.
+
+        Args:
+            rates: those that were trained, base^(-2i/d_key).
+            at: positions of the documents that are read.
+            dtype: of the angles.
+        """
 
 
 scalings: Slot[RotaryScaling] = Slot("rotary_scaling")
@@ -72,7 +75,7 @@ class LinearScaling(RotaryScaling):
         super().__init__(base, d_key)
         self.factor = check_factor(factor)
 
-    def scale(self, rates: Rates) -> Rates:
+    def scale(self, rates: Rates, at: At, dtype: torch.dtype) -> Rates:
         return rates / self.factor
 
 
@@ -96,15 +99,12 @@ class DynamicScaling(RotaryScaling):
             raise ValueError(f"rotary_scaling dynamic needs a d_key above 2, got {d_key}")
         self.factor, self.trained_length = check_factor(factor), trained_length
 
-    def rates(self, at: Int[Tensor, "batch length"], dtype: torch.dtype) -> Rates:
+    def scale(self, rates: Rates, at: At, dtype: torch.dtype) -> Rates:
         longest = (at.max() + 1).float()  # whole numbers would be divided in torch's default type
         beyond = self.factor * longest.clamp_min(self.trained_length) / self.trained_length - (self.factor - 1)
         raised = plain_rates(self.base * beyond ** (self.d_key / (self.d_key - 2)), self.d_key, at.device, dtype)
         # float32 numbers where nothing is raised, as of the other scalings; the base itself is one in any case
-        return torch.where(longest > self.trained_length, raised, plain_rates(self.base, self.d_key, at.device))
-
-    def scale(self, rates: Rates) -> Rates:
-        return rates
+        return torch.where(longest > self.trained_length, raised, rates)
 
 
 @scalings.register("yarn")
@@ -151,7 +151,7 @@ class YarnScaling(RotaryScaling):
         """The pair, with what lies between two of them, that turns so often in so many places."""
         return self.d_key * math.log(places / (times * 2 * math.pi)) / (2 * math.log(self.base))
 
-    def scale(self, rates: Rates) -> Rates:
+    def scale(self, rates: Rates, at: At, dtype: torch.dtype) -> Rates:
         width = (self.last - self.first) or 0.001  # a step, where both borders are one
         features = torch.arange(0, self.d_key, 2, device=rates.device, dtype=torch.float32)
         kept = 1 - ((features / 2 - self.first) / width).clamp(0, 1)
@@ -181,7 +181,7 @@ class Llama3Scaling(RotaryScaling):
             raise ValueError(f"rotary_scaling llama3: 0 < low < high, got {low} and {high}")
         self.factor, self.trained_length, self.low, self.high = check_factor(factor), trained_length, low, high
 
-    def scale(self, rates: Rates) -> Rates:
+    def scale(self, rates: Rates, at: At, dtype: torch.dtype) -> Rates:
         turns = self.trained_length / (2 * math.pi / rates)  # in the order of transformers' steps
         kept = ((turns - self.low) / (self.high - self.low)).clamp(0, 1)
         return (1 - kept) * rates / self.factor + kept * rates

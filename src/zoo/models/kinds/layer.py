@@ -68,8 +68,8 @@ class TransformerSettings:
         names = ", ".join(dict.fromkeys(layer.mixer.name for layer in layers))
         why = f"it acts in attention, and the mixer of every layer is {names}"
         found = {} if reads_memory else dict.fromkeys(("attention", "n_heads"), why)
-        acting = any(positions[layer.position.name].acts_in_attention() for layer in layers)
-        return {**found, "position": why} if acting else found
+        kinds = [positions[layer.position.name] for layer in layers]
+        return {**found, "position": why} if any(kind.rotates or kind.biases for kind in kinds) else found
 
 
 def build_cross(layer: TransformerSettings, d_memory: int) -> Attention:
