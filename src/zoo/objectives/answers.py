@@ -94,8 +94,8 @@ class OneClass(Answer):
             the sum of weights, as `torch.nn.CrossEntropyLoss` does.
     """
 
-    metrics: ClassVar[tuple[str, ...]] = ("accuracy", "f1", "matthews")
-    problem: ClassVar[str] = "single_label_classification"
+    metrics = ("accuracy", "f1", "matthews")
+    problem = "single_label_classification"
     unscored = np.array(-1, dtype=np.int64)
 
     def __init__(self, names: Sequence[str] = (), weights: Mapping[str, float] | None = None) -> None:
@@ -153,8 +153,8 @@ class SeveralClasses(Answer):
     Smoothed, a class that is there has the target 1 - e/2 and one that is not e/2.
     """
 
-    metrics: ClassVar[tuple[str, ...]] = ("f1_micro", "f1_macro")
-    problem: ClassVar[str] = "multi_label_classification"
+    metrics = ("f1_micro", "f1_macro")
+    problem = "multi_label_classification"
 
     @property
     def unscored(self) -> NDArray[Any]:
@@ -191,8 +191,8 @@ class SeveralClasses(Answer):
 class OneNumber(Answer):
     """A number: the square of what it is missed by."""
 
-    metrics: ClassVar[tuple[str, ...]] = ("pearson", "spearman", "mse")
-    problem: ClassVar[str] = "regression"
+    metrics = ("pearson", "spearman", "mse")
+    problem = "regression"
     unscored = np.array(np.nan, dtype=np.float32)
 
     def known(self, targets: Tensor) -> Tensor:

@@ -126,13 +126,13 @@ class Objective(ABC):
         """The target of a place that is not scored; its shape and type are those of every target."""
         return np.array(-1, dtype=np.int64)
 
-    @abstractmethod
     def scored(self, plan: ExamplePlan) -> int:
         """The most places of a planned example that it will score."""
+        return plan.length
 
-    @abstractmethod
     def capacity(self, length: int) -> int | None:
         """The most scored places in a row of `length` places; None where it may score every place."""
+        return None
 
     @abstractmethod
     def annotate(self, example: Example, randomness: Randomness, roles: Roles) -> None:

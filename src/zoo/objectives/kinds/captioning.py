@@ -1,7 +1,6 @@
 """Predict each token of a text about a picture from those before it and the picture."""
 
 import math
-from typing import ClassVar
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -25,9 +24,9 @@ class Captioning(NextToken):
         coverage: how much it costs to read some places of a picture in all words and others in none, see `unevenness`.
     """
 
-    forms: ClassVar[tuple[str, ...]] = ("image_text",)
-    why: ClassVar[str] = "the text is written from left to right"
-    metrics: ClassVar[tuple[str, ...]] = (
+    forms = ("image_text",)
+    why = "the text is written from left to right"
+    metrics = (
         "bleu-4", "bleu-1", "bleu-2", "bleu-3", "bleu", "chrf", "sequence_accuracy", "perplexity",
     )  # fmt: skip
 

@@ -1,7 +1,5 @@
 """Predict each token from those before it."""
 
-from typing import ClassVar
-
 from zoo.objectives.next_token import NextToken
 from zoo.objectives.objective import objectives
 
@@ -18,6 +16,6 @@ class CausalLM(NextToken):
         label_smoothing: the share of probability that is spread evenly over the vocabulary.
     """
 
-    why: ClassVar[str] = "a place that sees both sides sees the token it should predict"
-    prefers: ClassVar[tuple[str, ...]] = ("chat", "prompted", "text")
-    metrics: ClassVar[tuple[str, ...]] = ("perplexity", "bits_per_byte", "bleu", "chrf", "sequence_accuracy")
+    why = "a place that sees both sides sees the token it should predict"
+    prefers = ("chat", "prompted", "text")
+    metrics = ("perplexity", "bits_per_byte", "bleu", "chrf", "sequence_accuracy")

@@ -1,7 +1,5 @@
 """Choose the text that goes on from a context."""
 
-from typing import ClassVar
-
 import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int, Shaped
@@ -37,12 +35,12 @@ class RightChoice(Objective):
         truncate: whether a context and a choice that are too long together are truncated; else they are refused.
     """
 
-    head: ClassVar[str] = "choice"
-    forms: ClassVar[tuple[str, ...]] = (CHOICES,)
-    whole: ClassVar[bool] = True
-    metrics: ClassVar[tuple[str, ...]] = ("accuracy",)
-    labelled: ClassVar[bool] = True
-    counted: ClassVar[tuple[str, ...]] = ("accuracy",)
+    head = "choice"
+    forms = (CHOICES,)
+    whole = True
+    metrics = ("accuracy",)
+    labelled = True
+    counted = ("accuracy",)
 
     def __init__(
         self, *, weight: float = 1.0, label_smoothing: float = 0.0, any_number: bool = False, truncate: bool = False

@@ -24,11 +24,11 @@ class Classification(DocumentLabel):
         class_weights: by class, how much a document of it counts; a class that is not named counts 1.
     """
 
-    head: ClassVar[str] = "classification"
-    forms: ClassVar[tuple[str, ...]] = ("image", "pair", "text")
-    whole: ClassVar[bool] = True
-    metrics: ClassVar[tuple[str, ...]] = METRICS
-    labelled: ClassVar[bool] = True
+    head = "classification"
+    forms: ClassVar[tuple[str, ...]] = ("image", "pair", "text")  # similarity has other ones
+    whole = True
+    metrics = METRICS
+    labelled = True
 
     def __init__(
         self, *, weight: float = 1.0, label_smoothing: float = 0.0, class_weights: dict[str, float] | None = None

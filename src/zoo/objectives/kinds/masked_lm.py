@@ -1,7 +1,6 @@
 """Predict tokens that were hidden, from both sides."""
 
 import math
-from typing import ClassVar
 
 import numpy as np
 
@@ -27,11 +26,11 @@ class MaskedLM(Objective):
         random: how many of them become a random token.
     """
 
-    head: ClassVar[str] = "masked_lm"
-    causal: ClassVar[bool | None] = False
-    why: ClassVar[str] = "a masked token is guessed from both sides, and a decoder sees the left one only"
-    roles: ClassVar[tuple[str, ...]] = ("mask",)
-    metrics: ClassVar[tuple[str, ...]] = ("perplexity", "accuracy")
+    head = "masked_lm"
+    causal = False
+    why = "a masked token is guessed from both sides, and a decoder sees the left one only"
+    roles = ("mask",)
+    metrics = ("perplexity", "accuracy")
 
     def __init__(
         self,

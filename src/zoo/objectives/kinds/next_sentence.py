@@ -1,7 +1,5 @@
 """Tell whether the second part of a pair follows the first."""
 
-from typing import ClassVar
-
 from zoo.data.ids import Lengths
 from zoo.examples.form import Limits
 from zoo.objectives.document_label import DocumentLabel
@@ -20,11 +18,11 @@ class NextSentence(DocumentLabel):
         order: tell sentence order: in half of the pairs the two parts are exchanged, and none is drawn from elsewhere.
     """
 
-    head: ClassVar[str] = "next_sentence"
-    forms: ClassVar[tuple[str, ...]] = ("sentences",)
-    causal: ClassVar[bool | None] = False
-    why: ClassVar[str] = "its answer is read from the first place, which in a decoder sees nothing of the pair"
-    metrics: ClassVar[tuple[str, ...]] = ("accuracy",)
+    head = "next_sentence"
+    forms = ("sentences",)
+    causal = False
+    why = "its answer is read from the first place, which in a decoder sees nothing of the pair"
+    metrics = ("accuracy",)
 
     def __init__(self, *, weight: float = 1.0, label_smoothing: float = 0.0, order: bool = False) -> None:
         super().__init__(weight=weight, label_smoothing=label_smoothing)

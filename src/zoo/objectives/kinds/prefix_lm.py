@@ -1,7 +1,5 @@
 """Write the rest of a text of which the beginning is read."""
 
-from typing import ClassVar
-
 from zoo.objectives.next_token import NextToken
 from zoo.objectives.objective import objectives
 
@@ -16,7 +14,7 @@ class PrefixLM(NextToken):
         label_smoothing: the share of probability that is spread evenly over the vocabulary.
     """
 
-    forms: ClassVar[tuple[str, ...]] = ("prefix",)
-    why: ClassVar[str] = "the rest of a text is written from left to right"
-    metrics: ClassVar[tuple[str, ...]] = ("perplexity",)
-    assumed: ClassVar[bool] = False
+    forms = ("prefix",)
+    why = "the rest of a text is written from left to right"
+    metrics = ("perplexity",)
+    assumed = False

@@ -1,14 +1,11 @@
 """Tell which tokens of a text a small generator has guessed."""
 
-from collections.abc import Mapping
-from typing import Any, ClassVar
-
 import torch
 from jaxtyping import Int
 from torch import Tensor
 
 from zoo.data.ids import Roles
-from zoo.examples.example import Example, ExamplePlan
+from zoo.examples.example import Example
 from zoo.examples.randomness import Randomness
 from zoo.models.heads.scores import DRAW_BITS, Scores
 from zoo.objectives.answers import SeveralClasses
@@ -30,23 +27,17 @@ class ReplacedToken(Objective):
         label_smoothing: the share of probability that is spread evenly over both answers.
     """
 
-    head: ClassVar[str] = "replaced_token"
-    causal: ClassVar[bool | None] = False
-    why: ClassVar[str] = "a guess is told from a text's own token by what stands on both sides"
-    metrics: ClassVar[tuple[str, ...]] = ("f1", "accuracy")
-    counted: ClassVar[tuple[str, ...]] = ("f1", "accuracy")
-    decides: ClassVar[bool] = False  # F1 falls while the model learns, since the generator's guesses get better
-    beside: ClassVar[Mapping[str, Mapping[str, Any]]] = {"masked_lm": {"masked": 1.0, "random": 0.0}}
-    draws: ClassVar[bool] = True
+    head = "replaced_token"
+    causal = False
+    why = "a guess is told from a text's own token by what stands on both sides"
+    metrics = ("f1", "accuracy")
+    counted = ("f1", "accuracy")
+    decides = False  # F1 falls while the model learns, since the generator's guesses get better
+    beside = {"masked_lm": {"masked": 1.0, "random": 0.0}}
+    draws = True
 
     def __init__(self, *, weight: float = 50.0, label_smoothing: float = 0.0) -> None:
         super().__init__(weight=weight, label_smoothing=label_smoothing)
-
-    def scored(self, plan: ExamplePlan) -> int:
-        return plan.length
-
-    def capacity(self, length: int) -> int | None:
-        return None
 
     def annotate(self, example: Example, randomness: Randomness, roles: Roles) -> None:
         example.targets[self.head] = example.tokens.copy()  # whether it was replaced is known once the model has read

@@ -1,7 +1,5 @@
 """Say what two texts have to do with each other, whichever comes first."""
 
-from typing import ClassVar
-
 from jaxtyping import Int
 from torch import Tensor
 
@@ -27,11 +25,11 @@ class Similarity(Classification):
         class_weights: by class, how much a pair of it counts; a class that is not named counts 1.
     """
 
-    head: ClassVar[str] = "similarity"
-    forms: ClassVar[tuple[str, ...]] = ("both_orders",)
-    causal: ClassVar[bool | None] = True
-    why: ClassVar[str] = "an encoder sees both texts from each place, so their order needs no second reading"
-    places_each: ClassVar[int] = ORDERS
+    head = "similarity"
+    forms = ("both_orders",)
+    causal = True
+    why = "an encoder sees both texts from each place, so their order needs no second reading"
+    places_each = ORDERS
 
     def annotate(self, example: Example, randomness: Randomness, roles: Roles) -> None:
         example.places[self.head] = example.summaries

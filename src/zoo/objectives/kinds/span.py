@@ -1,6 +1,6 @@
 """Find the part of a context that answers a question."""
 
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import torch
@@ -9,7 +9,7 @@ from torch import Tensor
 
 from zoo.data.columns.answers import describe_unanswered
 from zoo.data.ids import ANSWERS, Lengths, Roles
-from zoo.examples.example import Example, ExamplePlan
+from zoo.examples.example import Example
 from zoo.examples.form import Limits
 from zoo.examples.forms.span import Span
 from zoo.examples.randomness import Randomness
@@ -34,12 +34,12 @@ class AnswerSpan(Objective):
         no_answer: whether a question may have no answer, as in SQuAD 2.0; else the likeliest span is always given.
     """
 
-    head: ClassVar[str] = "span"
-    forms: ClassVar[tuple[str, ...]] = ("span",)
-    whole: ClassVar[bool] = True
-    causal: ClassVar[bool | None] = False
-    why: ClassVar[str] = "whether an answer begins at a place is told by what follows it"
-    metrics: ClassVar[tuple[str, ...]] = ("f1", "exact_match")
+    head = "span"
+    forms = ("span",)
+    whole = True
+    causal = False
+    why = "whether an answer begins at a place is told by what follows it"
+    metrics = ("f1", "exact_match")
 
     def __init__(self, *, weight: float = 1.0, stride: int = 128, no_answer: bool = False) -> None:
         super().__init__(weight=weight)
@@ -54,12 +54,6 @@ class AnswerSpan(Objective):
         if self.no_answer or not len(lacking):
             return None
         return Obstacle(describe_unanswered(len(lacking), len(answered), ALLOW), int(lacking[0]))
-
-    def scored(self, plan: ExamplePlan) -> int:
-        return plan.length
-
-    def capacity(self, length: int) -> int | None:
-        return None
 
     def annotate(self, example: Example, randomness: Randomness, roles: Roles) -> None:
         assert example.marked is not None and example.truth is not None, "a form of contexts marks them"

@@ -1,7 +1,6 @@
 """Write the spans that are missing from a text."""
 
 import math
-from typing import ClassVar
 
 from zoo.objectives.next_token import NextToken
 from zoo.objectives.objective import objectives
@@ -20,10 +19,10 @@ class SpanCorruption(NextToken):
         sentinels: tokens `<extra_id_0>`, `<extra_id_1>` … of the tokenizer; an example has at most so many spans.
     """
 
-    forms: ClassVar[tuple[str, ...]] = ("corrupted",)
-    why: ClassVar[str] = "the missing spans are written from left to right"
-    metrics: ClassVar[tuple[str, ...]] = ("perplexity",)
-    assumed: ClassVar[bool] = False
+    forms = ("corrupted",)
+    why = "the missing spans are written from left to right"
+    metrics = ("perplexity",)
+    assumed = False
 
     def __init__(
         self,

@@ -1,7 +1,5 @@
 """Name the tag of each word."""
 
-from typing import ClassVar
-
 import numpy as np
 
 from zoo.data.ids import TAGS, Roles
@@ -20,17 +18,14 @@ class Tagging(Objective):
         label_smoothing: the share of probability that is spread evenly over the tags.
     """
 
-    head: ClassVar[str] = "tagging"
-    forms: ClassVar[tuple[str, ...]] = (TAGS,)
-    whole: ClassVar[bool] = True
-    metrics: ClassVar[tuple[str, ...]] = ("accuracy", "f1")
-    exactly: ClassVar[bool] = True
+    head = "tagging"
+    forms = (TAGS,)
+    whole = True
+    metrics = ("accuracy", "f1")
+    exactly = True
 
     def scored(self, plan: ExamplePlan) -> int:
         return len(plan.pieces) - 1
-
-    def capacity(self, length: int) -> int | None:
-        return None
 
     def annotate(self, example: Example, randomness: Randomness, roles: Roles) -> None:
         assert example.marked is not None and example.truth is not None, "a form of words marks them"

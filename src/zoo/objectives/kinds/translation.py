@@ -1,7 +1,5 @@
 """Predict each token of a target from those before it and the source."""
 
-from typing import ClassVar
-
 from zoo.objectives.next_token import NextToken
 from zoo.objectives.objective import objectives
 
@@ -16,9 +14,9 @@ class Translation(NextToken):
         label_smoothing: the share of probability that is spread evenly over the vocabulary.
     """
 
-    forms: ClassVar[tuple[str, ...]] = ("source_target",)
-    why: ClassVar[str] = "the target is written from left to right"
-    metrics: ClassVar[tuple[str, ...]] = ("bleu", "chrf", "sequence_accuracy", "perplexity")
+    forms = ("source_target",)
+    why = "the target is written from left to right"
+    metrics = ("bleu", "chrf", "sequence_accuracy", "perplexity")
 
     def __init__(self, *, weight: float = 1.0, label_smoothing: float = 0.1) -> None:
         super().__init__(weight=weight, label_smoothing=label_smoothing)
