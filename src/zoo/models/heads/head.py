@@ -25,7 +25,7 @@ class Head(nn.Module, ABC):
         detects: whether it tells a generator's guesses from a text's own tokens.
     """
 
-    scores_documents: ClassVar[bool]
+    scores_documents: ClassVar[bool] = False
     picks_places: ClassVar[bool] = False
     pools_places: ClassVar[bool] = False
     guesses: ClassVar[bool] = False

@@ -19,8 +19,6 @@ class LanguageHead(Head):
         scale: divide x by sqrt(d_model), for token vectors of size 1 (Raffel et al. 2020, arXiv:1910.10683; T5's code).
     """
 
-    scores_documents = False
-
     def __init__(
         self,
         d_model: int,

@@ -23,7 +23,6 @@ class MaskedLMHead(Head):
         width: of the token vectors; the model's, where it is not set.
     """
 
-    scores_documents = False
     guesses = True
 
     def __init__(

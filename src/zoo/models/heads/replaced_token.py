@@ -23,7 +23,6 @@ class ReplacedTokenHead(Head):
         generator_depth: layers of the generator, as a share of the encoder's.
     """
 
-    scores_documents = False
     detects = True
 
     def __init__(

@@ -14,7 +14,6 @@ class SpanHead(Head):
     set: Warner et al. 2024 (ModernBERT), arXiv:2412.13663; the authors' code.
     """
 
-    scores_documents = False
     picks_places = True
     pools_places = True
 

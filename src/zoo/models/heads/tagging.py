@@ -20,7 +20,6 @@ class TaggingHead(Head):
         dropout: share of the vector dropped in training; the model's, where it is not set.
     """
 
-    scores_documents = False
     pools_places = True
 
     def __init__(self, d_model: int, vocab_size: int, pooled: bool, *, labels: int = 2, dropout: float = 0.0) -> None:
