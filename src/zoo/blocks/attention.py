@@ -8,8 +8,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from zoo.blocks.backends.backend import Backend, Rule
-from zoo.blocks.backends.eager import Eager
-from zoo.blocks.backends.sdpa import Sdpa
+from zoo.blocks.backends.eager import EAGER
+from zoo.blocks.backends.sdpa import SDPA
 from zoo.blocks.norm import NormOption, norms
 from zoo.blocks.projections import project
 from zoo.blocks.residual import IntoScores, IntoStream
@@ -17,8 +17,6 @@ from zoo.blocks.rows.cache import Cache, KeysValues
 from zoo.blocks.rows.view import View
 from zoo.blocks.score import ScoreOption, scores
 from zoo.registry import Slot, refuse_below
-
-SDPA, EAGER = Sdpa(), Eager()
 
 
 class HeadShape(NamedTuple):

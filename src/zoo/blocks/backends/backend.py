@@ -7,10 +7,11 @@ from typing import ClassVar
 import torch
 from jaxtyping import Float
 from torch import Tensor
+from torch.nn import functional as F
 
-from zoo.blocks.position import Position
+from zoo.blocks.position import Position, positions
 from zoo.blocks.rows.view import View
-from zoo.blocks.score import Score
+from zoo.blocks.score import Score, scores
 from zoo.registry import Slot
 
 
@@ -29,6 +30,20 @@ class Rule:
     window: int | None
     sinks: Float[Tensor, "heads sinks"] | None
     dropout: float
+
+    def other_score(self) -> str | None:
+        """What kernels of inner products lack for its score, as `Backend.obstacle` says it; None: nothing."""
+        if self.score.scale is not None:
+            return None
+        return f"knows no scores but inner products, which those of score '{scores.name_of(self.score)}' are not"
+
+    def beside_products(self, position: Position | None) -> str | None:
+        """What kernels of softmax(QK') V alone lack for it, as `Backend.obstacle` says it; None: nothing."""
+        if self.sinks is not None:
+            return "knows no sinks"
+        if position is not None and position.biases:
+            return f"adds nothing to the scores, which position '{positions.name_of(position)}' does"
+        return self.other_score()
 
 
 Queries = Float[Tensor, "batch heads queries width"]
@@ -70,18 +85,12 @@ class Backend(ABC):
         return None
 
 
-class FlashBackend(Backend, ABC):
-    """Kernels for GPUs that never hold all weights of a row at once."""
-
-    device = "cuda"
-
-    def obstacle(self, rule: Rule, d_key: int, d_value: int, position: Position | None) -> str | None:
-        if rule.score.scale is None:
-            return "knows no scores but inner products, which those of score 'additive' are not"
-        return None
-
-
 backends: Slot[Backend] = Slot("backend")
+
+
+def filled(x: Float[Tensor, "batch heads length width"], width: int) -> Float[Tensor, "batch heads length wider"]:
+    """Heads filled up with zeros to at least a width; torch would copy what is padded by nothing."""
+    return F.pad(x, (0, width - x.shape[-1])) if x.shape[-1] < width else x
 
 
 def in_one_dtype(*tensors: Tensor) -> tuple[Tensor, ...]:

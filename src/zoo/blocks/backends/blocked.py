@@ -12,7 +12,7 @@ from torch.nn import functional as F
 from zoo.blocks.backends.backend import Backend, Heads, Keys, Queries, Rule, Values, backends, in_one_dtype
 from zoo.blocks.backends.tiling import Region, Tile, Tiling, masks, part_of
 from zoo.blocks.dropout import draw_kept, dropped_steps, enlarged
-from zoo.blocks.position import Position, positions
+from zoo.blocks.position import Position
 from zoo.blocks.rows.view import View
 from zoo.devices.precision import has_amx
 
@@ -52,13 +52,7 @@ class Blocked(Backend):
         masks(view, rule.window, dtype)
 
     def obstacle(self, rule: Rule, d_key: int, d_value: int, position: Position | None) -> str | None:
-        if rule.sinks is not None:
-            return "knows no sinks"
-        if rule.score.scale is None:
-            return "knows no scores but inner products, which those of score 'additive' are not"
-        if position is not None and position.biases:
-            return f"adds nothing to the scores, which position '{positions.name_of(position)}' does"
-        return None
+        return rule.beside_products(position)
 
 
 class BlockedAttention(torch.autograd.Function):

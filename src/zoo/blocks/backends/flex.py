@@ -5,7 +5,6 @@ from collections.abc import Callable
 import torch
 from jaxtyping import Float
 from torch import Tensor
-from torch.nn import functional as F
 from torch.nn.attention.flex_attention import (
     AuxRequest,
     BlockMask,
@@ -14,8 +13,8 @@ from torch.nn.attention.flex_attention import (
     flex_attention,
 )
 
-from zoo.blocks.backends.backend import FlashBackend, Heads, Keys, Queries, Rule, Values, backends, in_one_dtype
-from zoo.blocks.backends.sdpa import Sdpa
+from zoo.blocks.backends.backend import Backend, Heads, Keys, Queries, Rule, Values, backends, filled, in_one_dtype
+from zoo.blocks.backends.sdpa import SDPA
 from zoo.blocks.position import Position
 from zoo.blocks.rows.view import View, Visibility
 from zoo.devices.compiling import compiled, or_plain
@@ -24,7 +23,6 @@ LEAST_WIDTH = 16  # of a head, in torch's kernels
 # Of a head. Those for 192 need 107 to 173 KB of shared memory, and GPUs of compute capability 8.6 and 12.0 have 101;
 # those for 320 need 263, and an H100 has 232 (torch 2.13, triton 3.6; https://github.com/pytorch/pytorch/issues/180278).
 WIDEST = 128
-SDPA = Sdpa()
 GRAPHS = 128  # kinds of layers, times training or not, times a first shape and all others
 # For rows below 128 places torch takes a kernel for few queries, and finds no blocks that fit where heads share keys:
 # "NoValidChoicesError" (torch 2.11 to 2.13, _inductor/kernel/flex/flex_decoding.py). This one takes any rows.
@@ -32,7 +30,7 @@ KERNEL: FlexKernelOptions = {"BACKEND": "TRITON"}
 
 
 @backends.register("flex")
-class Flex(FlashBackend):
+class Flex(Backend):
     """torch's flex attention: blocks of keys that no query of a block may see are not computed.
 
     Source: Dong et al. 2024, arXiv:2412.05496; torch.nn.attention.flex_attention. Sinks shrink a head by the share that
@@ -40,6 +38,7 @@ class Flex(FlashBackend):
     and no backward pass.
     """
 
+    device = "cuda"
     compiles = True
     rank = 2
 
@@ -59,7 +58,7 @@ class Flex(FlashBackend):
         d_value, grouped = values.shape[-1], keys.shape[1] != queries.shape[1]
         attention = compiled(flex_attention, GRAPHS, fullgraph=True) if queries.is_cuda else flex_attention
         heads, also = attention(
-            *map(widened, (queries, keys, values)),
+            *(filled(x, LEAST_WIDTH) for x in (queries, keys, values)),
             score_mod=added(view),
             block_mask=blocks,
             scale=rule.score.scale,
@@ -82,12 +81,7 @@ class Flex(FlashBackend):
             return f"drops no attention weights, and attention.dropout is {rule.dropout}"
         if max(d_key, d_value) > WIDEST:
             return f"takes heads up to {WIDEST} wide, and d_key is {d_key}, d_value {d_value}"
-        return super().obstacle(rule, d_key, d_value, position)
-
-
-def widened(x: Tensor) -> Tensor:
-    """As wide as the kernels want it; torch would copy what is padded by nothing."""
-    return F.pad(x, (0, LEAST_WIDTH - x.shape[-1])) if x.shape[-1] < LEAST_WIDTH else x
+        return rule.other_score()
 
 
 def blocks_in(view: View, window: int | None) -> BlockMask:

@@ -8,7 +8,7 @@ from torch.nn import functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from zoo.blocks.backends.backend import Backend, Heads, Keys, Queries, Rule, Values, backends
-from zoo.blocks.backends.eager import Eager
+from zoo.blocks.backends.eager import EAGER
 from zoo.blocks.rows.view import View
 
 SHORT = 128  # keys
@@ -22,7 +22,6 @@ NARROW = (torch.bfloat16, torch.float16)  # what flash attention and cuDNN take
 TAKE_MASKS = [SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
 # Nor for texts that are read or written, each of its own length: cuDNN makes a plan for each, in tens of milliseconds.
 TAKE_LENGTHS = [SDPBackend.FLASH_ATTENTION, *TAKE_MASKS]
-EAGER = Eager()
 
 
 @backends.register("sdpa")
@@ -79,6 +78,9 @@ class Sdpa(Backend):
         """Whether keys and values are read by products in bfloat16, which want whole tensors: see `Cache`."""
         many = memory.shape[0] * memory.shape[1] >= MANY
         return many and memory.device.type == "cpu" and memory.dtype == torch.bfloat16 and multiplies(rule)
+
+
+SDPA = Sdpa()  # it holds nothing, so one serves all layers
 
 
 def kernels_for(queries: Queries, mask: Tensor | None) -> AbstractContextManager[None]:

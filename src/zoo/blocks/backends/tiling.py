@@ -76,8 +76,8 @@ class Tiling(NamedTuple):
     def of(view: View, window: int | None, queries: Queries) -> "Tiling":
         """Of one layer."""
         seen, (_, heads, length, _) = view.visibility, queries.shape
-        # only where queries and keys are the same places does a distance between them bound what is seen
-        aligned = length == seen.n_keys and seen.key_places is None and isinstance(seen.start, int) and seen.start == 0
+        # places of rows of another length are others', and no distance from them bounds what is seen
+        aligned = length == seen.n_keys
         regions = regions_of(seen, window) if aligned else [every_place(seen, masked=True)]
         reach = seen.reach(window) if aligned else (None, None)
         tiles = [list(tiles_of(region, reach, heads)) for region in regions]

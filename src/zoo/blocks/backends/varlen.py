@@ -7,18 +7,17 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional as F
 
-from zoo.blocks.backends.backend import FlashBackend, Heads, Keys, Queries, Rule, Values, backends, in_one_dtype
-from zoo.blocks.backends.sdpa import Sdpa
-from zoo.blocks.position import Position, positions
+from zoo.blocks.backends.backend import Backend, Heads, Keys, Queries, Rule, Values, backends, filled, in_one_dtype
+from zoo.blocks.backends.sdpa import SDPA
+from zoo.blocks.position import Position
 from zoo.blocks.rows.view import View, Visibility
 
 WIDTHS, WIDEST = 8, 256  # of a head: a multiple, and the most
 WIDEST_OF_CUDNN = 128  # of a head
-SDPA = Sdpa()
 
 
 @backends.register("varlen")
-class Varlen(FlashBackend):
+class Varlen(Backend):
     """torch's variable-length flash attention: each document by itself, and nothing is computed for empty places.
 
     Source: Dao 2023, arXiv:2307.08691. Heads are filled up with zeros to one width that the kernel takes, which changes
@@ -28,6 +27,7 @@ class Varlen(FlashBackend):
     short documents.
     """
 
+    device = "cuda"
     capability = (8, 0)
     narrow = True
     rank = 3
@@ -78,13 +78,9 @@ class Varlen(FlashBackend):
             ends_in(view)  # also where no ends are needed: layers with windows may need them
 
     def obstacle(self, rule: Rule, d_key: int, d_value: int, position: Position | None) -> str | None:
-        if rule.sinks is not None:
-            return "knows no sinks"
         if max(d_key, d_value) > WIDEST:
             return f"takes heads up to {WIDEST} wide, and d_key is {d_key}, d_value {d_value}"
-        if position is not None and position.biases:
-            return f"adds nothing to the scores, which position '{positions.name_of(position)}' does"
-        return super().obstacle(rule, d_key, d_value, position)
+        return rule.beside_products(position)
 
 
 def needs_no_ends(width: int, view: View, rule: Rule) -> bool:
@@ -158,11 +154,6 @@ def found_ends(visibility: Visibility) -> tuple[Ends, Ends]:
 
     asking, answering = (side(number, count) for number, count in zip(numbers, counts, strict=True))
     return asking, answering
-
-
-def filled(x: Float[Tensor, "batch heads length width"], width: int) -> Float[Tensor, "batch heads length wider"]:
-    """Heads filled up with zeros to a width."""
-    return F.pad(x, (0, width - x.shape[-1])) if x.shape[-1] < width else x
 
 
 def end_to_end(x: Float[Tensor, "batch heads length width"], ends: Ends) -> Float[Tensor, "places heads width"]:
