@@ -69,11 +69,14 @@ class Cache:
 
     def extended(self, slots: int) -> tuple[Tensor, Tensor]:
         """Keys and values with so many slots; in parts, 0 where nothing has been written."""
-        filled, shapes = self.filled, [(*x.shape[:2], slots, x.shape[3]) for x in self.tensors]
-        empty = [x.new_zeros if self.in_parts else x.new_empty for x in self.tensors]
-        keys, values = (make(shape) for make, shape in zip(empty, shapes, strict=True))
-        for new, old in zip((keys, values), self.tensors, strict=True):
-            new[:, :, :filled] = old[:, :, :filled]
+
+        def extend(x: Tensor) -> Tensor:
+            make = x.new_zeros if self.in_parts else x.new_empty
+            wide = make(*x.shape[:2], slots, x.shape[3])
+            wide[:, :, : self.filled] = x[:, :, : self.filled]
+            return wide
+
+        keys, values = map(extend, self.tensors)
         return keys, values
 
     def slots(self, start: int | Place, added: int) -> int | Slots:

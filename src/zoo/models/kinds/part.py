@@ -223,7 +223,7 @@ class PartChoice:
     """A part of a model as its file describes it: a kind and that kind's settings."""
 
     kind: str
-    settings: Any = field(default=None)
+    settings: Any
 
 
 encoders: Slot[Encoder] = Slot("encoder")
