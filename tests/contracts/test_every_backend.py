@@ -23,6 +23,7 @@ from torch import Tensor
 from attending import gpu_backends_on_the_cpu
 from zoo.blocks.backends import varlen
 from zoo.blocks.backends.backend import backends
+from zoo.blocks.position import positions
 from zoo.blocks.rows.documents import Documents
 from zoo.models.attention_backend import attentions, layers_of, obstacle_of
 from zoo.models.model import Model
@@ -34,13 +35,14 @@ CHOICES: list[tuple[str, dict[str, Any]]] = [
     ("attention", {"name": "grouped", **NEEDED, "window": 3}),
     ("attention", {"name": "grouped", **NEEDED, "sinks": 3}),
 ]
+BIASES = [name for name in positions.names() if positions[name].biases]
 REFUSED = {  # by backend and choice, what it says
-    ("blocked", "alibi"): "adds nothing to the scores, which position 'alibi' does",
-    ("blocked", "relative"): "adds nothing to the scores, which position 'relative' does",
-    ("blocked", "grouped, n_kv_heads 2, sinks 3"): "knows no sinks",
-    ("varlen", "alibi"): "adds nothing to the scores, which position 'alibi' does",
-    ("varlen", "relative"): "adds nothing to the scores, which position 'relative' does",
-    ("varlen", "grouped, n_kv_heads 2, sinks 3"): "knows no sinks",
+    (backend, choice): said
+    for backend in ("blocked", "varlen")
+    for choice, said in {
+        **{name: f"adds nothing to the scores, which position '{name}' does" for name in BIASES},
+        "grouped, n_kv_heads 2, sinks 3": "knows no sinks",
+    }.items()
 }
 ABLE = [
     (name, slot, choice)

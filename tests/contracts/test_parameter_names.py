@@ -22,6 +22,8 @@ RICH: dict[str, Any] = {
     "position": "relative",
     "n_layers": 3,
 }
+# a new one stands behind the others, whose layers stay as they are; attention twice, once for each learned score
+MIXERS = [{"name": "convolution", "depthwise": True}, "attention", *mixers.names()]
 UNTIED = [{"name": "language", "tied": False, "bias": True}, "classification"]
 MODELS: dict[str, tuple[str, dict[str, Any]]] = {
     **{name: (name, {}) for name in ("bert-nano", "electra-nano", "gpt-nano", "gpt2-nano", "transformer-nano")},
@@ -35,8 +37,7 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {
     "rnn-attention-nano": ("rnn-attention-nano", {"decoder.cell": "lstm", "encoder.n_layers": 2}),
     "a decoder of every mixer": (
         "gpt2-nano",
-        {"mixer": [*mixers.names(), {"name": "convolution", "depthwise": True}], "n_layers": 4}
-        | {"attention.score": ["additive", "bilinear"]},
+        {"mixer": MIXERS, "n_layers": len(MIXERS), "attention.score": ["additive", "bilinear"]},
     ),
 }
 
@@ -51,7 +52,7 @@ def named_shapes() -> dict[str, dict[str, list[int]]]:
 
 
 def test_names_and_shapes_of_parameters_are_those_of_the_file():
-    assert named_shapes() == json.loads(FILE.read_text())
+    assert named_shapes() == json.loads(FILE.read_text()), "the first lines of this file say what to do"
 
 
 def test_all_that_a_model_keeps_is_a_parameter():
