@@ -1,40 +1,37 @@
 """One-dimensional convolution over places that stops at document borders."""
 
+from collections.abc import Sequence
+
 import torch
 from jaxtyping import Float, Int
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional as F
 
 from zoo.registry import refuse_below
 
 
-class Neighbours(nn.Module):
-    """The neighbours of every place, at fixed distances; those of other documents, or of none, are zeros.
+def taps(kernel: int, dilation: int, causal: bool) -> list[int]:
+    """How many places later those stand that a place reads, from the first one on; negative: earlier.
 
     Args:
-        kernel: how many places are read, the place itself among them.
+        kernel: how many are read, the place itself among them.
         dilation: distance between them (places).
         causal: whether they are the place and those before it; else the place is in their middle.
-
-    Attributes:
-        reach: how far back a place reads (places).
     """
+    refuse_below(1, kernel=kernel, dilation=dilation)
+    last = 0 if causal else (kernel - 1) // 2
+    return [dilation * (last - k) for k in reversed(range(kernel))]
 
-    def __init__(self, kernel: int, dilation: int, causal: bool) -> None:
-        super().__init__()
-        refuse_below(1, kernel=kernel, dilation=dilation)
-        last = 0 if causal else (kernel - 1) // 2
-        self.distances = [dilation * (last - k) for k in range(kernel)][::-1]
-        self.reach = -self.distances[0]
 
-    def forward(
-        self, x: Float[Tensor, "batch length d_model"], documents: Int[Tensor, "batch length"]
-    ) -> Float[Tensor, "batch length kernel d_model"]:
-        found = []
-        for distance in self.distances:
-            there = (shifted(documents, distance) == documents) & (documents > 0)
-            found.append(torch.where(there[..., None], shifted(x, distance), 0.0))
-        return torch.stack(found, dim=2)
+def neighbours(
+    x: Float[Tensor, "batch length d_model"], documents: Int[Tensor, "batch length"], distances: Sequence[int]
+) -> Float[Tensor, "batch length kernel d_model"]:
+    """What stands at some distances from every place; zeros where that is of another document, or of none."""
+    found = []
+    for distance in distances:
+        there = (shifted(documents, distance) == documents) & (documents > 0)
+        found.append(torch.where(there[..., None], shifted(x, distance), 0.0))
+    return torch.stack(found, dim=2)
 
 
 def shifted(x: Tensor, distance: int) -> Tensor:

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves, tree_map_only
 
 from zoo.blocks.attention import Attention
-from zoo.blocks.convolution import Neighbours
+from zoo.blocks.convolution import neighbours, taps
 from zoo.blocks.recurrence import CellOption, cells, hold
 from zoo.blocks.residual import IntoStream
 from zoo.blocks.rows.cache import Cache
@@ -195,14 +195,14 @@ class ConvolutionMixer(Mixer):
         depthwise: bool = False,
     ) -> None:
         super().__init__()
-        self.neighbours = Neighbours(kernel, dilation, causal)
+        self.taps = taps(kernel, dilation, causal)
         self.filters = nn.Conv1d(d_model, d_model, kernel, groups=d_model, bias=False) if depthwise else None
         self.output = IntoStream(d_model if depthwise else kernel * d_model, d_model)
 
     def convolve(
         self, x: Float[Tensor, "batch length d_model"], documents: Int[Tensor, "batch length"]
     ) -> Float[Tensor, "batch length d_model"]:
-        read = self.neighbours(x, documents)
+        read = neighbours(x, documents, self.taps)
         if self.filters is None:
             return self.output(read.flatten(2))
         # nn.Conv1d only holds the filters, and begins as convolutions do: its own kernel knows no documents
@@ -213,7 +213,7 @@ class ConvolutionMixer(Mixer):
 
     def step(self, x: New, view: View, state: tuple[Tensor, Tensor] | None) -> tuple[New, tuple[Tensor, Tensor]]:
         """The state: the last places that a convolution still reads, and their documents."""
-        new, documents, reach = x.shape[1], view.documents.numbers, self.neighbours.reach
+        new, documents, reach = x.shape[1], view.documents.numbers, -self.taps[0]
         if state is None:
             state = x.new_zeros(len(x), reach, x.shape[2]), documents.new_zeros(len(x), reach)
         x, documents = torch.cat([state[0], x], dim=1), torch.cat([state[1], documents], dim=1)

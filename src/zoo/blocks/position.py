@@ -57,7 +57,7 @@ class Position(nn.Module):
         return None
 
     def extend(self, known: int) -> None:
-        """Begin the positions behind the first `known` ones, which were trained, as well as one can."""
+        """Initialize the positions beyond the first `known` ones, which were trained."""
 
 
 positions: Slot[Position] = Slot("position")

@@ -80,9 +80,8 @@ def flops_per_token(model: Model, length: int | None = None, scored: Mapping[str
     """
     length = length or model.stream.max_length
     tokens = model.stream.blank(length, "meta")
-    both = model.encoder is not None and model.decoder is not None
     source = None
-    if model.encoder is not None and both:
+    if model.encoder is not None and model.decoder is not None:
         source = model.encoder.blank(min(length, model.encoder.max_length), "meta")
     counts = {name: 1 for name, head in model.heads.items() if head.scores_documents} | dict(scored or {})
     places = {name: torch.zeros(count, dtype=torch.long, device="meta") for name, count in counts.items()}

@@ -230,7 +230,7 @@ class View(Computed):
 
 
 def as_addends(scores: Tensor, dtype: torch.dtype) -> Tensor:
-    """What is added to scores, of that or of booleans, in rows that kernels for GPUs need not copy."""
+    """A mask, or what is added to the scores, as numbers to be added, in rows that kernels of GPUs need not copy."""
     if scores.dtype != torch.bool:
         return scores.to(dtype)
     wide = scores.new_zeros(*scores.shape[:-1], -(-scores.shape[-1] // 8) * 8, dtype=dtype)  # they begin at eights

@@ -69,7 +69,7 @@ class SummedLoss(NamedTuple):
 
 
 def whole_cross_entropy(logits: Tensor, targets: Tensor, wanted: Wanted) -> SummedLoss:
-    """The same of logits that are all there, by torch's own cross entropy.
+    """The summed cross entropy of logits that are all there, by torch's own.
 
     Args:
         logits: (rows, n).
