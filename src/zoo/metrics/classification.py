@@ -14,15 +14,15 @@ class ClassMetric(Metric):
     needs = "classes"
     inputs = {"predictions": "int64", "references": "int64"}
 
+    def measure(self, predictions: list[int], references: list[int], classes: int | None = None) -> float:
+        return float(self.count(references, predictions))
+
 
 @metrics.register("accuracy")
 class Accuracy(ClassMetric):
     """Right answers / answers."""
 
     library = "sklearn.metrics:accuracy_score"
-
-    def measure(self, predictions: list[int], references: list[int], classes: int | None = None) -> float:
-        return float(self.count(references, predictions))
 
 
 @metrics.register("f1")
@@ -49,6 +49,3 @@ class Matthews(ClassMetric):
     """
 
     library = "sklearn.metrics:matthews_corrcoef"
-
-    def measure(self, predictions: list[int], references: list[int], classes: int | None = None) -> float:
-        return float(self.count(references, predictions))

@@ -1,7 +1,6 @@
 """How close predicted numbers come to true ones."""
 
 import warnings
-from typing import ClassVar
 
 import numpy as np
 
@@ -11,17 +10,15 @@ from zoo.metrics.metric import Metric, metrics
 class NumberMetric(Metric):
     """A metric of predicted against true numbers."""
 
-    higher_is_better = True
-    best: ClassVar[float | None] = 1.0
     needs = "numbers"
     inputs = {"predictions": "float64", "references": "float64"}
 
 
-@metrics.register("pearson")
-class Pearson(NumberMetric):
-    """Pearson's correlation of predicted and true numbers, -1 to 1; 0 where either is constant."""
+class CorrelationMetric(NumberMetric):
+    """A correlation of predicted and true numbers, -1 to 1; 0 where either is constant."""
 
-    library = "scipy.stats:pearsonr"
+    higher_is_better = True
+    best = 1.0
 
     def measure(self, predictions: list[float], references: list[float]) -> float:
         if is_constant(predictions) or is_constant(references):
@@ -31,16 +28,18 @@ class Pearson(NumberMetric):
             return float(self.count(references, predictions).statistic)
 
 
+@metrics.register("pearson")
+class Pearson(CorrelationMetric):
+    """Pearson's correlation of predicted and true numbers, -1 to 1; 0 where either is constant."""
+
+    library = "scipy.stats:pearsonr"
+
+
 @metrics.register("spearman")
-class Spearman(NumberMetric):
+class Spearman(CorrelationMetric):
     """Pearson's correlation of the ranks of predicted and true numbers, -1 to 1; 0 where either is constant."""
 
     library = "scipy.stats:spearmanr"
-
-    def measure(self, predictions: list[float], references: list[float]) -> float:
-        if is_constant(predictions) or is_constant(references):
-            return 0.0
-        return float(self.count(references, predictions).statistic)
 
 
 @metrics.register("mse")
@@ -48,7 +47,6 @@ class MeanSquaredError(NumberMetric):
     """The mean of (predicted - true)^2; no finite number where a prediction is none, as after a training diverged."""
 
     higher_is_better = False
-    best = None
 
     def measure(self, predictions: list[float], references: list[float]) -> float:
         with np.errstate(over="ignore", invalid="ignore"):

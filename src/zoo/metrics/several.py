@@ -18,7 +18,7 @@ class SetMetric(Metric):
     def measure(self, predictions: list[list[int]], references: list[list[int]]) -> float:
         # sets of one class look like single answers to scikit-learn, for which not having the class is a class, too
         own = [1] if len(references[0]) == 1 else None
-        return float(self.count(references, predictions, labels=own, average=type(self).average, zero_division=0.0))
+        return float(self.count(references, predictions, labels=own, average=self.average, zero_division=0.0))
 
 
 @metrics.register("f1_micro")
