@@ -99,14 +99,12 @@ def by_section(pairs: Iterable[Pair]) -> dict[str, list[Pair]]:
         ValueError: a section is set to something that is no map.
     """
     found: dict[str, list[Pair]] = {section: [] for section in (MODEL, *SECTIONS)}
-    for path, value in pairs:
+    for path, value in spelled_out(pairs):
         section = path[0]
         if section not in SECTIONS:
             found[MODEL].append((path, value))
         elif len(path) > 1:
             found[section].append((path[1:], value))
-        elif isinstance(value, dict):
-            found[section] += [((str(key),), below) for key, below in value.items()]
         else:
             raise ValueError(f"--set {section}: expected a map, got {value!r}; one key is set by {section}.KEY=VALUE")
     return found
