@@ -57,7 +57,7 @@ def fault_of(wanted: str, choice: str, device: torch.device) -> str | None:
 
 def learn(wanted: str, choice: str, device: torch.device) -> Learnt:
     """The losses of some steps, and all tensors of the checkpoint that they end with."""
-    goal = Mixture.parse("causal_lm")
+    mixture = Mixture.parse("causal_lm")
     settings = Training(steps=STEPS, ema=0.9, micro_batch=2, **CHOICES[choice])  # type: ignore[arg-type]
     model = create_model(MODEL, dropout=0.0).initialize(0)
     with mock.patch.object(strategy, "choose_strategy", return_value=wanted):
@@ -65,9 +65,9 @@ def learn(wanted: str, choice: str, device: torch.device) -> Learnt:
     losses = []
     for step in range(1, STEPS + 1):
         parts = [batch(ROWS[:2], step), batch(ROWS[2:], step)]
-        scored = sum(float(goal.counts(part.targets)["causal_lm"]) for part in parts)
+        scored = sum(float(mixture.counts(part.targets)["causal_lm"]) for part in parts)
         tally = Tally(step, {"causal_lm": torch.tensor(scored, dtype=torch.float64, device=device)}, {})
-        take_step(learner, goal, parts, tally, [0.0, 0.0])
+        take_step(learner, mixture, parts, tally, [0.0, 0.0])
         tally.read()
         losses.append(float(tally.line["loss"]))
     with learner.showing() as shown:

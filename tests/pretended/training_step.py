@@ -45,7 +45,7 @@ def packed(length: int) -> Documents:
     return Documents.packed(rows, torch.tensor(numbers, device="cpu"))
 
 
-def batch(model: Model, goal: Mixture) -> MicroBatch:
+def batch(model: Model, mixture: Mixture) -> MicroBatch:
     """Packed rows as training has them: on the CPU, from where the step copies them."""
     given: dict[str, Any] = {"tokens": ones(ROWS, LENGTH), "documents": packed(LENGTH)}
     size = None if model.encoder is None else model.encoder.image_size
@@ -55,12 +55,12 @@ def batch(model: Model, goal: Mixture) -> MicroBatch:
         given["source_documents"] = packed(LENGTH if pictures is None else 1)
     elif pictures is not None:
         given |= {"tokens": pictures, "documents": packed(1)}
-    chosen = goal.capacities(LENGTH)  # the heads that score some places
+    chosen = mixture.capacities(LENGTH)  # the heads that score some places
     given["places"] = {head: ones(SCORED) for head in chosen}
-    if goal.draws:
+    if mixture.draws:
         given["draws"] = ones(ROWS, LENGTH)
     targets = {
-        name: ones(SCORED) if head in chosen else ones(ROWS, LENGTH) for head, name in goal.names_by_head.items()
+        name: ones(SCORED) if head in chosen else ones(ROWS, LENGTH) for head, name in mixture.names_by_head.items()
     }
     return MicroBatch(given, targets, [(0, 0, 0)], ROWS * LENGTH, 1.0)
 
@@ -100,12 +100,12 @@ def step(name: str, optimizer: str = "adamw", changes: Sets = ()) -> str:
         model = Model(load_settings(name, changes))  # not initialized: some ways to draw weights look at them
         model.to = lambda device: model  # type: ignore[method-assign,assignment]  # fake weights cannot be exchanged
         learner = Learner(model, settings, processes)
-    goal = objectives_of(model)
+    mixture = objectives_of(model)
     try:
-        counts = {name: torch.ones((), dtype=torch.float64, device="cuda") for name in goal.members}
+        counts = {name: torch.ones((), dtype=torch.float64, device="cuda") for name in mixture.members}
         tally = Tally(1, counts, {})
         with Products() as products:
-            take_step(learner, goal, [batch(model, goal)], tally, [0.0, 0.0])
+            take_step(learner, mixture, [batch(model, mixture)], tally, [0.0, 0.0])
     except Exception as error:
         if "-v" in sys.argv:
             raise

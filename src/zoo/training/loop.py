@@ -32,7 +32,7 @@ logger = logging.getLogger(__name__)
 def train(
     model: nn.Module,
     feed: Feed,
-    goal: Mixture,
+    mixture: Mixture,
     settings: Training,
     run: Run,
     processes: Processes,
@@ -50,7 +50,7 @@ def train(
         logger.info("already complete: %d of %d steps%s", state.step, settings.steps, ended_early(state, settings))
         return state
     speed = begin(learner, watch)
-    micro_batch = state.micro_batch = fit_micro_batch(learner, feed, goal, state.micro_batch)
+    micro_batch = state.micro_batch = fit_micro_batch(learner, feed, mixture, state.micro_batch)
     assert settings.steps is not None
     if workers := building_workers(settings.workers, processes.device, processes.here):
         logger.info("batches are built by %s beside this one (training.workers)", builders(workers))
@@ -63,9 +63,9 @@ def train(
         while not finished:
             processes.alive()
             parts, state.position = next(steps)
-            counts = count(processes, [goal.counts(part.targets) for part in parts])
+            counts = count(processes, [mixture.counts(part.targets) for part in parts])
             tally = Tally(state.step + 1, counts, feed.taken(state.position))
-            take_step(learner, goal, parts, tally, signals.flags())
+            take_step(learner, mixture, parts, tally, signals.flags())
             state.step += 1
             if waiting is None and settings.keep_memory:  # after the first step; later ones change nothing
                 keep_large_blocks()

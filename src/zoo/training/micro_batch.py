@@ -13,7 +13,7 @@ from zoo.training.step import terms_of
 logger = logging.getLogger(__name__)
 
 
-def fit_micro_batch(learner: Learner, feed: Feed, goal: Mixture, found: int | None) -> int | None:
+def fit_micro_batch(learner: Learner, feed: Feed, mixture: Mixture, found: int | None) -> int | None:
     """Rows in one forward, the same in every process; None: the whole share of a process.
 
     With `auto` the share of a process is halved until a pass fits. Nothing of the pass stays: no gradient, no place in
@@ -21,7 +21,6 @@ def fit_micro_batch(learner: Learner, feed: Feed, goal: Mixture, found: int | No
     smaller now.
 
     Args:
-        goal: whose terms are summed.
         found: what an earlier part of the run trained with.
     """
     settings, processes = learner.settings, learner.processes
@@ -29,7 +28,7 @@ def fit_micro_batch(learner: Learner, feed: Feed, goal: Mixture, found: int | No
         return settings.micro_batch
     share = -(-settings.batch // processes.count)
     rows = share if found is None else min(found, share)
-    while not fits(learner, feed, goal, rows):
+    while not fits(learner, feed, mixture, rows):
         if rows == 1:
             break  # the first step fails with a message that names the settings
         rows = -(-rows // 2)
@@ -40,7 +39,7 @@ def fit_micro_batch(learner: Learner, feed: Feed, goal: Mixture, found: int | No
     return agreed
 
 
-def fits(learner: Learner, feed: Feed, goal: Mixture, rows: int) -> bool:
+def fits(learner: Learner, feed: Feed, mixture: Mixture, rows: int) -> bool:
     """Whether memory holds the passes of a step over so many rows, beside the optimizer's state.
 
     The second pass of a step needs the most memory: the gradients of the first lie beside its activations. AdamW's two
@@ -53,7 +52,7 @@ def fits(learner: Learner, feed: Feed, goal: Mixture, rows: int) -> bool:
         moments = [torch.empty_like(parameter) for parameter in learner.trained for _ in range(2)]
         for _ in range(2):
             with learner.autocast():
-                terms = terms_of(learner.model, goal, part)
+                terms = terms_of(learner.model, mixture, part)
             torch.autograd.backward([term.sum for term in terms.values()])
             del terms
         del moments

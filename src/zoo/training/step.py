@@ -15,7 +15,9 @@ from zoo.training.learner import Learner, hold_gradients, reseed_dropout
 from zoo.training.meter import Tally
 
 
-def take_step(learner: Learner, goal: Mixture, parts: Sequence[MicroBatch], tally: Tally, flags: list[float]) -> None:
+def take_step(
+    learner: Learner, mixture: Mixture, parts: Sequence[MicroBatch], tally: Tally, flags: list[float]
+) -> None:
     """Gradients of all micro-batches, and one update of the weights, unless a number is not finite.
 
     Args:
@@ -27,7 +29,7 @@ def take_step(learner: Learner, goal: Mixture, parts: Sequence[MicroBatch], tall
     for number, part in enumerate((part.to(processes.device) for part in parts), start=1):
         with hold_gradients(learner, number < len(parts)):
             with learner.autocast():
-                terms = terms_of(learner.wrapped, goal, part)
+                terms = terms_of(learner.wrapped, mixture, part)
             learner.backward(weigh(terms, tally.counts))
             with torch.no_grad():
                 tally.add(part, terms)
@@ -36,10 +38,10 @@ def take_step(learner: Learner, goal: Mixture, parts: Sequence[MicroBatch], tall
     tally.rate = learner.update(tally.step - 1, tally.bad)
 
 
-def terms_of(model: nn.Module, goal: Mixture, part: MicroBatch) -> dict[str, Term]:
+def terms_of(model: nn.Module, mixture: Mixture, part: MicroBatch) -> dict[str, Term]:
     """The terms of a micro-batch's loss; what else the model computed ends here: the backward pass needs its memory."""
-    said = model(**part.inputs, **goal.asks)
-    return goal.terms(said.scores, goal.settle(part.targets, said.read), said.weights)
+    said = model(**part.inputs, **mixture.asks)
+    return mixture.terms(said.scores, mixture.settle(part.targets, said.read), said.weights)
 
 
 def weigh(terms: Mapping[str, Term], counts: Mapping[str, Tensor]) -> Tensor:
