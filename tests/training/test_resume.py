@@ -33,25 +33,26 @@ TIMINGS = ("tokens_per_second", "mfu", "seconds")
 SIX = {"steps": 6, "save_every": 3, "ema": 0.9, "micro_batch": 2, "schedule": "cosine", "warmup_steps": 2}
 
 
-def straight_and_resumed(folder: Path) -> tuple[Path, Path]:
-    """Six steps at once, and six that crashed after the fourth, with dropout."""
-    training = settings(**SIX)
-    train_tiny(folder / "straight", training, TinyModel(dropout=0.5))
-    with pytest.raises(Crash):
-        train_tiny(folder / "resumed", training, TinyModel(dropout=0.5), watch=crash_after(4))
-    train_tiny(folder / "resumed", training, TinyModel(dropout=0.5, seed=1), resume=True)
-    return folder / "straight", folder / "resumed"
+@pytest.fixture(scope="module")
+def straight(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Six steps at once, with dropout."""
+    folder = tmp_path_factory.mktemp("straight") / "run"
+    train_tiny(folder, settings(**SIX), TinyModel(dropout=0.5))
+    return folder
 
 
 def untimed(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [{key: value for key, value in line.items() if key not in TIMINGS} for line in found]
 
 
-def test_a_resumed_run_is_the_run_that_stopped_to_the_last_bit(tmp_path: Path):
-    straight, resumed = straight_and_resumed(tmp_path)
-    assert equal(tensors(straight), tensors(resumed))
-    assert losses(straight) == losses(resumed)
-    assert open_run(straight).checkpoint.state == open_run(resumed).checkpoint.state
+def test_a_resumed_run_is_the_run_that_stopped_to_the_last_bit(straight: Path, tmp_path: Path):
+    training = settings(**SIX)
+    with pytest.raises(Crash):
+        train_tiny(tmp_path, training, TinyModel(dropout=0.5), watch=crash_after(4))
+    train_tiny(tmp_path, training, TinyModel(dropout=0.5, seed=1), resume=True)
+    assert equal(tensors(straight), tensors(tmp_path))
+    assert losses(straight) == losses(tmp_path)
+    assert open_run(straight).checkpoint.state == open_run(tmp_path).checkpoint.state
 
 
 def test_a_finished_run_is_left_as_it_is(tmp_path: Path, caplog: pytest.LogCaptureFixture):
@@ -69,20 +70,19 @@ def test_a_run_can_be_made_longer(tmp_path: Path):
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
-def test_a_signal_finishes_the_step_and_saves(tmp_path: Path, number: signal.Signals):
+def test_a_signal_finishes_the_step_and_saves(straight: Path, tmp_path: Path, number: signal.Signals):
     training = settings(**SIX)
-    train_tiny(tmp_path / "straight", training, TinyModel(dropout=0.5))
 
     def report(line: dict[str, Any]) -> None:
         if line["step"] == 3:
             signal.raise_signal(number)
 
     with pytest.raises(Stopped) as stopped:
-        train_tiny(tmp_path / "stopped", training, TinyModel(dropout=0.5), watch=Watch(report=report))
+        train_tiny(tmp_path, training, TinyModel(dropout=0.5), watch=Watch(report=report))
     assert stopped.value.status == 128 + number
-    assert open_run(tmp_path / "stopped").step == 4
-    train_tiny(tmp_path / "stopped", training, TinyModel(dropout=0.5), resume=True)
-    assert equal(tensors(tmp_path / "straight"), tensors(tmp_path / "stopped"))
+    assert open_run(tmp_path).step == 4
+    train_tiny(tmp_path, training, TinyModel(dropout=0.5), resume=True)
+    assert equal(tensors(straight), tensors(tmp_path))
 
 
 def test_a_signal_in_a_step_that_validates_leaves_out_no_validation(tmp_path: Path):
