@@ -70,7 +70,7 @@ def start_processes(settings: Training, folder: Path) -> Accelerator:
     except DistNetworkError as error:
         raise RuntimeError(f"{meeting(os.environ)}, which fails: {TAKEN} ({error})") from error
     check_processes(accelerator, settings, launched)
-    forward_dtype(settings.precision, accelerator.device)
+    forward_dtype(settings.precision, accelerator.device)  # for its refusal, before data is read
     if settings.compile is True:
         refuse_without_compiler(accelerator.device, "training.compile")
     return accelerator
