@@ -55,10 +55,10 @@ class GenerateSettings:
         return self.temperature > 0
 
 
-def parse_generate(tree: config.Tree, place: str = "generate") -> GenerateSettings:
+def parse_generate(tree: config.Tree) -> GenerateSettings:
     """Read a `generate:` map.
 
     Raises:
         ValueError: an unknown key, a wrong type or a value that cannot be.
     """
-    return config.build(GenerateSettings, tree, place)
+    return config.build(GenerateSettings, tree, "generate")
