@@ -11,11 +11,11 @@ from torch.nn import functional as F
 from zoo.devices.compiling import is_transformed
 from zoo.devices.precision import dtype_of_products
 
-Places = Float[Tensor, "*places d_model"]
+Vectors = Float[Tensor, "*places d_model"]
 Mapped = Float[Tensor, "*places _"]
 
 
-def project(x: Places, maps: Sequence[nn.Module]) -> list[Mapped]:
+def project(x: Vectors, maps: Sequence[nn.Module]) -> list[Mapped]:
     """What each of some linear maps makes of the same vectors.
 
     In training on a GPU this is one product by all of their weights. The GPU takes as long for it, but the CPU, which
@@ -29,7 +29,7 @@ def project(x: Places, maps: Sequence[nn.Module]) -> list[Mapped]:
     return list(torch.split(F.linear(x, torch.cat(weights), bias), [len(weight) for weight in weights], -1))
 
 
-def project_each(x: Places, maps: Sequence[nn.Module]) -> list[Mapped]:
+def project_each(x: Vectors, maps: Sequence[nn.Module]) -> list[Mapped]:
     """The same by a product for each map.
 
     Autocast would cast the vectors once for each of them, and keep every copy for the backward pass. On a CPU they are

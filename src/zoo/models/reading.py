@@ -13,8 +13,8 @@ from zoo.models.heads.pooler import average
 from zoo.models.kinds.part import Part, PartInput
 
 STEP = 16  # places: for each number of them oneDNN would compile kernels, and remember them
-Heads = Mapping[str, Head]
-Places = Mapping[str, Int[Tensor, " places"]]  # by head
+HeadsByName = Mapping[str, Head]
+PlacesByHead = Mapping[str, Int[Tensor, " places"]]
 
 
 @dataclass
@@ -30,10 +30,10 @@ class Reading:
 
     part: Part
     given: PartInput
-    places: Places
+    places: PlacesByHead
     averages: bool = False
 
-    def run(self, heads: Heads, states_of: Callable[[PartInput], Tensor]) -> tuple[Tensor, dict[str, Scored]]:
+    def run(self, heads: HeadsByName, states_of: Callable[[PartInput], Tensor]) -> tuple[Tensor, dict[str, Scored]]:
         """The states that were computed, and what each head reads of them.
 
         Args:
@@ -53,7 +53,7 @@ class Reading:
             states = states_of(replace(self.given, places=flat))[0]
         return states, dict(zip(picked, torch.split(states, sizes), strict=True))
 
-    def pick(self, heads: Heads) -> dict[str, Int[Tensor, " places"]] | None:
+    def pick(self, heads: HeadsByName) -> dict[str, Int[Tensor, " places"]] | None:
         """By head, the flat places whose states it reads; None: as many as there are, or the part computes all."""
         if not self.part.picks or not heads or any(self.reads_all(name, head) for name, head in heads.items()):
             return None

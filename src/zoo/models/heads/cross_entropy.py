@@ -11,7 +11,7 @@ from torch.nn import functional as F
 
 from zoo.devices.compiling import missing_for, or_plain
 from zoo.late import load
-from zoo.models.heads.scored_logits import Scored, Wanted, score_
+from zoo.models.heads.scored_logits import LossesOfRows, Wanted, score_
 
 FEW = 2**10  # classes
 # How many logits exist at a time, and how many of those in float32. On a CPU the second fits in its cache; on a GPU
@@ -193,13 +193,13 @@ def score_chunk_(
             guesses[rows] = likeliest
 
 
-def score_by_kernel_(logits: Tensor, classes: int, targets: Tensor, wanted: Wanted) -> list[tuple[slice, Scored]]:
+def score_by_kernel_(logits: Tensor, classes: int, targets: Tensor, wanted: Wanted) -> list[tuple[slice, LossesOfRows]]:
     """Score all rows by one kernel, which holds nothing in float32."""
     kernel = load("zoo.devices.logits_kernel:score_")  # whose import needs Triton
     return [(slice(None), kernel(logits, classes, targets, wanted.label_smoothing, wanted.guess, wanted.gradient))]
 
 
-def score_in_parts_(logits: Tensor, classes: int, targets: Tensor, wanted: Wanted) -> list[tuple[slice, Scored]]:
+def score_in_parts_(logits: Tensor, classes: int, targets: Tensor, wanted: Wanted) -> list[tuple[slice, LossesOfRows]]:
     """Score some rows at a time, as many as may be in float32."""
     known, parts = logits[:, :classes], split(len(logits), classes, exact_at_once(logits.device))
     scored = [(rows, score_(known[rows], targets[rows], wanted)) for rows in parts]

@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-Scored = tuple[Tensor, Tensor, Tensor | None]  # losses and likelihoods, summed, and the guess of each row
+LossesOfRows = tuple[Tensor, Tensor, Tensor | None]  # losses and likelihoods, summed, and the guess of each row
 
 
 class Wanted(NamedTuple):
@@ -34,7 +34,7 @@ class Wanted(NamedTuple):
         return self.exact if self.dtype == torch.float16 else self.dtype
 
 
-def score_(logits: Float[Tensor, "rows n"], targets: Int[Tensor, " rows"], wanted: Wanted) -> Scored:
+def score_(logits: Float[Tensor, "rows n"], targets: Int[Tensor, " rows"], wanted: Wanted) -> LossesOfRows:
     """The losses and the likelihoods of some rows, summed, and their guesses; the gradient takes the logits' place."""
     share, n = wanted.label_smoothing, logits.shape[1]
     known, answers = targets >= 0, targets.clamp_min(0).unsqueeze(-1)
