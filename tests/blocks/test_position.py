@@ -154,6 +154,14 @@ def test_what_layers_turn_by_is_there_before_the_first_of_them_asks():
     assert ("turns", torch.bfloat16) in view.found
 
 
+def test_a_position_of_ones_own_is_asked_by_the_hook_that_it_fills():
+    class Doubled(Position):
+        def embed(self, x: Tensor, at: Tensor, reach: int) -> Tensor:
+            return 2 * x
+
+    assert Doubled.embeds and not (Doubled.rotates or Doubled.biases)
+
+
 @pytest.mark.parametrize("name", positions.names())
 def test_a_position_fills_one_hook_or_none(name: str):
     position = positions.build(name, 8, 2, 4, 16, True)

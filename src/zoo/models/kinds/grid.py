@@ -88,7 +88,8 @@ class GridEncoder(Encoder):
         x = given.tokens.to(weight.dtype) / 127.5 - 1
         recorder = given.recorders.get("encoder.self")
         for stage in self.stages:
-            view = View(Visibility(everywhere(x), everywhere(x)), recorder=recorder)
+            places = everywhere(x)
+            view = View(Visibility(places, places), recorder=recorder)
             if self.recomputes:
                 x = checkpoint(stage, x, view, use_reentrant=False)
             else:
