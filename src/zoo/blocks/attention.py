@@ -120,7 +120,7 @@ class Attention(nn.Module, ABC):
     def read_mapped(
         self, keys: Float[Tensor, "batch memory _"], values: Float[Tensor, "batch memory _"], view: View | None
     ) -> KeysValues:
-        """The same of what the maps make of a memory."""
+        """Keys and values from what the maps make of a memory."""
         keys = self.normed(self.key_norm, in_heads(keys, self.n_kv_heads))
         values = in_heads(values, self.n_kv_heads)
         keys = keys if view is None else view.rotate(keys)
@@ -128,7 +128,7 @@ class Attention(nn.Module, ABC):
 
     @staticmethod
     def normed(norm: nn.Module, heads: Tensor) -> Tensor:
-        """Heads normalized, in their own dtype, which `prepare` is told: a GPU's autocast leaves norms in float32."""
+        """Heads normalized and cast back, so that they share what `prepare` computed: a GPU's autocast widens norms."""
         return norm(heads).to(heads.dtype)
 
     def ask(self, x: Float[Tensor, "batch queries d_model"], view: View) -> Tensor:
@@ -136,7 +136,7 @@ class Attention(nn.Module, ABC):
         return self.ask_mapped(self.query(x), view)
 
     def ask_mapped(self, queries: Float[Tensor, "batch queries _"], view: View) -> Tensor:
-        """The same of what the map makes of vectors."""
+        """Queries from what the map makes of vectors."""
         queries = self.normed(self.query_norm, in_heads(queries, self.n_heads))
         return self.score.turn_queries(view.rotate(queries))
 

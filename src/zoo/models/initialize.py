@@ -51,7 +51,7 @@ class Initializer(ABC):
         return drawn
 
     def agreement(self, query: Tensor, key: Tensor, d_key: int) -> tuple[Tensor, Tensor]:
-        """The maps to queries and keys (heads · d_key, d_model) of an attention to its own input, given the drawn."""
+        """The maps to queries and keys (heads · d_key, d_model) of self-attention, given what was drawn for them."""
         return query, key
 
     def projection(self, drawn: Tensor) -> Tensor:

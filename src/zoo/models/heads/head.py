@@ -19,7 +19,7 @@ class Head(nn.Module, ABC):
 
     Class attributes:
         scores_documents: whether it scores documents (one vector each) instead of tokens.
-        picks_places: whether its scores are of the places of a document, one of which each kind of score picks.
+        picks_places: whether each kind of its scores, such as that of an answer's end, picks one place of a document.
         pools_places: whether it scores what the pooler makes of each place, in models whose pooler reads places.
         guesses: whether it guesses hidden tokens; beside a head that `detects` guesses, it belongs to the generator.
         detects: whether it tells a generator's guesses from a text's own tokens.
