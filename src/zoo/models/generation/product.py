@@ -41,8 +41,7 @@ class Product:
             return [product(x) for product in self.of_one]
         if self.laid is None:
             self.laid = Laid.of(self.weights).matrix
-        function, form = self.after
-        said = torch.ops.mkldnn._linear_pointwise.default(x, self.laid, self.bias, function, [], form)
+        said = multiply(x, self.laid, self.bias, self.after)
         return torch.split(said, self.widths, dim=-1) if len(self.widths) > 1 else (said,)
 
     def __call__(self, x: Tensor) -> Tensor:
@@ -68,6 +67,12 @@ class Together:
             return self.parts[number]
 
         return take
+
+
+def multiply(x: Tensor, laid: Tensor, bias: Tensor | None, after: AfterProduct = NOTHING) -> Tensor:
+    """A product with a matrix that was laid out."""
+    function, form = after
+    return torch.ops.mkldnn._linear_pointwise.default(x, laid, bias, function, [], form)
 
 
 def gains(*weights: Tensor) -> bool:
