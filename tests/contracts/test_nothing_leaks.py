@@ -11,17 +11,12 @@ from torch.nn import functional as F
 
 from zoo.blocks.rows.view import Visibility
 from zoo.models.create import create_model, list_models
-from zoo.models.kinds.part import PARTS, Part
+from zoo.models.kinds.part import PARTS
 from zoo.models.model import Model
-
-
-def parts(model: Model) -> list[Part]:
-    return [part for part in (model.encoder, model.decoder) if part is not None]
-
 
 NANO = {name: create_model(name) for name in list_models("*-nano")}
 NAMES = [
-    name for name, model in NANO.items() if all(part.embeddings is not None for part in parts(model))
+    name for name, model in NANO.items() if all(part.embeddings is not None for part in model.parts)
 ]  # no pictures
 EACH = pytest.mark.parametrize("name", NAMES)
 VOCABULARY = 30
@@ -108,7 +103,7 @@ def token_vectors(model: Model) -> Iterator[list[Tensor]]:
         out.retain_grad()
         kept.append(out)
 
-    tables = {part.embeddings.tokens for part in parts(model) if part.embeddings is not None}
+    tables = {part.embeddings.tokens for part in model.parts if part.embeddings is not None}
     handles = [table.register_forward_hook(keep) for table in tables]
     yield kept
     for handle in handles:
@@ -192,8 +187,8 @@ def test_packed_a_document_says_what_it_says_alone(name: str, weights: bool):
 
 
 def test_every_kind_of_part_that_reads_tokens_is_here():
-    reached = {type(part) for name in NAMES for part in parts(NANO[name])}
-    pictures = {type(part) for model in NANO.values() for part in parts(model) if part.embeddings is None}
+    reached = {type(part) for name in NAMES for part in NANO[name].parts}
+    pictures = {type(part) for model in NANO.values() for part in model.parts if part.embeddings is None}
     assert {kinds[kind] for kinds in PARTS.values() for kind in kinds.names()} == reached | pictures
 
 

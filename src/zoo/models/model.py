@@ -62,11 +62,14 @@ class Model(nn.Module):
         self.pooler = Pooler(part.d_model, settings.pooler) if pools else None
 
     @property
+    def parts(self) -> list[Part]:
+        """Its encoder, its decoder, or both in this order."""
+        return [part for part in (self.encoder, self.decoder) if part is not None]
+
+    @property
     def stream(self) -> Part:
         """The part whose states the heads score."""
-        part = self.encoder if self.decoder is None else self.decoder
-        assert part is not None
-        return part
+        return self.parts[-1]
 
     def pools(self, head: Any) -> bool:
         """Whether a head reads states through the pooler, where the part has one."""
@@ -117,7 +120,7 @@ class Model(nn.Module):
         if self.device.type == "meta":
             return self
         initializer, stream = self.settings.initialize.build(), self.stream
-        parts = [(part, part.n_layers) for part in (self.encoder, self.decoder) if part is not None]
+        parts = [(part, part.n_layers) for part in self.parts]
         tops = [(top, stream.n_layers) for top in (*self.heads.values(), self.pooler) if top is not None]
         beside = [] if self.generator is None else [(self.generator, self.generator.n_layers)]
         # heads have random numbers of their own, so that models which differ in heads alone begin with the same parts;

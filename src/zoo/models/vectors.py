@@ -90,6 +90,5 @@ def start_from_vectors(model: Model, path: Path, words: Sequence[str | None]) ->
 
 def token_tables(model: Model) -> list[Tensor]:
     """The model's matrices of token vectors, one that two parts share once."""
-    parts = [part for part in (model.encoder, model.decoder) if part is not None]
-    tables = [part.embeddings.tokens.weight for part in parts if part.embeddings is not None]
+    tables = [part.embeddings.tokens.weight for part in model.parts if part.embeddings is not None]
     return list({id(table): table for table in tables}.values())

@@ -102,13 +102,12 @@ class Shell(PreTrainedModel):  # type: ignore[misc]
         self.__dict__["inside"] = model  # not as a module, so that torch finds its parts under their own names alone
         self.encoder, self.decoder, self.heads, self.pooler = model.encoder, model.decoder, model.heads, model.pooler
         self._modules = model._modules  # what peft puts in the place of a module, `inside` reads too
-        parts = [part for part in (model.encoder, model.decoder) if part is not None]
-        if parts[0].image_size is not None:
+        if model.parts[0].image_size is not None:
             self.main_input_name = "pixel_values"
         # `generate` asks it of whatever is called `encoder`
-        setattr(parts[0], "main_input_name", self.main_input_name)  # noqa: B010 - a module declares tensors only
+        setattr(model.parts[0], "main_input_name", self.main_input_name)  # noqa: B010 - a module declares tensors only
         self._tied_weights_keys = ties(model) or None  # `peft` asks a model with ties for its token vectors
-        self._no_split_modules = {type(part).__name__ for part in parts}
+        self._no_split_modules = {type(part).__name__ for part in model.parts}
         self.post_init()
 
     def settle(self, config: ZooConfig) -> ModelSettings:
@@ -231,9 +230,8 @@ class Shell(PreTrainedModel):  # type: ignore[misc]
         return False  # `generate` would make one of keys and values, which not every decoder has
 
     def _set_gradient_checkpointing(self, enable: bool = True, *_: Any, **__: Any) -> None:
-        for part in (self.inside.encoder, self.inside.decoder):
-            if part is not None:
-                part.checkpointing = enable
+        for part in self.inside.parts:
+            part.checkpointing = enable
 
     def get_input_embeddings(self) -> nn.Module:
         embeddings = self.inside.stream.embeddings
