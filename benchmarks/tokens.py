@@ -4,7 +4,7 @@
 
 DATA is the folder that `--data` names. Each kind is trained on the train split and reads two texts that it was not
 trained on: the validation split, and a corpus of another kind (film reviews). The counts are the same on every
-machine. It prints a table for docs/data.md.
+machine. It prints a table for docs/evidence/data.md.
 """
 
 import argparse
