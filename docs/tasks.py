@@ -29,11 +29,11 @@ def cells(name: str) -> list[str]:
     """What a row says of an objective."""
     objective = objectives[name]
     read = [forms[form] for form in objective.forms or objective.prefers]
-    columns = " or ".join(dict.fromkeys(", ".join(f"`{column}`" for column in form.stored.columns) for form in read))
+    ways = dict.fromkeys(", ".join(f"`{column}`" for column in form.stored.columns) for form in read)
     models = "encoder and decoder" if all(form.source for form in read) else MODELS[objective.causal]
     metrics = ", ".join(f"`{metric}`" for metric in objective.metrics) or "loss"
     both, pictures = all(form.source for form in read), all(PICTURE in form.stored.names for form in read)
-    return [f"`{name}`", columns, models, metrics, classes(objective.head, both, pictures)]
+    return [f"`{name}`", " **or** ".join(ways), models, metrics, classes(objective.head, both, pictures)]
 
 
 def classes(head: str, both: bool, pictures: bool) -> str:
