@@ -53,6 +53,8 @@ def test_a_user_of_the_run_gets_the_trained_model_as_a_plain_one(tmp_path: Path)
     change = saved.weights["hidden.weight"].double() - TinyModel().hidden.weight.detach().double()
     torch.testing.assert_close(change, ALPHA / RANK * up @ down, rtol=0, atol=1e-7)
     assert change.abs().max() > 0.01
+    exact = TinyModel().hidden.weight.detach().double() + ALPHA / RANK * (up @ down)
+    assert torch.equal(saved.weights["hidden.weight"], exact.float())  # rounded once
 
 
 def test_a_validation_judges_what_a_user_of_the_run_gets(tmp_path: Path):
@@ -96,7 +98,9 @@ def test_a_share_of_what_the_change_reads_is_dropped_in_training_alone():
     """peft's LoRA does so, too; A begins as torch begins a linear map of as many inputs."""
     model, x = TinyModel(), torch.randn(1, 400, 5)
     hidden = model.hidden
-    adapt(model, LowRank(rank=RANK, alpha=ALPHA, dropout=0.5, targets=("hidden",)), 0)
+    lora = LowRank(rank=RANK, alpha=ALPHA, dropout=0.5, targets=("hidden",))
+    adapt(model, lora, 0)
+    assert lora.config(model)["lora_dropout"] == 0.5
     down, up = (hidden.get_submodule(name).weight.detach() for name in ("lora_A", "lora_B"))
     assert 0.5 / 5**0.5 < float(down.abs().max()) <= 1 / 5**0.5
     torch.nn.init.normal_(hidden.get_submodule("lora_B").weight)
@@ -116,6 +120,9 @@ def test_heads_are_trained_as_they_are():
     names = {name for name, parameter in model.named_parameters() if parameter.requires_grad}
     assert {name.split(".")[0] for name in names if not is_of_adapter(name)} == {"heads", "pooler"}
     assert len(list(adapted(model))) == 4  # queries and values of two layers
+    model = create_model("bert-nano", heads=[{"name": "classification", "labels": 2}])
+    adapt(model, LowRank(targets=("output",)), 0)  # the head has one that is called so, too
+    assert len(list(adapted(model))) == 2 and not any(name.startswith("heads") for name, _ in adapted(model))
 
 
 @pytest.mark.parametrize(

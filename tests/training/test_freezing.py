@@ -48,6 +48,7 @@ def test_a_star_stands_for_anything():
     [
         (["embedings"], r"'embedings' matches no parameter \(did you mean 'embeddings'\?\); parts: embeddings, enc"),
         (["encoder.stack.block.0"], r"matches no parameter \(did you mean 'encoder.stack.blocks.0'\?\)"),
+        (["heads.masked_lm.norm.wieght"], r"matches no parameter \(did you mean 'heads.masked_lm.norm.weight'\?\)"),
         (["decoder"], "'decoder' matches no parameter"),
         (["decoder:1"], r"'decoder:1': no part 'decoder' \(did you mean 'encoder'\?\); allowed: encoder"),
         (["encoder:3"], "'encoder:3': the encoder has layers 1 to 2, got '3'"),

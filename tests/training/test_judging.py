@@ -105,10 +105,11 @@ def test_training_stops_early_when_nothing_gets_better_and_is_complete_then(
     assert (state.step, state.stale) == (4, 2) and (tmp_path / "metrics.jsonl").read_bytes() == logged
 
 
-def test_a_validation_that_is_no_number_is_no_better_one(tmp_path: Path):
-    training = settings(steps=9, evaluate_every=1, patience=2)
-    _, state = train_tiny(tmp_path, training, watch=judged(0.5, float("nan"), float("nan"), 0.1))
-    assert (state.step, state.stale) == (3, 2)
+@pytest.mark.parametrize(("values", "best"), [((0.5, float("nan"), float("nan"), 0.1), 1), ((float("nan"), 0.5), 2)])
+def test_a_validation_that_is_no_number_is_no_better_one(tmp_path: Path, values: tuple[float, ...], best: int):
+    training = settings(steps=best + 2 if best == 1 else 2, evaluate_every=1, patience=2)
+    _, state = train_tiny(tmp_path, training, watch=judged(*values))
+    assert state.best == {"step": best, "metric": "score", "value": 0.5} and state.stale == state.step - best
 
 
 def test_what_is_validated_is_what_is_published(tmp_path: Path):

@@ -10,7 +10,9 @@ from tiny import alone, settings
 
 from zoo.training import logbook, meter
 from zoo.training.judging import Watch
+from zoo.training.logbook import name_examples
 from zoo.training.meter import Tally, measure_peak
+from zoo.training.supervision.processes import Processes
 
 CPU, N = torch.device("cpu"), 1024
 
@@ -22,13 +24,31 @@ def test_a_step_that_scored_nothing_has_no_loss():
     assert tally.losses([0.0, 0.0], [0.0, 0.0]) == {}
 
 
+@pytest.mark.parametrize("processes", [1, 3])
 @pytest.mark.parametrize(("norm", "loss", "bad"), [(1.0, 2.0, 0), (1.0, torch.inf, 1), (torch.nan, 2.0, 1)])
-def test_a_step_is_bad_where_its_loss_or_its_gradient_is_no_number(norm: float, loss: float, bad: int):
+def test_a_step_is_bad_where_its_loss_or_its_gradient_is_no_number(
+    norm: float, loss: float, bad: int, processes: int, monkeypatch: pytest.MonkeyPatch
+):
     """One may be without the other, as where what is infinite has no gradient."""
+    monkeypatch.setattr(Processes, "sum", lambda self, numbers: numbers * processes)
     tally = Tally(1, {"a": torch.ones(())}, {})
     tally.weights, tally.rows = {"a": 1.0}, [torch.tensor([loss])]
     tally.add_up(alone(), torch.tensor(norm), [])
     assert tally.bad == bad
+
+
+def test_the_examples_of_a_bad_step_are_those_of_the_micro_batches_whose_loss_is_no_number():
+    tally, other = (Tally(1, {"a": torch.ones(())}) for _ in range(2))
+    tally.weights = other.weights = {"a": 1.0}
+    tally.examples, tally.rows = [[(0, 1, 0)], [(0, 2, 0)]], [torch.tensor([1.0]), torch.tensor([torch.nan])]
+    other.examples, other.rows = [[(0, 3, 0)]], [torch.tensor([1.0])]
+    assert name_examples([other.suspects(), tally.suspects()]) == [(0, 2, 0)]
+    assert name_examples([other.suspects(), other.suspects()]) == [(0, 3, 0), (0, 3, 0)]
+
+
+def test_sums_of_narrow_numbers_are_in_float32_and_those_of_wide_ones_stay():
+    numbers = (torch.ones((), dtype=dtype) for dtype in (torch.bfloat16, torch.float32, torch.float64))
+    assert [meter.at_least_float32(n).dtype for n in numbers] == [torch.float32, torch.float32, torch.float64]
 
 
 @pytest.mark.parametrize(("given", "peak"), [(None, 40.0), (3.0, 12.0)])

@@ -7,10 +7,12 @@ from typing import Any
 import pytest
 import torch
 import torch._dynamo
-from tiny import TinyModel, lines, losses, settings, train_tiny
+from tiny import GOAL, TinyFeed, TinyModel, alone, lines, losses, settings, train_tiny
 
 from zoo.runs.saved import open_run
 from zoo.training.judging import Validation, Watch
+from zoo.training.learner import Learner
+from zoo.training.micro_batch import fit_micro_batch
 from zoo.training.supervision.processes import Processes
 
 
@@ -76,6 +78,11 @@ def test_a_resumed_run_tries_what_it_found_before_in_the_memory_that_there_is_no
     model = Hungry(3)
     train_tiny(tmp_path, settings(steps=4, micro_batch="auto"), model, resume=True)
     assert model.most == 3 and open_run(tmp_path).checkpoint.state["micro_batch"] == 3
+
+
+def test_what_was_found_beside_fewer_processes_is_no_more_than_the_share_of_one():
+    learner = Learner(Hungry(99), settings(micro_batch="auto"), alone())
+    assert fit_micro_batch(learner, TinyFeed(), GOAL, 99) == 5
 
 
 class Crowded(TinyModel):

@@ -141,10 +141,11 @@ def test_muons_matrices_are_about_the_same_in_float32_where_bfloat16_would_be_em
     shape: tuple[int, int], monkeypatch: pytest.MonkeyPatch
 ):
     matrix, found = torch.randn(shape, generator=torch.Generator().manual_seed(0)), {}
+    before = matrix.clone()
     for dtype in (torch.float32, torch.bfloat16):
         monkeypatch.setattr(muon_module, "rough_dtype", lambda device, dtype=dtype: dtype)
         found[dtype] = muon_module.orthogonal(matrix[None])[0]
-        assert found[dtype].dtype == dtype
+        assert found[dtype].dtype == dtype and torch.equal(matrix, before)  # which may be the momentum itself
     torch.testing.assert_close(found[torch.bfloat16].float(), found[torch.float32], rtol=0.0, atol=0.02)
     sizes = torch.linalg.svdvals(found[torch.float32])
     assert ((sizes > 0.6) & (sizes < 1.3)).all()
@@ -244,19 +245,6 @@ def bad_step(model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
     for number, parameter in enumerate(model.parameters()):
         parameter.grad = torch.full_like(parameter, (torch.nan, torch.inf, -torch.inf)[number % 3])
     step_unless(torch.ones(()), optimizer)
-
-
-@pytest.mark.parametrize("rate", [1e-2, 0.9])  # 0.9: the paper's 1 / sqrt(updates) is lower from the second on
-@pytest.mark.parametrize("least", [1e-3, 10.0])  # 10: more than any weight here
-@pytest.mark.parametrize(("memory", "threshold"), [(0.8, 1.0), (0.5, 1.1)])
-def test_adafactor_is_torchs(rate: float, least: float, memory: float, threshold: float):
-    ours, theirs = TinyModel().double(), TinyModel().double()
-    how = {"beta2_decay": -memory, "eps": (None, least), "d": threshold}
-    reference = torch.optim.Adafactor(split(theirs.parameters(), 0.1), rate, **how)
-    choice = {"name": "adafactor", "weight_decay": 0.1, "least_scale": least, "memory": memory, "threshold": threshold}
-    optimizer = optimizers.build(choice, ours, rate)
-    for mine, other in zip(updated(ours, optimizer), updated(theirs, reference), strict=True):
-        torch.testing.assert_close(mine, other, rtol=1e-12, atol=1e-12)
 
 
 def test_lion_is_the_formula_of_its_paper():

@@ -79,11 +79,14 @@ def test_inverse_sqrt_is_noam_said_by_its_peak():
     assert rates("inverse_sqrt", peak) == pytest.approx(rates({"name": "noam", "d_model": 16}, peak=1.0))
 
 
-def test_noam_without_a_width_is_refused():
-    with pytest.raises(ValueError, match="schedule.d_model: noam needs the model's width, got None"):
-        schedules.build("noam", 1.0, STEPS, WARMUP)
+@pytest.mark.parametrize("width", [None, 0])
+def test_noam_without_a_width_is_refused(width: int | None):
+    with pytest.raises(ValueError, match=f"schedule.d_model: noam needs the model's width, got {width}"):
+        schedules.build({"name": "noam", "d_model": width}, 1.0, STEPS, WARMUP)
 
 
-def test_a_share_above_one_is_refused():
-    with pytest.raises(ValueError, match="schedule.decay: must be from 0 to 1, got 1.5"):
-        schedules.build({"name": "wsd", "decay": 1.5}, 1.0, STEPS, WARMUP)
+@pytest.mark.parametrize(("name", "option"), [("wsd", "decay"), ("wsd", "floor"), ("linear", "floor")])
+def test_a_share_above_one_is_refused(name: str, option: str):
+    with pytest.raises(ValueError, match=f"schedule.{option}: must be from 0 to 1, got 1.5"):
+        schedules.build({"name": name, option: 1.5}, 1.0, STEPS, WARMUP)
+    assert rates({"name": name, option: 1.0})[WARMUP] <= 2.0

@@ -25,6 +25,15 @@ def test_a_jump_is_a_spike_only_once_the_loss_is_known():
     assert usual(*noise, 5.0)[-1] and not any(usual(*noise[:-1], 5.0))
 
 
+@pytest.mark.parametrize(
+    ("mean", "deviation", "least"),
+    [(1.0, 0.5, 3.0), (100.0, 0.5, 10.0)],  # six deviations, or a tenth of the mean
+)
+def test_a_spike_is_above_six_deviations_and_above_a_tenth_of_the_mean(mean: float, deviation: float, least: float):
+    calm = [mean - deviation, mean + deviation] * (MEMORY // 2)
+    assert not usual(*calm, mean + 0.99 * least)[-1] and usual(*calm, mean + 1.01 * least)[-1]
+
+
 def test_noise_and_a_falling_loss_are_no_spikes():
     drawn = np.random.default_rng(1).standard_normal(500)
     assert not any(usual(*(5 * np.exp(-np.arange(500) / 100) + 0.2 * drawn).tolist()))

@@ -37,6 +37,14 @@ def test_steps_and_epochs_cancel_each_other(lower: dict, higher: dict):
         ({"learning_rate": 0}, "training.learning_rate: must be a finite number above 0, got 0"),
         ({"seed": 2**63}, r"training.seed: expected a whole number below 2\*\*63, got 9223372036854775808"),
         ({"clip": -1.0}, "training.clip: must be a finite number above 0"),
+        ({"clip": 0}, "training.clip: must be a finite number above 0, got 0"),
+        ({"keep": 0}, "training.keep: must be at least 1, got 0"),
+        ({"patience": 0}, "training.patience: must be at least 1, got 0"),
+        ({"average": 1}, "training.average: must be at least 2, got 1"),
+        ({"warmup_steps": -1}, "training.warmup_steps: must be at least 0, got -1"),
+        ({"evaluate_every": -1}, "training.evaluate_every: must be at least 0, got -1"),
+        ({"lora": {}, "average": 2}, "training.lora: does not combine with ema, average or strategy fsdp"),
+        ({"lora": {}, "strategy": "fsdp"}, "training.lora: does not combine with ema, average or strategy fsdp"),
         ({"layer_decay": 1.1}, "training.layer_decay: must be above 0 and at most 1, got 1.1"),
         ({"layer_decay": 0}, "training.layer_decay: must be above 0 and at most 1, got 0"),
         ({"ema": 1}, "training.ema: must be above 0 and below 1"),
@@ -68,6 +76,18 @@ def test_options_of_the_optimizer_may_stand_beside_it():
 def test_an_option_beside_reaches_the_optimizer_of_a_lower_level():
     found = resolve_training([{"optimizer": {"name": "adam", "betas": [0.9, 0.98]}}, {"betas": [0.9, 0.5]}])
     assert found.optimizer.plain() == {"name": "adam", "betas": [0.9, 0.5]}
+
+
+def test_options_of_the_optimizer_may_stand_beside_it_and_within_it():
+    found = resolve_training([{"optimizer": {"name": "adam", "eps": 0.5}, "betas": [0.9, 0.5]}])
+    assert found.optimizer.plain() == {"name": "adam", "eps": 0.5, "betas": [0.9, 0.5]}
+
+
+@pytest.mark.parametrize(
+    ("given", "rows"), [({"batch": 8}, 8), ({"batch": 100}, 64), ({"micro_batch": 5}, 5), ({"micro_batch": "auto"}, 32)]
+)
+def test_a_pass_of_validation_has_as_many_rows_as_one_of_training(given: dict[str, Any], rows: int):
+    assert resolve_training([given]).evaluation_batch == rows
 
 
 @pytest.mark.parametrize("higher", ["adam", {"name": "adam"}])
