@@ -38,7 +38,7 @@ def test_a_step_is_bad_where_its_loss_or_its_gradient_is_no_number(
 
 
 def test_the_examples_of_a_bad_step_are_those_of_the_micro_batches_whose_loss_is_no_number():
-    tally, other = (Tally(1, {"a": torch.ones(())}) for _ in range(2))
+    tally, other = (Tally(1, {"a": torch.ones(())}, {}) for _ in range(2))
     tally.weights = other.weights = {"a": 1.0}
     tally.examples, tally.rows = [[(0, 1, 0)], [(0, 2, 0)]], [torch.tensor([1.0]), torch.tensor([torch.nan])]
     other.examples, other.rows = [[(0, 3, 0)]], [torch.tensor([1.0])]
