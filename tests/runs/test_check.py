@@ -118,9 +118,12 @@ def test_a_checkpoint_that_was_being_replaced_is_not_called_safe_to_delete(folde
 def test_a_best_checkpoint_that_is_gone_and_strays_are_reported(folder: Path):
     shutil.rmtree(folder / "checkpoints" / "1")
     (folder / "checkpoints" / ".partial-9").mkdir()
+    (folder / "checkpoints" / "8.broken").mkdir()
     report = check_run(folder)
     assert "no such folder, but it is the best one" in report.faults[0]
-    assert "left by an interrupted save" in report.remarks[-1]
+    assert [remark.partition(": left by an interrupted save")[0] for remark in report.remarks[-2:]] == [
+        str(folder / "checkpoints" / name) for name in (".partial-9", "8.broken")
+    ]
 
 
 def test_a_run_that_is_being_trained_is_whole_while_its_checkpoints_come_and_go(
@@ -139,6 +142,13 @@ def test_a_run_that_is_being_trained_is_whole_while_its_checkpoints_come_and_go(
     assert report.remarks[0] == f"process {os.getpid()} writes to it: its checkpoints come and go"
     assert "whole checkpoints, by step: 2" in report.remarks and report.remarks[-1].endswith("leave it alone")
     assert "no such folder, but it is the best one" in check_run(folder).faults[0]
+
+
+def test_a_damaged_checkpoint_of_a_run_that_is_being_trained_is_a_fault(folder: Path):
+    (folder / "checkpoints" / "1" / "state.json").write_bytes(b"x")
+    with create_run(folder, FILES, resume=True):
+        (fault,) = check_run(folder).faults
+    assert "checkpoints/1/state.json: damaged or changed" in fault
 
 
 def test_lines_that_are_missing_are_a_fault(folder: Path):
@@ -161,7 +171,7 @@ def test_a_run_that_has_not_saved_yet_is_whole(tmp_path: Path):
     assert check_run(tmp_path / "run").faults == []
 
 
-@pytest.mark.parametrize(("bad", "named"), [(float("nan"), "NaN"), (float("inf"), "inf"), (1e300, r"1e\+300")])
+@pytest.mark.parametrize(("bad", "named"), [(float("nan"), "NaN"), (float("-inf"), "-inf"), (1e300, r"1e\+300")])
 def test_a_weight_that_is_no_number_is_a_fault_that_names_the_tensor(tmp_path: Path, bad: float, named: str):
     spoiled = torch.tensor([1.0, bad], dtype=torch.float64)
     with create_run(tmp_path / "run", RunFiles({"a": 1})) as run:

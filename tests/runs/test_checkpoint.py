@@ -13,10 +13,10 @@ from zoo.runs.files import to_json
 from zoo.runs.metrics import Mark
 
 
-def write(checkpoints: Path, step: int, value: float = 1.0) -> None:
+def write(checkpoints: Path, step: int, value: float = 1.0, **state: bool) -> None:
     tensors = {"weights": {"w": torch.full((5,), value)}, "optimizer": {"m": torch.zeros(3)}}
     mark, depends = Mark(7 * step, "ab"), {"config.yaml": "00"}
-    write_checkpoint(checkpoints / str(step), tensors, {"step": step}, b"steps: 9\n", mark, depends)
+    write_checkpoint(checkpoints / str(step), tensors, {"step": step, **state}, b"steps: 9\n", mark, depends)
 
 
 def test_what_was_written_is_read(tmp_path: Path):
@@ -111,6 +111,14 @@ def test_the_last_ones_and_the_best_are_kept(tmp_path: Path):
         write(tmp_path, step)
     prune(tmp_path, keep=2, best=2)
     assert steps(tmp_path) == [20, 10, 2]
+
+
+def test_what_only_a_signal_asked_for_goes_and_is_not_counted_and_what_cannot_be_read_stays(tmp_path: Path):
+    for step in (1, 2, 3, 4, 5):
+        write(tmp_path, step, passing=step in (2, 4, 5))
+    (tmp_path / "3" / "manifest.json").write_bytes(b"")
+    prune(tmp_path, keep=2, best=None)
+    assert steps(tmp_path) == [5, 3]
 
 
 def test_nothing_is_deleted_while_the_newest_is_broken(tmp_path: Path, caplog: pytest.LogCaptureFixture):

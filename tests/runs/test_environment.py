@@ -24,6 +24,8 @@ def test_tokens_do_not_reach_the_file():
 def test_only_what_can_change_bits_counts_as_a_change():
     (change,) = changes({"threads": 1, "command": []}, {"threads": 2, "command": ["x"]})
     assert change == "the resumed run may differ in its last bits: threads: 1 -> 2"
+    deciding = ["versions", "instructions", "threads", "devices", "attention", "precision", "processes"]
+    assert len(changes(dict.fromkeys(deciding, 1), dict.fromkeys(deciding, 2))) == 7
 
 
 def test_what_was_sealed_is_read_and_what_was_changed_is_refused(tmp_path: Path):

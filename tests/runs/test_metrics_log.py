@@ -78,6 +78,31 @@ def test_a_full_disk_names_the_file(tmp_path: Path):
     log.close()
 
 
+def test_a_line_that_the_system_takes_piece_by_piece_is_written_whole(tmp_path: Path):
+    class Slow:
+        """A file of which a call writes at most four bytes."""
+
+        def __init__(self) -> None:
+            self.written = b""
+
+        def write(self, data: memoryview) -> int:
+            self.written += bytes(data[:4])
+            return len(data[:4])
+
+    log = MetricsLog(tmp_path / "a", Mark())
+    log.close()
+    log.file = slow = Slow()
+    log.append({"step": 1})
+    assert slow.written == b'{"step": 1}\n'
+
+
+def test_a_line_after_the_mark_that_is_not_of_its_step_is_damage(tmp_path: Path):
+    path = tmp_path / "metrics.jsonl"
+    path.write_bytes(b'{"step": 1}\n{"step": 2}\n{"step": 2}\n')
+    with pytest.raises(ValueError, match=r"metrics.jsonl: line 3: is damaged, it is of step 2"):
+        read_metrics(path, Mark())
+
+
 @pytest.mark.parametrize("harm", [Path.unlink, lambda path: os.truncate(path, 3)], ids=["deleted", "cut"])
 def test_a_log_that_is_not_what_was_written_is_told_of_at_a_checkpoint(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, harm: Callable[[Path], None]

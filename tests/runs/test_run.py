@@ -1,19 +1,15 @@
 """Claims about run folders in training: nothing foreign is touched, and a resumed run continues where it was saved."""
 
 import errno
-import fcntl
 import json
 import os
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import IO
 
 import pytest
 import torch
 
-from zoo.runs.run import RunFiles, check_folder, create_run, join_run, take_lock, try_folder
+from zoo.runs.run import RunFiles, create_run, join_run, try_folder
 from zoo.runs.saved import open_run
 
 TASK, TRAINING = {"objective": "causal_lm"}, {"steps": 5, "batch": 2}
@@ -204,54 +200,11 @@ def test_a_run_whose_folder_is_gone_leaves_no_half_of_one(tmp_path: Path):
     assert [path.name for path in tmp_path.iterdir()] == ["moved"]
 
 
-@pytest.mark.parametrize("to", ["nowhere", "run"])
-def test_a_link_that_leads_nowhere_is_no_folder(tmp_path: Path, to: str):
-    (tmp_path / "run").symlink_to(to)
-    with pytest.raises(ValueError, match="run: is a link that leads nowhere; choose another folder"):
-        check_folder(tmp_path / "run", resume=False)
-
-
-def test_two_processes_cannot_train_in_one_folder(tmp_path: Path):
-    code = (
-        "import sys; from pathlib import Path; from zoo.runs.run import RunFiles, create_run\n"
-        "run = create_run(Path(sys.argv[1]), RunFiles({})); print('locked', flush=True); sys.stdin.read()"
-    )
-    owner = subprocess.Popen([sys.executable, "-c", code, tmp_path], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-    try:
-        assert owner.stdout is not None and owner.stdout.readline() == b"locked\n"
-        with pytest.raises(ValueError, match=f"process {owner.pid} writes to it"):
-            create_run(tmp_path, FILES, resume=True)
-    finally:
-        owner.kill()
-        owner.communicate()
-    create_run(tmp_path, RunFiles({}), resume=True).close()
-
-
-def test_a_folder_that_is_filled_while_a_run_waits_for_its_lock_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    def late(folder: Path) -> IO[str]:
-        (folder / "config.json").write_text("{}")
-        return take_lock(folder)
-
-    monkeypatch.setattr("zoo.runs.run.take_lock", late)
-    with pytest.raises(ValueError, match="is not empty and not a run"):
-        create_run(tmp_path, RunFiles({}))
-    assert sorted(path.name for path in tmp_path.iterdir() if path.name != ".lock") == ["config.json"]
-
-
-def test_a_lock_that_its_holder_removed_is_no_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """Its file was opened before, so that locking it succeeds, and keeps nobody out."""
-    flock = fcntl.flock
-
-    def removed(lock: IO[str], how: int) -> None:
-        monkeypatch.setattr(fcntl, "flock", flock)
-        (tmp_path / ".lock").unlink()
-        flock(lock, how)
-
-    monkeypatch.setattr(fcntl, "flock", removed)
-    with take_lock(tmp_path), pytest.raises(ValueError, match=f"process {os.getpid()} writes to it"):
-        take_lock(tmp_path)
+def test_a_checkpoint_that_a_kill_left_half_replaced_is_the_one_to_go_on_from(tmp_path: Path):
+    begin(tmp_path)
+    (tmp_path / "checkpoints" / "3").rename(tmp_path / "checkpoints" / ".partial-replaced-3")
+    with create_run(tmp_path, FILES, resume=True) as run:
+        assert run.checkpoint is not None and run.checkpoint.step == 3
 
 
 @pytest.mark.parametrize("name", [".lock", "metrics.jsonl"])

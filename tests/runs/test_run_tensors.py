@@ -45,6 +45,14 @@ def test_views_of_one_storage_can_be_written(tmp_path: Path):
     assert torch.equal(read_tensors(tmp_path / "w.safetensors")["turned"], whole.view(2, 3).T)
 
 
+def test_two_ways_to_look_at_one_storage_are_not_one_tensor():
+    whole = torch.arange(9.0).view(3, 3)
+    module = nn.Module()
+    for name, tensor in {"whole": whole, "rows": whole[:2], "turned": whole.T, "again": whole[:]}.items():
+        module.register_buffer(name, tensor)
+    assert list(unique_tensors(module)) == ["whole", "rows", "turned"]
+
+
 def test_what_does_not_fit_is_listed_with_shapes_and_nothing_is_copied():
     model = nn.Linear(2, 3)
     before = model.weight.clone()

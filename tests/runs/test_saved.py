@@ -147,7 +147,13 @@ def test_moments_are_not_read_where_only_weights_are_needed(folder: Path):
     (folder / "checkpoints" / "4" / "optimizer.safetensors").write_bytes(b"damaged")
     assert open_run(folder / "checkpoints" / "4").weights["w"].tolist() == [1.0, 1.0]
     newest = latest(folder / "checkpoints")  # what --resume goes on from
-    assert newest is not None and newest.step == 3
+    assert newest is not None and newest.step == 3 and open_run(folder).step == 4
+    with create_run(folder, FILES, resume=True) as run:
+        best = {"step": 4, "metric": "loss", "value": 0.5}
+        run.save(4, {"weights": weights, "optimizer": weights}, {"step": 4})
+        run.save(5, {"weights": weights}, {"step": 5, "best": best})
+    (folder / "checkpoints" / "4" / "optimizer.safetensors").write_bytes(b"damaged")
+    assert open_run(folder).step == 4
 
 
 def test_a_run_that_never_validated_means_its_last_checkpoint(tmp_path: Path):
@@ -159,6 +165,8 @@ def test_a_run_that_never_validated_means_its_last_checkpoint(tmp_path: Path):
 def test_only_runs_and_their_checkpoints_are_runs(folder: Path):
     assert is_run(folder) and is_run(folder / "checkpoints" / "1")
     assert not is_run(folder / "checkpoints") and not is_run(folder.parent)
+    shutil.rmtree(folder / "checkpoints")
+    assert not is_run(folder)
 
 
 @pytest.mark.parametrize(
@@ -196,9 +204,14 @@ def test_a_run_without_checkpoints_is_refused(tmp_path: Path):
 def test_the_record_of_a_base_has_the_hash_of_the_weights_that_are_published(tmp_path: Path):
     own = {"start": "some/where", "changes": [], "base": {"step": 4, "weights_sha256": "ab"}}
     tensors = {"weights": {"w": torch.ones(2)}, "ema": {"w": torch.zeros(2)}}
-    with create_run(tmp_path, replace(FILES, request=own)) as run:
+    with create_run(tmp_path, replace(FILES, request=own, data={"train": "cd"})) as run:
+        run.log({"step": 1})
         run.save(1, tensors, {"step": 1})
     saved = open_run(tmp_path)
     files = {name: sha256((saved.checkpoint.folder / f"{name}.safetensors").read_bytes()) for name in tensors}
     assert saved.weights["w"].tolist() == [0.0, 0.0] and saved.record.weights_sha256 == files["ema"].hexdigest()
     assert (saved.record.step, saved.record.start, saved.record.base) == (1, "some/where", BaseRecord(4, "ab"))
+    assert saved.record.data == {"train": "cd"} and saved.metrics == [{"step": 1}]
+    (tmp_path / "metrics.jsonl").write_bytes(b"")
+    with pytest.raises(ValueError, match="metrics.jsonl: is damaged, it has 0 bytes, at the checkpoint it had 12"):
+        _ = saved.metrics
