@@ -132,7 +132,10 @@ def test_the_first_process_shows_how_many_texts_of_all_are_written(loaded: Loade
     assert seen == [("texts", done, 5) for done in (*range(0, 5, processes), 5)]
 
 
-def test_perplexity_is_that_of_the_likelihood_whatever_the_loss_is_smoothed_by(loaded: Loaded, tmp_path: Path):
+def test_perplexity_is_that_of_the_likelihood_whatever_the_loss_is_smoothed_by(
+    loaded: Loaded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(Evaluation, "bytes_scored", lambda *_: pytest.fail("it looked at every row again for nothing"))
     found = []
     for share in (0.0, 0.5):
         smoothed = replace(loaded, mixture=Mixture.parse({"translation": {"label_smoothing": share}}))
@@ -202,6 +205,12 @@ def test_the_shares_of_two_processes_add_up_to_the_whole(loaded: Loaded, tmp_pat
     assert together.numbers == pytest.approx(total.numbers) and together.numbers
 
 
+def test_of_losses_nothing_is_kept_where_the_model_writes(loaded: Loaded, tmp_path: Path):
+    kept: dict[int, list[Any]] = {}
+    evaluation(loaded, tmp_path, kept=kept).losses(loaded, ())
+    assert not kept
+
+
 def test_unfinished_texts_are_told_once_for_all_passes_and_processes(
     loaded: Loaded, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ):
@@ -240,6 +249,11 @@ def test_a_pass_reads_no_number_alone(loaded: Loaded, tmp_path: Path):
     with Reads() as reads:
         torch.ones(()).item()
     assert reads.count == 1
+    counts = {
+        ("count", "a"): torch.tensor(2**24 + 1),
+        ("loss", "a"): torch.tensor(0.5),
+    }  # more than float32 tells apart
+    assert evaluate.read_at_once(counts) == {("count", "a"): 2**24 + 1, ("loss", "a"): 0.5}
 
 
 def test_a_file_in_which_no_place_is_predicted_leaves_the_others_their_metrics(tmp_path: Path):

@@ -127,8 +127,7 @@ class Evaluation:
         writes = self.kept is not None and self.examples.form.writes
         texts = self.texts(loaded) if writes or any(metrics[m.registered].needs == "texts" for m in chosen) else None
         if lacking or self.kept is not None:
-            scored = {m for m in chosen if total.numbers.get(("count", m.objective))}
-            chosen = [m for m in chosen if m in scored or metrics[m.registered].needs not in (*GATHERED, "loss")]
+            chosen = [m for m in chosen if total.numbers.get(("count", m.objective))]
         return found | {m.name: self.measure(loaded, m, total, texts) for m in chosen if m.name not in found}
 
     @torch.no_grad()
@@ -212,7 +211,7 @@ class Evaluation:
         """UTF-8 bytes of the texts that are predicted; of one that is read in part, those of that part."""
         examples, sampled = self.examples, self.examples.only is not None
         total = int((self.split.bytes[examples.documents] if sampled else self.split.bytes).sum())
-        if examples.lengths.sentences is not None or not (examples.truncates or sampled):
+        if not (examples.truncates or sampled):
             return total
         for document, plans in groupby(examples.plans(0, examples.documents), lambda plan: plan.document):
             pieces = [piece for plan in plans for piece in examples.form.kept(plan)]
@@ -238,9 +237,12 @@ class Evaluation:
                 raise ValueError(f"{chosen.name}: {why}, so no answer can be compared")
             given = GATHERED[needs].give(compared, About(loaded, self.examples, self.split))
             return compute(chosen.registered, **given)
+        wanted = metrics[chosen.registered].inputs
         loss, count = (total.numbers[what, chosen.objective] for what in ("likelihood", "count"))
-        inputs = {"loss": [loss], "count": [count], "bytes": [self.bytes_scored(loaded)]}
-        return compute(chosen.registered, **{name: inputs[name] for name in metrics[chosen.registered].inputs})
+        inputs = {"loss": [loss], "count": [count]}
+        if "bytes" in wanted:  # counting them may take a second look at every row
+            inputs["bytes"] = [self.bytes_scored(loaded)]
+        return compute(chosen.registered, **{name: inputs[name] for name in wanted})
 
 
 def numbers_of(terms: Mapping[str, Term]) -> dict[tuple[str, str], Tensor]:
