@@ -40,7 +40,7 @@ def resolve_pretraining(request: Request) -> Experiment:
         ValueError: an unknown name or key, or values that do not combine.
     """
     layers = config.read_layers(request.start, "configs")
-    return mark_open(fit_length(resolve(layers, request, sections_of(layers, "training"))))
+    return mark_open(fit_length(resolve(layers, request, training_of(layers))))
 
 
 def resolve_alone(name: str, sets: Sequence[Pair]) -> tuple[ModelSettings, dict[str, str]]:
@@ -53,7 +53,7 @@ def resolve_alone(name: str, sets: Sequence[Pair]) -> tuple[ModelSettings, dict[
     layers, training = config.read_layers(name, "configs"), as_tree(by_section(sets)["training"])
     model, traced = resolve_model(layers, [(SET, pair) for pair in sets])
     # for its refusals: to the model, its settings of training are a map that it does not look into
-    resolve_training([*sections_of(layers, "training"), Layer(SET, training)])
+    resolve_training([*training_of(layers), Layer(SET, training)])
     return model, {f"model.{key}": place for key, place in traced.origins.items()}
 
 
@@ -141,14 +141,14 @@ def refuse_architecture(pair: Pair, command: str) -> None:
         raise ValueError(f"--set {written}: {command} keeps the checkpoint's architecture; {MAY_SET}")
 
 
-def sections_of(layers: Iterable[Layer], key: str) -> list[Layer]:
-    """The maps that layers have under a key."""
-    return [Layer(place, tree[key]) for place, tree in layers if isinstance(tree.get(key), Mapping)]
+def training_of(layers: Iterable[Layer]) -> list[Layer]:
+    """The settings of training that layers have."""
+    return [Layer(place, tree["training"]) for place, tree in layers if isinstance(tree.get("training"), Mapping)]
 
 
 def training_of_task(files: Iterable[Layer], sets: Iterable[Placed]) -> list[Layer]:
     """A task's settings of training: of its files, then of `--set`."""
-    return sections_of([*files, *(Layer(place, as_tree([pair])) for place, pair in sets)], "training")
+    return training_of([*files, *(Layer(place, as_tree([pair])) for place, pair in sets)])
 
 
 def sets_generate(sets: Iterable[Pair]) -> bool:

@@ -2,7 +2,6 @@
 
 import logging
 import math
-from collections.abc import Iterable
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any
@@ -53,12 +52,12 @@ def name_data(given: Experiment, rows: SplitRows) -> Experiment:
     given.mixture.form(columns, given.stream)
     if not task.columns:
         given = given.decide(DATA, ["task.columns"], task=replace(task, columns={name: name for name in columns}))
-    classifying = [name for name in given.mixture.heads if "labels" in heads.options(name)]
-    if not classifying:
+    # where heads say how many classes they have
+    sized = [f"model.heads.{name}.labels" for name in given.mixture.heads if "labels" in heads.options(name)]
+    if not sized:
         return given
     if task.label_kind == "number":
-        model = with_labels(given.model, 1)
-        return given.decide(origin("task.labels", given.origins), labels_of(classifying), model=model)
+        return given.decide(origin("task.labels", given.origins), sized, model=with_labels(given.model, 1))
     if task.labels is None:
         given = given.decide(DATA, ["task.labels"])
         logger.info("labels: %d found in train: %s", len(rows.labels), first_few(rows.labels, most=SHOWN))
@@ -66,13 +65,8 @@ def name_data(given: Experiment, rows: SplitRows) -> Experiment:
         if obstacle := metrics[chosen.registered]().obstacle(rows.labels):
             raise ValueError(f"task.metrics: {chosen.name}: {obstacle}")
     named, model = replace(given.task, labels=list(rows.labels)), with_labels(given.model, len(rows.labels))
-    keys, mixture = labels_of(classifying), Mixture.of(named)
-    return given.decide(origin("task.labels", given.origins), keys, task=named, model=model, mixture=mixture)
-
-
-def labels_of(names: Iterable[str]) -> list[str]:
-    """Where heads say how many classes they have."""
-    return [f"model.heads.{name}.labels" for name in names]
+    place = origin("task.labels", given.origins)
+    return given.decide(place, sized, task=named, model=model, mixture=Mixture.of(named))
 
 
 def fit_vocabulary(given: Experiment, size: int) -> Experiment:
