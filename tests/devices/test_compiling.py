@@ -35,33 +35,33 @@ def test_a_cpu_without_a_compiler_is_refused_by_its_name(monkeypatch: pytest.Mon
     with pytest.raises(
         ValueError, match=WITHOUT.format("CPU", r"a C\+\+ compiler, and there is no 'no-such-c\+\+' here")
     ):
-        refuse_without_compiler(CPU, "training.compile")
+        refuse_without_compiler(CPU)
 
 
 def test_a_gpu_needs_no_compiler_of_c_plus_plus(triton: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("CXX", "no-such-c++")
-    refuse_without_compiler(GPU, "training.compile")
+    refuse_without_compiler(GPU)
 
 
 def test_a_gpu_without_triton_is_refused(triton: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(ValueError, match=WITHOUT.format("GPU", "the package triton; install it, or set false")):
-        refuse_without_compiler(GPU, "training.compile")
+        refuse_without_compiler(GPU)
 
 
 def test_a_gpu_without_a_c_compiler_is_refused(triton: Path, monkeypatch: pytest.MonkeyPatch):
     """triton compiles what starts its kernels, in the first step."""
     monkeypatch.setenv("CC", "no-such-cc")
     with pytest.raises(ValueError, match=WITHOUT.format("GPU", "a C compiler, and there is no 'no-such-cc' here")):
-        refuse_without_compiler(GPU, "training.compile")
+        refuse_without_compiler(GPU)
     monkeypatch.delenv("CC")
     monkeypatch.setattr("shutil.which", lambda name: None)
     with pytest.raises(
         ValueError, match="there is no 'gcc' and no 'clang' here; install gcc, let CC name a compiler, or"
     ):
-        refuse_without_compiler(GPU, "training.compile")
+        refuse_without_compiler(GPU)
     monkeypatch.setattr("shutil.which", lambda name: name if name == "clang" else None)
-    refuse_without_compiler(GPU, "training.compile")
+    refuse_without_compiler(GPU)
 
 
 def test_a_gpu_without_the_headers_of_python_is_refused(triton: Path, monkeypatch: pytest.MonkeyPatch):
@@ -71,9 +71,9 @@ def test_a_gpu_without_the_headers_of_python_is_refused(triton: Path, monkeypatc
     for name in ("CPATH", "C_INCLUDE_PATH"):
         monkeypatch.setenv(name, "")
     with pytest.raises(ValueError, match=WITHOUT.format("GPU", f"the headers of Python, and there is no {triton}")):
-        refuse_without_compiler(GPU, "training.compile")
+        refuse_without_compiler(GPU)
     monkeypatch.setenv("C_INCLUDE_PATH", f"no-such-folder:{elsewhere}")
-    refuse_without_compiler(GPU, "training.compile")
+    refuse_without_compiler(GPU)
 
 
 def test_nothing_is_asked_for_where_triton_brings_its_compiler(triton: Path, monkeypatch: pytest.MonkeyPatch):
@@ -84,7 +84,7 @@ def test_nothing_is_asked_for_where_triton_brings_its_compiler(triton: Path, mon
 
 def test_a_compiler_that_is_there_is_enough(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("CXX", "sh")
-    refuse_without_compiler(CPU, "training.compile")
+    refuse_without_compiler(CPU)
 
 
 @pytest.mark.parametrize(

@@ -65,13 +65,10 @@ def missing_for_triton() -> Missing | None:
     return None
 
 
-def refuse_without_compiler(device: torch.device, place: str) -> None:
-    """Refuse to compile where torch would not find what writes kernels for a device.
+def refuse_without_compiler(device: torch.device) -> None:
+    """Refuse `training.compile` where torch would not find what writes kernels for a device.
 
     torch says so itself, but in the first step, in its own words, after hours of tokenising perhaps.
-
-    Args:
-        place: where compiling was asked for, for the message.
 
     Raises:
         ValueError: something is missing.
@@ -79,7 +76,7 @@ def refuse_without_compiler(device: torch.device, place: str) -> None:
     missing = missing_for(device)
     if missing is not None:
         kind = "GPU" if device.type == "cuda" else "CPU"
-        raise ValueError(f"{place}: true on a {kind} needs {missing.what}; {missing.remedy}, or set false")
+        raise ValueError(f"training.compile: true on a {kind} needs {missing.what}; {missing.remedy}, or set false")
 
 
 @cache

@@ -2,7 +2,6 @@
 
 import atexit
 import logging
-import os
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -70,7 +69,7 @@ def meet(watchdog: Watchdog, accelerator: Accelerator, timeout: float) -> Heartb
         try:
             return Heartbeat(accelerator, timeout)
         except RuntimeError as error:
-            raise RuntimeError(f"{meeting(os.environ)}, but another process has ended; all end ({error})") from error
+            raise RuntimeError(f"{meeting()}, but another process has ended; all end ({error})") from error
 
 
 def leave(watchdog: Watchdog, accelerator: Accelerator, error: BaseException | None = None) -> None:

@@ -68,11 +68,11 @@ def start_processes(settings: Training, folder: Path) -> Accelerator:
             kwargs_handlers=[InitProcessGroupKwargs(timeout=PATIENT), buckets],
         )
     except DistNetworkError as error:
-        raise RuntimeError(f"{meeting(os.environ)}, which fails: {TAKEN} ({error})") from error
+        raise RuntimeError(f"{meeting()}, which fails: {TAKEN} ({error})") from error
     check_processes(accelerator, settings, launched)
     forward_dtype(settings.precision, accelerator.device)  # for its refusal, before data is read
     if settings.compile is True:
-        refuse_without_compiler(accelerator.device, "training.compile")
+        refuse_without_compiler(accelerator.device)
     return accelerator
 
 
@@ -110,9 +110,9 @@ def refuse_switches(environment: Mapping[str, str]) -> None:
         )
 
 
-def meeting(environment: Mapping[str, str]) -> str:
+def meeting() -> str:
     """How many processes meet, and where, by the variables of their launcher."""
-    size, rank, address, port = (environment.get(name) for name in ("WORLD_SIZE", "RANK", "MASTER_ADDR", "MASTER_PORT"))
+    size, rank, address, port = (os.environ.get(name) for name in ("WORLD_SIZE", "RANK", "MASTER_ADDR", "MASTER_PORT"))
     return f"WORLD_SIZE is {size}, this is process {rank}, and they meet at {address}:{port}"
 
 

@@ -75,9 +75,9 @@ class Watchdog:
             self.shift_clocks(asleep)
         elif now > self.say_by:
             self.say_by = math.inf
-            logger.warning("waiting for the other processes: %s", meeting(os.environ))
+            logger.warning("waiting for the other processes: %s", meeting())
         elif now > self.join_by:
-            logger.critical("error: %s: not all of them came within %.0f s: %s", meeting(os.environ), JOIN, WAYS)
+            logger.critical("error: %s: not all of them came within %.0f s: %s", meeting(), JOIN, WAYS)
             leave_at_once(WRONG)
         elif now - self.last > self.limit:
             self.end_hanging(now - self.last)
