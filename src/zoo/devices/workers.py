@@ -8,7 +8,7 @@ MOST = 8
 
 
 def building_workers(wanted: int | None, device: torch.device, processes: int) -> int:
-    """As many as are wanted; None: those cores of the machine that the training leaves idle.
+    """How many processes build batches; where no number is wanted, one for each core that the training leaves idle.
 
     On a CPU it leaves none. Beside a GPU one core drives it, and the others build, but no more than `MOST`.
 

@@ -12,7 +12,7 @@ logger = logging.getLogger(__name__)
 Pair = tuple[tuple[str, ...], Any]  # one `--set`: where, and what
 MODEL, SECTIONS = "model", ("task", "training", "generate")
 STEPS, EPOCHS = ("training", "steps"), ("training", "epochs")
-# what cancels a change, beside another one of its own
+# by the place of a change, the other place whose later change cancels it
 CANCELS: dict[tuple[str, ...], tuple[str, ...]] = {STEPS: EPOCHS, EPOCHS: STEPS}
 
 

@@ -87,14 +87,10 @@ class ExperimentTable:
                 logger.info("%s: already complete in %s", place, request.folder)
             else:
                 logger.info("%s: %s", place, request.folder)
-                work(replace(request, resume=is_begun(request.folder)))
+                begun = set(names_in(request.folder)) - {LOCK}
+                work(replace(request, resume=bool(begun)))
             if tells:
                 yield outcome(name, request.folder)
-
-
-def is_begun(folder: Path) -> bool:
-    """Whether a run stands in a folder."""
-    return bool(set(names_in(folder)) - {LOCK})
 
 
 def is_complete(folder: Path) -> bool:

@@ -43,7 +43,7 @@ def fast_settings(settings: Training, processes: Processes, model: nn.Module) ->
 
 
 def compiled_of(model: nn.Module) -> str:
-    """Which of its blocks can be compiled."""
+    """Which blocks of a model are compiled."""
     able, every = len(compilable(model)), len(blocks_of(model))
     if able == 0:
         return "nothing"

@@ -81,7 +81,7 @@ class Tally:
         return {**({"loss": loss} if terms else {}), **{f"loss/{name}": value for name, value in terms.items()}}
 
     def shares(self, pairs: list[float]) -> Line:
-        """Each measured sum by its count."""
+        """Each measured sum divided by its count."""
         both = zip(self.metrics, pairs[::2], pairs[1::2], strict=True)
         return {name: total / count for name, total, count in both if count}
 
@@ -124,7 +124,7 @@ class Speed:
         self.flops, self.peak, self.measured = flops, peak, measured
 
     def line(self, tokens: float, seconds: float) -> Line:
-        """Of a step with so many tokens."""
+        """The speed of a step with so many tokens, and the share of the peak that it reaches."""
         used = None
         if self.flops is not None and self.peak is not None:
             reached = self.flops * tokens / seconds

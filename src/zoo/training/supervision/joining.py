@@ -28,7 +28,7 @@ def join(settings: Training, folder: Path, chosen: Callable[[torch.device], str]
     """Join the processes that were launched together; what ends one of them ends all.
 
     Args:
-        chosen: what a device made the model's parts be, for the log; it may refuse.
+        chosen: what is chosen for the model on a device, for the log; it may refuse.
 
     Raises:
         ValueError: as `start_processes`.
@@ -75,8 +75,8 @@ def meet(watchdog: Watchdog, accelerator: Accelerator, timeout: float) -> Heartb
 def leave(watchdog: Watchdog, accelerator: Accelerator, error: BaseException | None = None) -> None:
     """Stop the watchdog and the heartbeat, and leave the group of processes.
 
-    Where all have done their work they leave it at their end: several trainings in turn are one group's, for torch
-    makes no second one with the store of the first.
+    Processes that have done their work stay in it until they end, and a next training is of the same group: torch makes
+    no second one with the store of the first.
 
     Args:
         error: why this process fails; None: it has done its work.
