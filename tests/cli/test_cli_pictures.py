@@ -135,7 +135,9 @@ def test_no_class_of_transformers_reads_these_pictures_but_zoos_own_do(
     assert "`zoo export … --to zoo` writes it" in said.err and not (tmp_path / "export").exists()
 
 
-def test_what_was_exported_names_pictures_as_before(zoo: Zoo, folder: Path, tmp_path: Path):
+def test_what_was_exported_and_checked_with_zoo_in_a_process_of_its_own_names_pictures_as_before(
+    zoo: Zoo, folder: Path, tmp_path: Path
+):
     paint("blue", 5).save(tmp_path / "blue.png")
     before = zoo("predict", folder / "cnn", tmp_path / "blue.png", "--json").json
     said = zoo("export", folder / "cnn", tmp_path / "export", "--to", "zoo")

@@ -7,7 +7,6 @@ import pytest
 from published_tokenizers import publish
 from strangers import saved
 
-import zoo
 from zoo.hub.checkpoint import import_checkpoint, resolve
 from zoo.hub.exporting.export import export_model
 from zoo.hub.exporting.reloading import reload
@@ -37,7 +36,7 @@ def test_an_imported_runs_card_says_that_nothing_is_known(tmp_path: Path):
 
 
 def test_the_card_of_a_folder_that_is_exported_at_once_has_its_name(tmp_path: Path):
-    zoo.export(folder_of(tmp_path / "my-gpt"), tmp_path / "out", device="cpu")
+    export_model(load_trained(resolve(folder_of(tmp_path / "my-gpt"))), tmp_path / "out", reload=reload)
     assert "\n# my-gpt\n" in (tmp_path / "out" / "README.md").read_text()
 
 

@@ -234,11 +234,6 @@ def test_what_fits_no_native_target_is_told_of_the_shell():
         choose_target(odd)
 
 
-def test_a_process_of_its_own_checks_it_with_zoo(build: Any, quick: None, tmp_path: Path):
-    report = export_model(build("gpt2-nano", {"norm": "scalenorm"}), tmp_path / "out", "zoo")
-    assert report.class_name == "ZooForCausalLM" and report.check.left
-
-
 def test_what_says_something_else_is_not_left_behind(build: Any, quick: None, tmp_path: Path):
     def reloaded(folder: Path, request: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Tensor]]:
         report, logits = reload(folder, request)
