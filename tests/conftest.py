@@ -3,6 +3,7 @@
 import gc
 import ipaddress
 import os
+import runpy
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -24,8 +25,12 @@ SHAPES = ("blocks", "examples", "objectives", "test_shapes.py")  # with the test
 
 os.fsync = os.fstat  # type: ignore[assignment]  # waiting for the disk takes a tenth of all time, and no power is cut here
 
-# Python would look through the million objects of all imported modules again and again, for a sixth of all time
-gc.set_threshold(50_000, 20, 50)
+# garbage is looked for rarely, here and in every Python that a test starts: most get our path, the others the variable
+STARTING = str(Path(__file__).parent / "starting")
+runpy.run_path(f"{STARTING}/sitecustomize.py")
+if STARTING not in sys.path:
+    sys.path.insert(0, STARTING)
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [STARTING, os.environ.get("PYTHONPATH")]))
 
 settings.register_profile("zoo", deadline=None, derandomize=True, database=None, max_examples=100)
 settings.load_profile("zoo")

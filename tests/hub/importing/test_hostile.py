@@ -35,7 +35,7 @@ def seen(build: Any, tmp_path_factory: pytest.TempPathFactory) -> Seen:
     (root / "temporary").mkdir()
     places = {"TMPDIR": str(root / "temporary"), "ZOO_CACHE": str(root / "temporary" / "cache"), "HF_HUB_OFFLINE": "1"}
     command = [sys.executable, str(ROOT / "tests/hub/hostile_child.py"), str(root)]
-    path = f"{ROOT / 'src'}:{ROOT / 'tests/hub'}"
+    path = f"{ROOT / 'src'}:{ROOT / 'tests/hub'}:{ROOT / 'tests/starting'}"
     environment = {"PATH": "/usr/bin:/bin", "PYTHONPATH": path, "OMP_NUM_THREADS": "1", "HOME": str(root), **places}
     done = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=root, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
