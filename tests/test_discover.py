@@ -16,19 +16,19 @@ REGISTERS = re.compile(r"^@(\w+)\.register\(", re.MULTILINE)
 FINDS = re.compile(r"^import_all\((.+)\)", re.MULTILINE)
 
 
-def found_from(start: str, graph: dict[str, set[str]], files: dict[str, Path]) -> set[str]:
-    """Every module that importing `start` loads, with those that `import_all` finds."""
+def with_found(graph: dict[str, set[str]], texts: dict[str, str]) -> dict[str, set[str]]:
+    """What each module imports, with what `import_all` finds."""
     full = {name: set(taken) for name, taken in graph.items()}
-    for module, path in files.items():
-        for given in FINDS.findall(path.read_text()):
+    for module, text in texts.items():
+        for given in FINDS.findall(text):
             package = module if given == "__name__" else given.strip('"')
-            full[module] |= {name for name in files if name.rpartition(".")[0] == package}
-    return reachable(start, full)
+            full[module] |= {name for name in texts if name.rpartition(".")[0] == package}
+    return full
 
 
 def test_reading_a_slot_finds_all_its_variants_where_nothing_else_was_imported():
-    files, graph = modules(), import_graph()
-    texts = {module: path.read_text() for module, path in files.items()}
+    texts = {module: path.read_text() for module, path in modules().items()}
+    full = with_found(import_graph(), texts)
     homes = {slot: module for module, text in texts.items() for slot in SLOT.findall(text)}
     variants = {module: set(REGISTERS.findall(text)) & set(homes) for module, text in texts.items()}
     assert len(homes) > 15 and sum(map(len, variants.values())) > 25
@@ -36,18 +36,17 @@ def test_reading_a_slot_finds_all_its_variants_where_nothing_else_was_imported()
         f"{homes[slot]} reads the slot '{slot}' without {module}, which registers in it"
         for module, slots in variants.items()
         for slot in sorted(slots)
-        if module not in found_from(homes[slot], graph, files)
+        if module not in reachable(homes[slot], full)
     ]
     assert not missed, "\n" + "\n".join(missed)
 
 
-def test_a_variant_that_nobody_would_import_is_noticed(tmp_path: Path):
-    files = {name: tmp_path / f"{name}.py" for name in ("zoo.parts", "zoo.kinds", "zoo.kinds.one")}
-    for path in files.values():
-        path.write_text("")
-    assert found_from("zoo.parts", dict.fromkeys(files, set()), files) == {"zoo.parts"}
-    files["zoo.parts"].write_text('import_all("zoo.kinds")\n')
-    assert "zoo.kinds.one" in found_from("zoo.parts", dict.fromkeys(files, set()), files)
+def test_a_variant_that_nobody_would_import_is_noticed():
+    texts = dict.fromkeys(("zoo.parts", "zoo.kinds", "zoo.kinds.one"), "")
+    graph = dict.fromkeys(texts, set[str]())
+    assert reachable("zoo.parts", with_found(graph, texts)) == {"zoo.parts"}
+    texts["zoo.parts"] = 'import_all("zoo.kinds")\n'
+    assert "zoo.kinds.one" in reachable("zoo.parts", with_found(graph, texts))
 
 
 @pytest.mark.parametrize("text", ["raise SystemExit(3)\n", "import nothing_of_this_name\n"])

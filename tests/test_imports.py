@@ -4,6 +4,7 @@ import ast
 import sys
 import tomllib
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -62,6 +63,9 @@ def layer_of(module: str) -> str:
     return "" if second == "__main__" else second
 
 
+parse = cache(ast.parse)  # several claims read the same texts
+
+
 def imported(tree: ast.AST) -> Iterator[tuple[ast.stmt, str]]:
     """Each import statement with the dotted name it reads; one name for each thing taken from `zoo` itself."""
     for node in ast.walk(tree):
@@ -91,7 +95,7 @@ def refuse_import(layer: str, name: str) -> str:
 
 def import_faults(text: str, module: str) -> list[str]:
     """What is wrong with the imports of a module, one line for each."""
-    tree = ast.parse(text)
+    tree = parse(text)
     faults = [
         f"{module}:{node.lineno} imports {name}: {why}"
         for node, name in imported(tree)
@@ -104,7 +108,7 @@ def import_faults(text: str, module: str) -> list[str]:
 
 def lazy_calls(text: str) -> list[int]:
     """Lines that import by a name made at run time."""
-    calls = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Call)]
+    calls = [node for node in ast.walk(parse(text)) if isinstance(node, ast.Call)]
     lazy = ("import_module", "__import__", "run_module", "run_path")
     return [call.lineno for call in calls if getattr(call.func, "attr", getattr(call.func, "id", "")) in lazy]
 
@@ -121,6 +125,7 @@ def reachable(start: str, graph: dict[str, set[str]]) -> set[str]:
     return found
 
 
+@cache
 def import_graph() -> dict[str, set[str]]:
     """Module -> what it imports; `from a import b` reads both a and, where it is a module, a.b.
 
@@ -128,11 +133,12 @@ def import_graph() -> dict[str, set[str]]:
     """
     graph = {}
     for module, path in modules().items():
-        tree = ast.parse(path.read_text())
+        text = path.read_text()
+        tree = parse(text)
         taken = [n for n in ast.walk(tree) if isinstance(n, ast.ImportFrom) and n.module]
         members = {f"{node.module}.{alias.name}" for node in taken for alias in node.names}
         graph[module] = members | {name for _, name in imported(tree)}
-        if "import_all(__name__)" in ast.unparse(tree):
+        if "import_all(__name__)" in text:
             graph[module] |= {name for name in modules() if name.startswith(f"{module}.")}
     return graph
 
