@@ -2,12 +2,14 @@
 
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
 from zoo.config import as_tree, parse_set
 from zoo.experiments.experiment import Experiment
 from zoo.experiments.layers import Traced, leaves, origin
+from zoo.experiments.pretrain import pretrain
 from zoo.experiments.request import Request, by_section
 from zoo.experiments.resolve import refuse_architecture, resolve_alone, resolve_finetuning, resolve_pretraining
 from zoo.experiments.tokenizers import check_tokenizer
@@ -192,6 +194,28 @@ def test_finetuning_may_add_words_to_the_tokenizer(given: str):
 def test_finetuning_refuses_another_tokenizer(given: str):
     with pytest.raises(ValueError, match="keeps the checkpoint's tokenizer; tokenizer.add alone gives it words"):
         refuse_architecture(parse_set(given), "finetune")
+
+
+@pytest.mark.parametrize(
+    "given",
+    ["embeddings.frozen=true", "heads.masked_lm.bias=false", "training.steps=3", "generate.beams=2", "task.length=8"],
+)
+def test_finetuning_may_change_what_is_no_architecture(given: str):
+    refuse_architecture(parse_set(given), "finetune")
+
+
+def test_finetuning_takes_no_places_away():
+    assert masked_words("bert-nano", sets=("max_length=500",)).model.encoder.settings.max_length == 500
+    with pytest.raises(
+        ValueError, match="--set max_length=7: the checkpoint's encoder has 64 places; it may change dro"
+    ):
+        masked_words("bert-nano", sets=("max_length=7",))
+
+
+def test_a_model_from_scratch_has_no_adapters():
+    request = Request("bert-nano", "pydocs-mlm", Path("run"), [parse_set("training.lora={}")])
+    with pytest.raises(ValueError, match="training.lora: adapts a trained model, and pretrain begins with random weig"):
+        pretrain(request, Mock())
 
 
 def test_an_unknown_metric_does_not_hide_a_model_of_the_wrong_kind():

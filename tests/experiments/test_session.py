@@ -22,10 +22,11 @@ from zoo.data.tokenizers.tokenizer import Tokenizer
 from zoo.examples.form import ModelTraits, inputs
 from zoo.examples.forms.text import Text
 from zoo.experiments import session
+from zoo.experiments.layers import origin
 from zoo.experiments.request import Request
 from zoo.experiments.resolve import resolve_pretraining
 from zoo.experiments.session import counted, sampled, validation
-from zoo.experiments.settle import fit_length, fit_vocabulary, grow_vocabulary
+from zoo.experiments.settle import fit_length, fit_vocabulary, grow_vocabulary, name_data
 from zoo.inference.evaluate import Evaluation
 from zoo.models.cost import on_meta
 from zoo.objectives.mixture import Mixture
@@ -64,10 +65,12 @@ def test_a_validation_is_shared_and_generates_as_the_run_asks(monkeypatch: pytes
     assert loaded.model is model and wanted == ["chrf"]
 
 
-def test_the_seed_decides_what_is_trained_on_and_nothing_of_a_validation(tmp_path: Path):
+def test_the_seed_decides_what_is_trained_on_and_nothing_of_a_validation(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     """Runs of other seeds are measured on the same cuts; pictures are varied in training alone."""
     (tmp_path / "text.txt").write_text("a b c\n" * 9)
-    files = {"train": "text.txt", "validation": "text.txt"}
+    files = {"train": "text.txt", "validation": "text.txt", "test": "text.txt"}  # which no training looks at
     task = {"objective": "masked_lm", "source": {"files": files}, "augment": {"flip": True}, "length": 8}
     (tmp_path / "mine.yaml").write_text(json.dumps(task))
     changes = [parse_set("training.seed=7"), parse_set("vocab_size=99")]
@@ -77,7 +80,41 @@ def test_the_seed_decides_what_is_trained_on_and_nothing_of_a_validation(tmp_pat
     data = session.read_data(given, rows, tokenizer, Mock(is_main=True), Mock())
     (train, _), (held_out, _) = data["train"], data["validation"]
     assert (train.seed, train.augment) == (7, Augment(flip=True))
-    assert (held_out.seed, held_out.augment) == (0, None)
+    assert (held_out.seed, held_out.augment) == (0, None) and data.keys() == {"train", "validation"}
+    drawn = Mock(side_effect=InterruptedError)
+    monkeypatch.setattr(session.Model, "drawn", drawn)
+    with pytest.raises(InterruptedError):
+        session.begin(Mock(), given, Mock(), data, tokenizer, Mock(), Mock())
+    drawn.assert_called_once_with(given.model, 7)  # and with what the weights begin
+
+
+@pytest.mark.parametrize(
+    ("labels", "names", "count", "place"),
+    [
+        (None, ["b", "a", "c"], 3, "data"),
+        (["a", "b"], ["a", "b"], 2, "--set"),
+        ("number", None, 1, "--set"),
+    ],
+)
+def test_the_data_decide_classes_and_columns_that_a_task_leaves_open(
+    labels: Any, names: list[str] | None, count: int, place: str
+):
+    sets = [(("task",), {"objective": "classification", "labels": labels, "metrics": []})]
+    given = resolve_pretraining(Request("bert-nano", "pydocs-topic", Path("run"), sets))
+    found = name_data(given, Mock(inputs=["text", "label"], labels=names))
+    (head,) = found.model.heads
+    assert (head.option("labels"), found.task.labels) == (count, names)
+    assert found.task.columns == {"text": "text", "label": "label"}
+    assert origin("model.heads.classification.labels", found.origins) == place
+    assert origin("task.columns", found.origins) == "data"
+
+
+def test_a_metric_of_spans_is_refused_where_the_datas_tags_make_none():
+    sets = [(("task",), {"objective": "tagging", "labels": None, "metrics": ["f1"]})]
+    given = resolve_pretraining(Request("bert-nano", "pydocs-topic", Path("run"), sets))
+    name_data(given, Mock(inputs=["words", "tags"], labels=["B-x", "O"]))
+    with pytest.raises(ValueError, match="task.metrics: tagging/f1: it counts spans, which tags such as .* got noun; "):
+        name_data(given, Mock(inputs=["words", "tags"], labels=["noun", "O"]))
 
 
 @pytest.mark.parametrize(
@@ -148,6 +185,7 @@ def test_token_vectors_that_set_names_for_one_stack_are_not_replaced():
     assert [fitted.vocab_size, *(part.settings.vocab_size for part in fitted.parts.values())] == [500, 900, 500]
     with pytest.raises(ValueError, match=r"encoder\.vocab_size: 900 is too small for the tokenizer's 1000 tokens"):
         fit_vocabulary(given, 1000)
+    assert fit_vocabulary(given, 900).model.parts["encoder"].settings.vocab_size == 900
 
 
 @pytest.mark.parametrize(

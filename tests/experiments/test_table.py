@@ -1,5 +1,6 @@
 """A table of experiments is walked once: what is complete stays, what was stopped goes on."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from zoo.config import parse_set
 from zoo.data.task_list import listed_tasks
 from zoo.experiments.request import Request
 from zoo.experiments.settle import fix_training
-from zoo.experiments.table import ExperimentTable, mean_score, over_tasks
+from zoo.experiments.table import ExperimentTable, mean_score, over_tasks, where
 from zoo.runs.request import RequestRecord
 from zoo.runs.run import RunFiles, create_run
 from zoo.training.state import State
@@ -131,6 +132,20 @@ def test_a_folder_with_another_experiment_is_refused_before_any_is_begun(tmp_pat
     other = table(tmp_path, "sst2", "mrpc", sets=("training.steps=7",))
     with pytest.raises(ValueError, match=r"(?s)1 of 2 experiments cannot be run, .* has the changes none, asked"):
         other.check(lambda request: None)
+
+
+def test_a_run_from_another_checkpoint_or_on_another_task_is_another_experiment(tmp_path: Path):
+    (same,) = (found := table(tmp_path, "sst2")).rows.values()
+    list(found.walk(Training()))
+    for what, other in (("checkpoint", replace(same, start="gpt2")), ("task", replace(same, task="mrpc"))):
+        with pytest.raises(ValueError, match=f"sst2: the run that is there has the {what} (.*/bert|sst2), asked for: "):
+            ExperimentTable({"sst2": other}).check(lambda request: None)
+    ExperimentTable({"sst2": replace(same, start="./gpt2/../bert")}).check(lambda request: None)
+    begun: list[str] = []
+    ExperimentTable({"hub": replace(same, start="hub:a/b", folder=tmp_path / "hub")}).check(
+        lambda request: begun.append(where(request.start))
+    )
+    assert begun == ["hub:a/b"]
 
 
 def test_a_folder_that_holds_a_run_itself_is_refused(tmp_path: Path):

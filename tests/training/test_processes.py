@@ -4,10 +4,11 @@ import json
 import re
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import torch
-from accelerate.utils import LoggerType
+from accelerate.utils import DistributedType, LoggerType
 from tiny import TinyModel, lines, settings
 
 from zoo.runs.saved import open_run
@@ -81,6 +82,30 @@ def test_one_process_that_thinks_it_is_one_of_several_is_refused(change: dict[st
 def test_another_number_of_processes_than_expected_is_refused(tmp_path: Path):
     with pytest.raises(ValueError, match="training.processes: 2 expected, but 1 started"):
         start_processes(settings(processes=2), tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        (
+            {"num_processes": 1},
+            "WORLD_SIZE is 2, but 1 process joined: start with `accelerate launch --multi_gpu --num_p",
+        ),
+        (
+            {"distributed_type": DistributedType.DEEPSPEED},
+            "accelerate launch: DEEPSPEED is not supported; use --multi_g",
+        ),
+        (
+            {"gradient_accumulation_steps": 3},
+            "leave out --gradient_accumulation_steps; set training.micro_batch instead",
+        ),
+    ],
+)
+def test_a_launch_in_which_accelerate_set_up_something_else_is_refused(said: dict[str, Any], words: str):
+    usual = {"num_processes": 2, "distributed_type": DistributedType.MULTI_CPU, "gradient_accumulation_steps": 1}
+    check_processes(Mock(**usual), settings(), 2)
+    with pytest.raises(ValueError, match=re.escape(words)):
+        check_processes(Mock(**{**usual, **said}), settings(), 2)
 
 
 def test_an_unknown_tracker_is_refused(tmp_path: Path):

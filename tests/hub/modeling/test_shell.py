@@ -14,6 +14,10 @@ from transformers import DynamicCache
 from transformers.modeling_outputs import CausalLMOutputWithPast
 
 from zoo.hub.checkpoint import load_checkpoint
+from zoo.hub.modeling.config import ZooConfig
+from zoo.hub.modeling.shell import ZooForCausalLM
+from zoo.hub.targets.shell import plain_settings
+from zoo.models.settings import load_settings
 from zoo.runs.tensors import unique_tensors
 
 PROMPTS = [[9, 10, 11, 12, 13], [14, 15], [16]]
@@ -151,7 +155,7 @@ def test_labels_of_a_translation_are_its_inputs_one_place_later(shelled: Shelled
         model(**given)
 
 
-def test_types_of_tokens_are_segments_and_a_cache_refuses_others_than_the_first(shelled: Shelled):
+def test_types_of_tokens_are_segments(shelled: Shelled):
     model = load(shelled("bert-nano", SCALED))
     ids, types = torch.tensor([[2, 9, 4, 10, 4]]), torch.tensor([[0, 0, 0, 1, 1]])
     theirs = model(ids, token_type_ids=types)
@@ -161,6 +165,16 @@ def test_types_of_tokens_are_segments_and_a_cache_refuses_others_than_the_first(
     losses = model(ids, token_type_ids=types, labels=ids, next_sentence_label=torch.tensor([1])).loss
     apart = model(ids, token_type_ids=types, labels=ids).loss, theirs.seq_relationship_logits.log_softmax(-1)[0, 1]
     torch.testing.assert_close(losses, apart[0] - apart[1])
+
+
+def test_a_cache_refuses_types_of_tokens_other_than_the_first():
+    settings = load_settings("gpt2-nano", [(("embeddings", "segments"), 2)])
+    model = ZooForCausalLM(ZooConfig(settings=plain_settings(settings))).eval()
+    ids, types = torch.tensor([[2, 9, 4]]), torch.tensor([[0, 0, 1]])
+    with pytest.raises(ValueError, match="token_type_ids: with a cache all tokens are of type 0; pass use_cache=False"):
+        model(ids, token_type_ids=types, use_cache=True)
+    said = [model(ids, token_type_ids=given, use_cache=True).logits for given in (None, torch.zeros_like(ids))]
+    assert torch.equal(*said) and not torch.equal(model(ids, token_type_ids=types).logits, said[0])
 
 
 def test_token_vectors_that_both_parts_share_stay_one_tensor(shelled: Shelled):
