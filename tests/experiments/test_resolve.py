@@ -245,5 +245,8 @@ def test_a_classifier_that_learns_masked_words_is_still_a_model_of_its_family(ta
 def test_a_new_head_has_the_norm_that_is_set_or_its_own_where_the_encoder_has_another_kind():
     (head,) = masked_words("bert-nano", sets=("heads.masked_lm.norm.eps=1e-3",)).model.heads
     assert head.option("norm").option("eps") == 1e-3
+    own = "heads=[{name: masked_lm, norm: {name: layernorm, eps: 0.5}}]"  # which the checkpoint has been trained with
+    (head,) = masked_words("bert-nano", own).model.heads
+    assert head.option("norm").option("eps") == 0.5
     (head,) = masked_words("bert-nano", "encoder.norm=rmsnorm").model.heads
     assert head.option("norm") == "layernorm"

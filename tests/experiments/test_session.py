@@ -21,7 +21,7 @@ from zoo.data.tokenizers.recipes.recipe import tokenizers
 from zoo.data.tokenizers.tokenizer import Tokenizer
 from zoo.examples.form import ModelTraits, inputs
 from zoo.examples.forms.text import Text
-from zoo.experiments import session
+from zoo.experiments import session, settle
 from zoo.experiments.layers import origin
 from zoo.experiments.request import Request
 from zoo.experiments.resolve import resolve_pretraining
@@ -109,12 +109,13 @@ def test_the_data_decide_classes_and_columns_that_a_task_leaves_open(
     assert origin("task.columns", found.origins) == "data"
 
 
-def test_a_metric_of_spans_is_refused_where_the_datas_tags_make_none():
-    sets = [(("task",), {"objective": "tagging", "labels": None, "metrics": ["f1"]})]
+def test_a_metric_that_cannot_do_with_the_datas_classes_is_refused(monkeypatch: pytest.MonkeyPatch):
+    sets = [(("task",), {"objective": "classification", "labels": None, "metrics": ["accuracy"]})]
     given = resolve_pretraining(Request("bert-nano", "pydocs-topic", Path("run"), sets))
-    name_data(given, Mock(inputs=["words", "tags"], labels=["B-x", "O"]))
-    with pytest.raises(ValueError, match="task.metrics: tagging/f1: it counts spans, which tags such as .* got noun; "):
-        name_data(given, Mock(inputs=["words", "tags"], labels=["noun", "O"]))
+    accuracy = Mock(obstacle=lambda labels: f"it counts no {labels[0]}")
+    monkeypatch.setattr(settle, "metrics", {"accuracy": lambda: accuracy})
+    with pytest.raises(ValueError, match="task.metrics: classification/accuracy: it counts no noun"):
+        name_data(given, Mock(inputs=["text", "label"], labels=["noun", "verb"]))
 
 
 @pytest.mark.parametrize(

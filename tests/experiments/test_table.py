@@ -78,6 +78,14 @@ def test_what_is_complete_is_not_done_again(tmp_path: Path):
     assert again.done == [("mrpc", False)]
 
 
+def test_a_folder_that_was_locked_and_no_more_is_where_a_run_begins(tmp_path: Path):
+    (tmp_path / "sst2").mkdir()
+    (tmp_path / "sst2" / ".lock").touch()
+    work = Training()
+    list(table(tmp_path, "sst2").walk(work))
+    assert work.done == [("sst2", False)]
+
+
 def test_a_process_whose_disk_has_no_run_trains_all_and_says_nothing(tmp_path: Path):
     """Of several processes one writes."""
     asked = []

@@ -51,7 +51,7 @@ class BeamSearch(Search):
         reachable = self.scores[:, :1] / length**self.penalty
         worst = torch.where(self.finished, self.best_scores.min(1, keepdim=True).values, UNREACHABLE)
         self.improvable &= (reachable > worst).any(1, keepdim=True) & ~last
-        self.ended = ~self.improvable[:, 0] | ends.all(1)
+        self.ended = ~self.improvable[:, 0]
         offsets = torch.arange(rows, device=flat.device)[:, None] * self.width
         return self.sequences[..., -1].flatten(), (parents.gather(1, onward.indices) + offsets).flatten()
 
