@@ -282,6 +282,13 @@ def test_steps_that_are_counted_decide_whether_blocks_are_compiled(
         assert session.count_steps(fixed, data, model, torch.device(device)) is fixed
 
 
+def test_it_is_said_which_attention_an_objective_takes_from_the_kernels():
+    sets = [parse_set("task.objective={captioning: {coverage: 0.1}}"), parse_set("training.attention_backend=sdpa")]
+    given = resolve_pretraining(Request("captioner-transformer-nano", "flickr8k", Path("run"), sets))
+    found = session.attention_of(on_meta(given.model), given, torch.device("cpu"))
+    assert found == "sdpa (training.attention_backend); eager in decoder.cross, whose weights captioning reads"
+
+
 def test_a_single_number_that_fsdp_cannot_shard_is_refused_before_data_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):

@@ -127,7 +127,10 @@ def chosen_for(model: Model, given: Experiment, device: torch.device) -> str:
 
 def attention_of(model: Model, given: Experiment, device: torch.device) -> str:
     """What computes attention, and why; a backend that cannot is refused."""
-    return choose_backends(model, given.training, hardware_of(given.training, device)).said
+    said = choose_backends(model, given.training, hardware_of(given.training, device)).said
+    readers = {name: ", ".join(one.reads_weights) for name, one in given.mixture.members.items() if one.reads_weights}
+    # no kernel shows its weights
+    return said + "".join(f"; eager in {kinds}, whose weights {name} reads" for name, kinds in readers.items())
 
 
 def read_data(
