@@ -165,13 +165,12 @@ def forget(tree: Any, key: str, value: Any, inherits: bool = True) -> Any:
 
 
 def stack_keys(tree: Tree, side: str) -> list[str]:
-    return [f.name for f in dataclasses.fields(PARTS[side][kind_of(tree[side], side)].Settings)]
+    return [f.name for f in dataclasses.fields(PARTS[side][kind_of(side, tree[side], side)].Settings)]
 
 
-def kind_of(part: Mapping[str, Any], place: str) -> str:
+def kind_of(side: str, part: Mapping[str, Any], place: str) -> str:
     """Which kind of encoder or decoder a part's map speaks about."""
     kind = str(part.get("kind", "transformer"))
-    side = place.rpartition(".")[2]
     refuse_unknown(kind, PARTS[side].names(), side, f"{place}.kind")
     return kind
 
@@ -198,7 +197,7 @@ def read_part(side: str, tree: Any, inherited: Tree, place: str) -> PartChoice:
     """One stack's settings."""
     if not isinstance(tree, Mapping):
         raise ValueError(f"{place}.{side}: expected a map with 'kind', got {tree!r}")
-    kind = kind_of(tree, f"{place}.{side}")
+    kind = kind_of(side, tree, f"{place}.{side}")
     cls = PARTS[side][kind].Settings
     keys = {f.name for f in dataclasses.fields(cls)}
     filled = {k: v for k, v in inherited.items() if k in keys} | {k: v for k, v in tree.items() if k != "kind"}
