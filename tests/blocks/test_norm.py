@@ -1,11 +1,14 @@
 """Norms against torch's own and against their formulas in float64."""
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
 from transformers.models.llama.modeling_llama import LlamaRMSNorm
 
-from zoo.blocks.norm import LayerNorm, RMSNorm, ScaleNorm
+from zoo.blocks.norm import LayerNorm, RMSNorm, ScaleNorm, norms
 
 EXACT = {"rtol": 1e-12, "atol": 1e-12}
 
@@ -41,21 +44,26 @@ def test_rmsnorm_is_llamas_to_the_last_bit(dtype: torch.dtype):
     assert torch.equal(ours(x), theirs(x))
 
 
-def test_rmsnorm_is_the_formula():
-    norm = RMSNorm(7, eps=1e-3).double()
-    fill(norm)
-    x = numbers(5, 7)
-    expected = x / (x.square().mean(-1, keepdim=True) + 1e-3).sqrt() * norm.weight
-    torch.testing.assert_close(norm(x), expected, **EXACT)
+def mean(x: Tensor) -> Tensor:
+    return x.mean(-1, keepdim=True)
 
 
-def test_layernorm_is_the_formula():
-    norm = LayerNorm(7, eps=1e-3).double()
+FORMULAS: dict[str, Callable[[Tensor, Any], Tensor]] = {
+    "layernorm": lambda x, own: (x - mean(x)) / (mean((x - mean(x)) ** 2) + 1e-3).sqrt() * own.weight + own.bias,
+    "rmsnorm": lambda x, own: x / (mean(x**2) + 1e-3).sqrt() * own.weight,
+    "scalenorm": lambda x, own: own.scale * x / x.square().sum(-1, keepdim=True).sqrt(),
+}
+
+
+def test_every_norm_has_its_formula_here():
+    assert set(FORMULAS) == set(norms.names())
+
+
+@pytest.mark.parametrize("name", FORMULAS)
+def test_a_norm_is_its_formula(name: str):
+    norm, x = norms.build({"name": name, "eps": 1e-3}, 7).double(), numbers(5, 7)
     fill(norm)
-    x = numbers(5, 7)
-    centred = x - x.mean(-1, keepdim=True)
-    expected = centred / (centred.square().mean(-1, keepdim=True) + 1e-3).sqrt() * norm.weight + norm.bias
-    torch.testing.assert_close(norm(x), expected, **EXACT)
+    torch.testing.assert_close(norm(x), FORMULAS[name](x, norm), **EXACT)
 
 
 def test_scalenorm_gives_every_vector_the_length_of_its_scale():
@@ -67,13 +75,6 @@ def test_scalenorm_divides_a_shorter_vector_than_its_eps_by_that():
     x = torch.tensor([[0.3, 0.4], [0.06, 0.08], [0.0, 0.0]], dtype=torch.float64)
     expected = 2**0.5 * torch.tensor([[0.6, 0.8], [0.3, 0.4], [0.0, 0.0]], dtype=torch.float64)
     torch.testing.assert_close(ScaleNorm(2, eps=0.2).double()(x), expected, rtol=1e-7, atol=0)
-
-
-def test_scalenorm_is_the_formula():
-    norm = ScaleNorm(7).double()
-    fill(norm)
-    x = numbers(2, 3, 7)
-    torch.testing.assert_close(norm(x), norm.scale * x / x.square().sum(-1, keepdim=True).sqrt(), **EXACT)
 
 
 @pytest.mark.parametrize("norm", [LayerNorm(64), RMSNorm(64), ScaleNorm(64)], ids=lambda n: type(n).__name__)
