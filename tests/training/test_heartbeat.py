@@ -60,6 +60,14 @@ def test_one_that_had_done_its_work_is_not_missed(heartbeat: Heartbeat):
     assert named(heartbeat) is None
 
 
+def test_a_time_in_which_this_process_did_not_run_is_no_silence_of_the_others(heartbeat: Heartbeat):
+    heartbeat.answered -= 7200.0
+    heartbeat.heard = [heartbeat.answered] * 3
+    assert named(heartbeat) is not None
+    heartbeat.shift_clocks(7200.0)
+    assert named(heartbeat) is None
+
+
 def test_the_first_trouble_that_is_reported_stands(heartbeat: Heartbeat, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(heartbeat, "attempt", lambda work: work())  # without a time limit
     heartbeat.announce(ENDED)

@@ -71,11 +71,13 @@ def test_a_process_ends_with_the_status_of_the_one_that_it_ends_for(
 
 
 def test_a_time_in_which_this_process_did_not_run_is_no_silence(clock: list[float]):
-    watchdog = Watched(3.0)
+    watchdog, shifted = Watched(3.0), list[float]()
+    heartbeat: Any = SimpleNamespace(timeout=1.0, find_failure=lambda silence: None, shift_clocks=shifted.append)
+    watchdog.heartbeat = heartbeat
     watchdog.alive()
     watchdog.look(1060.0, asleep=59.0)
     watchdog.look(1061.5)
-    assert not watchdog.hung
+    assert not watchdog.hung and shifted == [59.0]
 
 
 def test_processes_have_some_minutes_to_find_each_other(
@@ -106,23 +108,6 @@ def test_a_hung_process_ends_with_status_1_and_a_dump_of_its_stacks():
     assert done.returncode == 1
     assert "nothing moved for" in done.stderr and "(training.hang_timeout)" in done.stderr
     assert 'File "<string>", line 1 in <module>' in done.stderr
-
-
-class Deaf:
-    """A heartbeat that hears of no one any more since a given time."""
-
-    def __init__(self) -> None:
-        self.timeout, self.answered = 1.0, 0.0
-        self.heard = [0.0, 0.0]
-
-
-def test_a_process_that_did_not_run_gives_the_others_the_time():
-    watchdog = Watchdog(100)
-    watchdog.stop()
-    deaf: Any = Deaf()
-    watchdog.heartbeat = deaf
-    watchdog.shift_clocks(7.0)
-    assert (deaf.answered, deaf.heard) == (7.0, [7.0, 7.0])
 
 
 def test_a_living_process_is_told_from_one_that_is_gone():

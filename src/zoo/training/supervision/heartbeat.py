@@ -109,6 +109,11 @@ class Heartbeat:
             self.beats = beats
         self.gone = [process for process in gone if self.beats[process] != LEFT.encode()]
 
+    def shift_clocks(self, seconds: float) -> None:
+        """Do not count a time in which this process did not run as silence of the others."""
+        self.answered += seconds
+        self.heard = [heard + seconds for heard in self.heard]
+
     def find_gone(self) -> list[int]:
         """The other processes of this machine that have ended."""
         others = [process for process in range(self.count) if process != self.process and self.is_near(process)]

@@ -72,7 +72,8 @@ class Watchdog:
         if asleep > max(GRACE, self.every):
             self.last += asleep
             self.join_by += asleep
-            self.shift_clocks(asleep)
+            if self.heartbeat is not None:
+                self.heartbeat.shift_clocks(asleep)
         elif now > self.say_by:
             self.say_by = math.inf
             logger.warning("waiting for the other processes: %s", meeting())
@@ -83,12 +84,6 @@ class Watchdog:
             self.end_hanging(now - self.last)
         elif (heartbeat := self.heartbeat) and (failure := heartbeat.find_failure(heartbeat.timeout)):
             self.end_alone(heartbeat, failure)
-
-    def shift_clocks(self, seconds: float) -> None:
-        """Do not count a time in which this process did not run as silence of the others."""
-        if self.heartbeat is not None:
-            self.heartbeat.answered += seconds
-            self.heartbeat.heard = [heard + seconds for heard in self.heartbeat.heard]
 
     def end_hanging(self, seconds: float) -> None:
         """Report that this process hangs, print the stacks of its threads, and end it."""
