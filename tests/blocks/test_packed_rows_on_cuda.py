@@ -19,7 +19,6 @@ def test_a_compiled_block_is_one_graph_with_the_kernels_of_a_gpu_in_it(tmp_path_
     assert pretending.run("compiling", tmp_path_factory).splitlines() == [
         "gpt-modern-nano: 4 graphs by Varlen, 0 breaks",
         "bert-nano: 4 graphs by Varlen, 0 breaks",
-        "transformer-nano: 6 graphs by Varlen, 0 breaks",
         "captioner-transformer-nano: 4 graphs by Varlen, 0 breaks",
         "t5-nano: 6 graphs by Sdpa, Varlen, 0 breaks",  # whose heads add a bias, which varlen cannot
         "gpt2-nano: 4 graphs by Flex, 0 breaks",

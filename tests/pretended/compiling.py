@@ -49,7 +49,7 @@ torch.cuda.get_device_capability = lambda device=None: (9, 0)  # which only a dr
 nn.Module.compile = partialmethod(nn.Module.compile, backend=traced)  # type: ignore[method-assign,assignment]
 torch.set_default_dtype(torch.bfloat16)
 attention_backend.missing_for = lambda device: None  # what compiles for a GPU is wherever there is one
-FAMILIES = ("gpt-modern-nano", "bert-nano", "transformer-nano", "captioner-transformer-nano", "t5-nano")
+FAMILIES = ("gpt-modern-nano", "bert-nano", "captioner-transformer-nano", "t5-nano")
 BIASED = [(("dropout",), 0.0), (("decoder", "position"), "alibi")]
 SHORT = [[[1, 2, 1, 2], [2, 2, 1, 1], [1, 1, 1]], [[2, 1, 2, 1, 2], [1, 1, 2], [2, 2, 2, 1, 1]]]  # two batches
 CASES = [*((name, [DROPPING], [ROWS]) for name in FAMILIES), ("gpt2-nano", BIASED, [ROWS])]
