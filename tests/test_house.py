@@ -193,10 +193,14 @@ def test_the_public_names_are_listed_and_a_wrong_one_is_answered():
         zoo.lod  # noqa: B018
 
 
-def test_a_test_cannot_reach_the_network(no_network: list[str]):
-    with pytest.raises(PermissionError, match="a test must not reach the network"):
-        socket.create_connection(("192.0.2.1", 9), timeout=0.1)
-    assert no_network == ["('192.0.2.1', 9)"]
+@pytest.mark.parametrize("way", ["connect", "connect_ex", "sendto"])
+def test_a_test_cannot_reach_the_network(way: str, no_network: list[str]):
+    elsewhere = ("192.0.2.1", 9)  # of a network that is kept for examples
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:  # which sends nothing when it connects
+        given = [b"", elsewhere] if way == "sendto" else [elsewhere]
+        with pytest.raises(PermissionError, match=r"a test must not reach the network: \('192.0.2.1', 9\)"):
+            getattr(sender, way)(*given)
+    assert no_network == [str(elsewhere)]
     no_network.clear()
 
 
