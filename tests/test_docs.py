@@ -175,10 +175,6 @@ def test_the_tasks_of_quickstart_exist_and_their_models_too() -> None:
     assert {m.start for m in models if m.command == "finetune"} <= {m.name for m in models}
 
 
-def test_quickstart_names_the_share_of_the_most_frequent_class() -> None:
-    assert 0.1 < load_program("docs/quickstart.py").majority("pydocs-topic") < 0.5
-
-
 @pytest.mark.parametrize(("words", "status"), [(["--help"], 0), (["--folder=x"], 2), (["x", "y"], 2)])
 def test_quickstart_takes_no_option_for_a_folder(
     words: list[str], status: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import zoo
+from test_imports import parse
 from zoo.cli.commands.listing import about
 from zoo.config import read_yaml
 
@@ -83,7 +84,7 @@ def parameters(function: Function, owner: ast.ClassDef | None, slotted: set[str]
 def size_faults(text: str, path: str) -> list[str]:
     """Functions that are too long or take too much."""
     faults = []
-    tree = ast.parse(text)
+    tree = parse(text)
     slotted = variants(tree)
     for name, function, owner in functions(tree):
         taken = parameters(function, owner, slotted)
@@ -101,7 +102,7 @@ def words(name: str) -> set[str]:
 
 def name_faults(text: str, path: str) -> list[str]:
     """Modules, classes and functions whose name says nothing."""
-    defined = [node.name for node in ast.walk(ast.parse(text)) if isinstance(node, Function | ast.ClassDef)]
+    defined = [node.name for node in ast.walk(parse(text)) if isinstance(node, Function | ast.ClassDef)]
     names = [*Path(path).with_suffix("").parts, *defined]
     return [f"{path}: '{name}' says nothing" for name in names if words(name) & VAGUE]
 
@@ -119,7 +120,7 @@ def aliases(tree: ast.AST) -> dict[str, str]:
 
 def unsafe(text: str, path: str) -> list[str]:
     """Whatever could run code that a file brought along."""
-    tree = ast.parse(text)
+    tree = parse(text)
     known = aliases(tree)
     faults = [f"{path} imports {name}" for name in known.values() if UNSAFE_IMPORTS & set(name.split("."))]
     for call in (node for node in ast.walk(tree) if isinstance(node, ast.Call)):

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from programs import load_program
 from zoo.data.builtin.docstrings import (
     AREAS,
     LibraryModule,
@@ -104,6 +105,11 @@ def test_topics_are_many_and_balanced_in_both_splits() -> None:
         assert set(labels) == set(AREAS) and len(labels) >= 6
         assert labels.total() > least
         assert max(labels.values()) / labels.total() < 0.3
+
+
+def test_quickstart_names_the_share_of_the_most_frequent_topic() -> None:
+    """Here, where the library was read before: that takes seconds."""
+    assert 0.1 < load_program("docs/quickstart.py").majority("pydocs-topic") < 0.3
 
 
 def test_no_topic_text_stands_in_both_splits() -> None:
