@@ -16,6 +16,7 @@ from zoo.data.task import read_task
 from zoo.data.tokenizers.recipes.recipe import tokenizers
 from zoo.data.tokenizers.tokenizer import Tokenizer
 from zoo.examples.form import forms, inputs
+from zoo.inference import measure as measuring
 from zoo.inference.evaluate import Evaluation
 from zoo.inference.loaded import Loaded
 from zoo.inference.measure import measure, on_task
@@ -183,6 +184,34 @@ def test_some_of_several_classes_at_once_are_compared_with_as_many_as_the_checkp
     loaded = replace(loaded, task=every)
     found, wanted = (measure(on_task(loaded, o), "test", tmp_path, GenerateSettings()) for o in (some, every))
     assert found == pytest.approx(wanted)
+
+
+def test_what_a_checkpoint_was_not_trained_for_is_not_measured(tmp_path: Path) -> None:
+    loaded, _ = classified(tmp_path, "text,label\na,x\n")
+    tree = {"objective": "classification", "source": {"files": {"test": "test.csv"}}, "labels": "number"}
+    said = "task.labels: the task's labels are of kind 'number', and those of the checkpoint 'one'"
+    with pytest.raises(ValueError, match=said):
+        on_task(loaded, read_task(tree, "task"))
+    with pytest.raises(ValueError, match="the head 'classification' is newly initialised"):
+        measure(replace(loaded, untrained=("classification",)), "test", tmp_path, GenerateSettings())
+    with pytest.raises(ValueError, match="--batch must be at least 1, got 0"):
+        measure(loaded, "test", tmp_path, GenerateSettings(), batch=0)
+
+
+def test_a_checkpoint_is_measured_as_it_was_trained_unless_another_precision_is_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loaded, _ = classified(tmp_path, "text,label\na,x\n")
+    computed, found = list[str](), {"loss": 1.0, "classification/perplexity": math.inf}
+    monkeypatch.setattr(measuring, "nearest_precision", lambda precision, device: f"near {precision}")
+    monkeypatch.setattr(measuring, "forward_dtype", lambda precision, *_: computed.append(precision))
+    monkeypatch.setattr(Evaluation, "run", lambda *_: found)
+    for asked in ("auto", "float32"):
+        assert measure(replace(loaded, trained_in="float16"), "test", tmp_path, GenerateSettings(), asked) == found
+    assert computed == ["near float16", "float32"]
+    found["loss/classification"] = math.nan  # a perplexity may be too large, and no loss
+    with pytest.raises(RuntimeError, match="not finite"):
+        measure(loaded, "test", tmp_path, GenerateSettings())
 
 
 def test_classes_in_capitals_are_read_as_the_task_writes_them(tmp_path: Path):

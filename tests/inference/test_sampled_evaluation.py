@@ -1,6 +1,7 @@
 """Claims about an evaluation of a part of the examples: the same part every time, its bytes are its own."""
 
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,8 +16,9 @@ from zoo.data.tokenizers.tokenizer import Tokenizer
 from zoo.examples.form import inputs
 from zoo.inference.evaluate import Evaluation
 from zoo.inference.loaded import Loaded
-from zoo.inference.measure import read_examples
+from zoo.inference.measure import measure, read_examples
 from zoo.models.create import create_model
+from zoo.models.generation.settings import GenerateSettings
 from zoo.objectives.mixture import Mixture
 
 TREE = {"objective": "causal_lm", "source": {"files": {"train": "text.txt", "validation": "text.txt"}}, "length": 8}
@@ -69,6 +71,14 @@ def test_bits_per_byte_of_a_sample_are_its_nats_over_its_own_bytes(opened: Opene
         scored, read = scored + len(targets), read + len(loaded.tokenizer.decode(ids).encode())
     assert found["examples"] == 3 and found["loss"] == pytest.approx(nats / scored, rel=1e-5)
     assert found["causal_lm/bits_per_byte"] == pytest.approx(nats / math.log(2) / read, rel=1e-5)
+
+
+def test_a_metric_of_texts_needs_something_to_write(opened: Opened, tmp_path: Path):
+    loaded, _, _ = opened
+    asked = replace(loaded, task=replace(loaded.task, metrics=["sequence_accuracy"]))
+    said = "task.metrics: causal_lm/sequence_accuracy compares texts, and nothing says what to write: it needs a column"
+    with pytest.raises(ValueError, match=said):
+        measure(asked, "validation", tmp_path, GenerateSettings())
 
 
 def test_progress_counts_examples_up_to_all_of_them(opened: Opened):
