@@ -3,6 +3,7 @@
 import logging
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -10,12 +11,16 @@ from accelerate import Accelerator
 from tiny import GOAL, TinyFeed, TinyModel, alone, begin, collate, lines, losses, settings, train_tiny, unwatched
 from torch.nn import functional
 
+from zoo.models.create import create_model
 from zoo.objectives.objective import Term
 from zoo.runs.saved import open_run
 from zoo.training import learner
 from zoo.training.judging import Watch
+from zoo.training.logbook import give_up
 from zoo.training.loop import train
 from zoo.training.meter import Speed
+from zoo.training.state import State
+from zoo.training.step import weigh
 from zoo.training.supervision.processes import Processes
 
 
@@ -141,6 +146,29 @@ def test_training_goes_on_after_a_bad_step_and_gives_up_after_several(tmp_path: 
     assert not list((tmp_path / "two").glob("checkpoints/*"))
 
 
+def test_a_run_that_gives_up_names_the_last_checkpoint_from_before_its_bad_steps():
+    run: Any = Mock(recent=lambda: (Mock(step=n, folder=f"run/{n}") for n in (6, 5, 4, 3)))
+    with pytest.raises(
+        RuntimeError, match="step 7: .* in 3 steps in a row .*; the last checkpoint from before is run/4."
+    ):
+        give_up({"step": 7}, State(step=7, skipped=3), Mock(settings=settings(skip_limit=3)), run)
+    give_up({"step": 7}, State(step=7, skipped=2), Mock(settings=settings(skip_limit=3)), run)
+
+
+@pytest.mark.parametrize(("count", "loss"), [(0.25, 4.0), (4.0, 0.25), (0.0, 1.0)])
+def test_a_term_is_divided_by_its_count_however_small(count: float, loss: float):
+    """Where tokens have weights, it may be below 1."""
+    term = Term(torch.tensor(2.0), torch.tensor(0), 0.5)
+    assert weigh({"a": term}, {"a": torch.tensor(count)}) == loss
+
+
+def test_each_layer_has_its_share_of_the_rate():
+    made = learner.Learner(create_model("gpt2-nano"), settings(steps=10, layer_decay=0.5), alone())
+    rate = made.update(3, torch.tensor(0.0))
+    found = {group["share"]: group["lr"] for group in made.optimizer.param_groups}
+    assert found == {share: rate * share for share in (1.0, 0.5, 0.25, 0.125)} and rate > 0
+
+
 def test_bfloat16_computes_forward_and_keeps_weights_in_float32(tmp_path: Path):
     model, _ = train_tiny(tmp_path, settings(precision="bfloat16"))
     assert {p.dtype for p in model.parameters()} == {torch.float32}
@@ -154,6 +182,15 @@ def test_the_scale_of_a_loss_in_float16_is_not_in_its_gradient(tmp_path: Path, m
     (wide,), (narrow,) = lines(tmp_path / "wide"), lines(tmp_path / "narrow")
     for key in ("loss", "gradient_norm"):
         assert narrow[key] == pytest.approx(wide[key], rel=1e-2)
+
+
+def test_a_resumed_run_goes_on_with_the_scale_of_float16(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(learner, "forward_dtype", lambda *_: torch.float16)
+    found = []
+    for steps in (1, 2):
+        train_tiny(tmp_path, settings(steps=steps), Spoiled("loss", 2 - steps), resume=steps > 1)
+        found.append(open_run(tmp_path).checkpoint.state["scale"]["scale"])
+    assert found == [2.0**15, 2.0**15]  # half of what it begins with, after a bad step
 
 
 def test_trackers_get_numbers_inside_the_run_folder(tmp_path: Path):
