@@ -29,13 +29,13 @@ QUICK := --ignore=tests/models/test_decoding_on_cuda.py --ignore=tests/blocks/te
 
 help:
 	@echo "make test        check the style and the types, run the tests"
-	@echo "make quick       the tests that need under a minute: for the hour's work"
+	@echo "make quick       the fast tests (under a minute), for while you work"
 	@echo "make long        random trials: kills, signals, damaged files"
-	@echo "make mutants     wrong changes of the code, one at a time: do the tests notice? (hours; ROOMS=blocks SAMPLE=60)"
+	@echo "make mutants     make wrong changes of the code, one at a time, and see whether tests fail (hours; ROOMS=blocks SAMPLE=60)"
 	@echo "make bits        train and export every family of models, compare the bits with those on record"
 	@echo "make bars        learning bars: every variant learns a toy task to 99 % (half an hour)"
-	@echo "make bench       training, generation and starting beside what people would pick instead (ROWS=\"gpt bert\")"
-	@echo "make quickstart  pretrain, fine-tune and export three small models, and show what came out"
+	@echo "make bench       time training, generation and starting beside transformers and others (ROWS=\"gpt bert\")"
+	@echo "make quickstart  pretrain, fine-tune and export five small models, and show what came out"
 	@echo "make variants    write the tables of variants, targets and objectives anew, from the registries"
 	@echo "make versions    check exports of every target with four versions of transformers"
 	@echo "make oldest      the tests with the oldest versions that pyproject.toml allows; make newest: with the newest (several GB)"

@@ -1,4 +1,4 @@
-"""Pretrain, fine-tune and export three small models with the true commands, and show what came out of each.
+"""Pretrain, fine-tune and export five small models with the true commands, and show what came out of each.
 
 python docs/quickstart.py [FOLDER]        (FOLDER: quickstart-runs unless given)
 """
