@@ -144,7 +144,9 @@ def test_perplexity_weighs_batches_by_their_tokens():
 def test_predictions_that_are_no_numbers_do_not_end_the_training_that_validates_them():
     diverged = {"predictions": [math.nan, 1.0, 2.0], "references": [1.0, 2.0, 4.0]}
     assert all(math.isnan(compute(name, **diverged)) for name in ("mse", "pearson", "spearman"))
+    infinite = {"predictions": [math.inf, 1.0, 2.0], "references": [1.0, 2.0, 4.0]}
     assert compute("mse", predictions=[math.inf, 1e200], references=[1.0, 2.0]) == math.inf
+    assert math.isnan(compute("pearson", **infinite)) and compute("spearman", **infinite) == pytest.approx(-0.5)
 
 
 def test_a_perplexity_too_large_for_a_number_is_infinite():

@@ -1,5 +1,6 @@
 """How close predicted numbers come to true ones."""
 
+import math
 import warnings
 
 import numpy as np
@@ -33,6 +34,11 @@ class Pearson(CorrelationMetric):
     """Pearson's correlation of predicted and true numbers, -1 to 1; 0 where either is constant."""
 
     library = "scipy.stats:pearsonr"
+
+    def measure(self, predictions: list[float], references: list[float]) -> float:
+        if not np.isfinite(predictions).all():
+            return math.nan  # of a training that diverged; older versions of scipy refuse such predictions
+        return super().measure(predictions, references)
 
 
 @metrics.register("spearman")

@@ -124,6 +124,7 @@ def test_a_copy_for_another_device_reads_its_own_modules(shelled: Shelled):
     assert not torch.allclose(model(ids).logits, other(ids).logits)
 
 
+@pytest.mark.filterwarnings("ignore:You are calling .generate")  # which older versions of transformers say first
 def test_weights_that_lie_elsewhere_are_refused(shelled: Shelled):
     """Of a head that reads the token vectors, torch gave whatever stood in memory."""
     model, ids = cpu_offload(load(shelled("gpt2-nano", ALIBI)), torch.device("cpu")), torch.tensor([[9, 10]])
