@@ -175,7 +175,7 @@ def serve() -> None:
     print("ready", flush=True)
     running: set[int] = set()
     while True:
-        if select.select([sys.stdin], [], [], 0.02)[0]:
+        if select.select([sys.stdin], [], [], 0.02 if running else None)[0]:
             line = sys.stdin.readline()
             if not line:
                 return
