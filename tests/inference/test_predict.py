@@ -1,11 +1,13 @@
 """Claims about predictions: each input goes to the objective that it fits, and answers carry the right names."""
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from looking import loaded, overflowing
@@ -14,7 +16,7 @@ from zoo.inference.loaded import Loaded
 from zoo.inference.predict import Unanswered, answer_each, predict
 from zoo.inference.predictors.masked_lm import TOP
 from zoo.inference.predictors.predictor import Prediction, predictors
-from zoo.inference.typed import BATCH
+from zoo.inference.typed import BATCH, source_inputs
 from zoo.models.generation.generate import generate
 from zoo.models.generation.settings import GenerateSettings
 from zoo.models.heads.scores import Scores
@@ -130,6 +132,20 @@ def test_a_text_may_fill_the_model_and_is_too_long_by_one_token():
         predict(model, ["a" * 8], None, SETTINGS)
 
 
+def test_a_source_ends_as_in_training_and_is_too_long_by_one_token():
+    model = loaded("transformer-nano", "translation")
+    first, second = (ids.tolist() for ids in model.tokenizer.encode(["the red cat sleeps", "dogs"]))
+    (tokens, _), roles = source_inputs(model, [np.array(first), np.array(second)]), model.tokenizer.roles
+    padding = [roles.pad] * (len(first) - len(second))
+    assert tokens.tolist() == [[*first, roles.end], [*second, roles.end, *padding]]
+    assert model.model.encoder is not None
+    most = model.model.encoder.max_length
+    assert source_inputs(model, [np.ones(most - 1, dtype=np.int64)])[0].shape == (1, most)
+    words = f"the text has {most + 1} tokens, special tokens included: the model reads at most {most}"
+    with pytest.raises(ValueError, match=words):
+        source_inputs(model, [np.ones(most, dtype=np.int64)])
+
+
 def test_a_classifier_that_also_generates_does_so_where_that_is_asked_for():
     model = loaded("gpt2-nano", {"classification": {}, "causal_lm": {}})
     assert predict(model, ["the red"], None, SETTINGS)[0].output in ("0", "1")
@@ -200,6 +216,19 @@ def test_the_fast_way_can_be_turned_off(monkeypatch: pytest.MonkeyPatch):
     gpt = loaded("gpt2-nano", "causal_lm")
     fast, slow = (predict(gpt, ["the"], None, replace(SETTINGS, fast=on)) for on in (True, False))
     assert fast == slow and len(entered) == 2
+    predict(loaded("bert-nano", "classification"), ["the"], None, SETTINGS)  # which writes nothing
+    assert len(entered) == 2
+
+
+def test_texts_of_similar_length_share_a_pass_and_the_longest_come_first(monkeypatch: pytest.MonkeyPatch):
+    model, passes = loaded("bert-nano", "classification"), list[list[str]]()
+    kind = predictors["classification"]
+    ask = kind.predict
+    monkeypatch.setattr(kind, "predict", lambda *how: passes.append(list(how[2].texts)) or ask(*how))
+    texts = ["cat", "the red cat", "dog", "the blue dog", "a"]
+    assert [found.input for found in predict(model, texts, None, SETTINGS, batch=2)] == texts
+    assert passes == [["the blue dog", "the red cat"], ["cat", "dog"], ["a"]]
+    assert len(predict(model, texts, None, SETTINGS, batch=sys.maxsize)) == 5
 
 
 def test_a_run_records_which_heads_were_never_trained(tmp_path: Path):

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from zoo.runs import files
 from zoo.runs.environment import changes, describe_environment, zoo_commit
-from zoo.runs.files import read_sealed, seal
+from zoo.runs.files import read_json, read_sealed, seal
 
 
 def test_the_environment_names_versions_threads_and_devices():
@@ -39,6 +40,18 @@ def test_what_was_sealed_is_read_and_what_was_changed_is_refused(tmp_path: Path)
         path.write_bytes(seal(tree).replace(old, new, 1))
         with pytest.raises(ValueError, match=f"environment.json: is damaged, {words}"):
             read_sealed(path)
+
+
+def test_what_is_no_file_or_too_large_a_one_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(ValueError, match="folder: is not a file"):  # nor is a pipe, which would be waited for
+        read_json(tmp_path / "folder")
+    (tmp_path / "large").write_bytes(b'{"a": 12}')
+    monkeypatch.setattr(files, "MAX_BYTES", 9)
+    assert read_json(tmp_path / "large") == {"a": 12}
+    monkeypatch.setattr(files, "MAX_BYTES", 8)
+    with pytest.raises(ValueError, match="large: is damaged, it has more than 8 bytes"):
+        read_json(tmp_path / "large")
 
 
 def test_the_commit_is_that_of_zoos_own_checkout_and_not_of_the_folder_that_a_command_runs_in(
