@@ -158,9 +158,11 @@ def test_lines_that_are_missing_are_a_fault(folder: Path):
     assert fault.startswith(f"{folder / 'metrics.jsonl'}: line 3: is damaged, it is of step 4: {LOST}; ")
 
 
-def test_a_checkpoint_is_checked_with_the_files_that_it_depends_on(folder: Path):
-    report = check_checkpoint(folder / "checkpoints" / "2")
-    assert report.faults == [] and "step 2: " in report.remarks[0]
+def test_a_checkpoint_is_checked_with_the_files_that_it_depends_on(folder: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(folder / "checkpoints" / "2")
+    for place in (folder / "checkpoints" / "2", Path(".")):
+        report = check_checkpoint(place)
+        assert report.faults == [] and "step 2: " in report.remarks[0]
     (folder / "config.yaml").write_text("d_model: 9\n")
     (fault,) = check_checkpoint(folder / "checkpoints" / "2").faults
     assert "config.yaml: damaged or changed: its SHA-256 is not the one that checkpoint 2 lists" in fault

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from zoo.runs import files
-from zoo.runs.environment import changes, describe_environment, zoo_commit
+from zoo.runs import environment, files
+from zoo.runs.environment import changes, describe_environment, missing_since, versions, zoo_commit
 from zoo.runs.files import read_json, read_sealed, seal
 
 
@@ -27,6 +27,12 @@ def test_only_what_can_change_bits_counts_as_a_change():
     assert change == "the resumed run may differ in its last bits: threads: 1 -> 2"
     deciding = ["versions", "instructions", "threads", "devices", "attention", "precision", "processes"]
     assert len(changes(dict.fromkeys(deciding, 1), dict.fromkeys(deciding, 2))) == 7
+
+
+def test_packages_that_register_variants_are_named_with_their_versions(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(environment, "outside_packages", lambda: {"mine": "2"})
+    assert versions()["mine"] == "2" and versions().keys() > {"torch", "mine"}
+    assert missing_since({"versions": {"mine": "1", "torch": "0", "theirs": "3"}}) == ["theirs 3"]
 
 
 def test_what_was_sealed_is_read_and_what_was_changed_is_refused(tmp_path: Path):

@@ -85,6 +85,12 @@ def test_a_signal_finishes_the_step_and_saves(straight: Path, tmp_path: Path, nu
     assert equal(tensors(straight), tensors(tmp_path))
 
 
+def test_a_signal_in_the_last_step_of_a_run_leaves_it_complete(tmp_path: Path):
+    watch = Watch(report=lambda line: line["step"] == 2 and signal.raise_signal(signal.SIGTERM))
+    _, state = train_tiny(tmp_path, settings(steps=3), watch=watch)
+    assert state.step == 3 and not open_run(tmp_path).checkpoint.state["passing"]
+
+
 def test_a_signal_in_a_step_that_validates_leaves_out_no_validation(tmp_path: Path):
     training = settings(**SIX, evaluate_every=2)
     straight, stopped = tmp_path / "straight", tmp_path / "stopped"
