@@ -14,16 +14,22 @@ CHECKPOINT = "A run, a checkpoint folder inside one, a Hugging Face folder, or h
 Checkpoint = Annotated[str, typer.Argument(metavar="CHECKPOINT", help=CHECKPOINT)]
 MODEL = "A name from `zoo list models`, or a path to a YAML file."
 Model = Annotated[str, typer.Argument(metavar="MODEL", help=MODEL)]
-Set = Annotated[list[str], typer.Option("--set", metavar="KEY=VALUE", help="Change one setting; may be given again.")]
-Changes = Annotated[list[str], typer.Argument(metavar="[KEY=VALUE]", help="Changes, as with --set.")]
+SET = "Change one setting, such as dropout=0 or training.steps=300; may be given again."
+Set = Annotated[list[str], typer.Option("--set", metavar="KEY=VALUE", help=SET)]
+SET_GENERATE = "Change how text is generated, such as generate.beams=4; may be given again."
+SetGenerate = Annotated[list[str], typer.Option("--set", metavar="KEY=VALUE", help=SET_GENERATE)]
+SET_TASK = "Change one setting of the task, such as task.length=512; may be given again."
+SetTask = Annotated[list[str], typer.Option("--set", metavar="KEY=VALUE", help=SET_TASK)]
+Changes = Annotated[list[str], typer.Argument(metavar="[KEY=VALUE]", help="Changes of settings, as with --set.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 DEVICE = "auto (CUDA, else MPS, else the CPU), cpu, cuda, cuda:1 or mps."
 Device = Annotated[str, typer.Option("--device", metavar="DEVICE", help=DEVICE)]
 PRECISION = "auto (bfloat16 where the device has it), float32, bfloat16 or float16."
 Precision = Annotated[str, typer.Option("--precision", metavar="PRECISION", help=PRECISION)]
-EXACT_PRECISION = "float32 unless given: auto, float32, bfloat16 or float16."
-Batch = Annotated[int, typer.Option("--batch", metavar="N", help="Texts, or rows, in one pass of the model.")]
-Data = Annotated[Path | None, typer.Option("--data", help="Folder of the task's files; else $ZOO_DATA, else here.")]
+EXACT_PRECISION = "float32, bfloat16, float16 or auto (bfloat16 where the device has it)."
+Batch = Annotated[int, typer.Option("--batch", metavar="N", help="How many texts or rows the model reads at once.")]
+DATA = "Folder of the task's files; unless given, $ZOO_DATA, then the working directory."
+Data = Annotated[Path | None, typer.Option("--data", help=DATA)]
 
 
 def output_path(text: str) -> Path:

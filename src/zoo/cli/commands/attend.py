@@ -14,12 +14,10 @@ from zoo.inference.attend import attend as run_attend
 from zoo.models.generation.settings import parse_generate
 from zoo.report.attention import check_output, write_maps
 
-TEXT = (
-    "What the model reads. With --image: what it writes; without it, a model of pictures takes a picture's file here."
-)
-TARGET = "What the model writes, or the second text for a model of pairs; default: what it writes by itself."
+TEXT = "What the model reads: a text, or for a model of pictures the file of one. With --image: what the model writes."
+TARGET = "What the model writes, or the second text of a pair; unless given, what it writes by itself."
 IMAGE = "A picture, for a model that reads pictures."
-OUTPUT = "A page to play with (.html), or a picture (.png)."
+OUTPUT = "An interactive page (.html), or a picture (.png)."
 
 
 def attend(

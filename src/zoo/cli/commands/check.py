@@ -10,7 +10,7 @@ import typer
 
 from zoo import config
 from zoo.cli.main import DONE, FAILED
-from zoo.cli.options import Data, Json, Set, read_section
+from zoo.cli.options import Data, Json, SetTask, read_section
 from zoo.cli.progress import bars
 from zoo.cli.surveyed import say_survey
 from zoo.cli.visible import say, say_json
@@ -32,19 +32,17 @@ from zoo.survey.survey import Surveyed
 from zoo.training.settings import OF_OPTIMIZER, Training
 
 EXPORTED = "config.json"
-ALLOWED = (
-    "a run, a checkpoint, a folder of transformers' files, a token store, a task, or the YAML file of a model or a task"
-)
+ALLOWED = "a run, a checkpoint, a Hugging Face folder, a token store, a task, or the YAML file of a model or a task"
 PATH = f"{ALLOWED[0].upper()}{ALLOWED[1:]}."
 
 
 def check(
     path: Annotated[Path, typer.Argument(metavar="PATH|TASK", help=PATH)],
-    sets: Set = [],  # noqa: B006
+    sets: SetTask = [],  # noqa: B006
     data: Data = None,
     as_json: Json = False,
 ) -> None:
-    """Say whether something is whole, and what is wrong with it; of a task, what its data holds."""
+    """Check something for damage and mistakes; of a task, say what its data holds."""
     place = at_home(path)
     read_section(sets, "task", "check")
     pairs = [parse_set(text) for text in sets]

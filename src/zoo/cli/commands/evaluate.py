@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from zoo.cli.options import Batch, Checkpoint, Data, Device, Json, Set, output_path, read_section
+from zoo.cli.options import Batch, Checkpoint, Data, Device, Json, SetGenerate, output_path, read_section
 from zoo.cli.progress import bars
 from zoo.cli.visible import say_json, say_rows
 from zoo.config import merge
@@ -19,15 +19,15 @@ from zoo.inference.typed import BATCH
 from zoo.models.generation.settings import parse_generate
 from zoo.runs.metrics import finite_only
 
-PREDICTIONS = "Write what the model says of each row: one JSON line a row, in the order of the data."
-AS_VALIDATED = "auto (as the run was trained), float32, bfloat16 or float16; weights stay float32."
+PREDICTIONS = "Write the answer to each row as a JSON line, in the order of the data."
+AS_VALIDATED = "auto (as the run's validation), float32, bfloat16 or float16; weights stay float32."
 
 
 def evaluate(
     checkpoint: Checkpoint,
-    task: Annotated[str | None, typer.Argument(metavar="[TASK]", help="The run's own, unless given.")] = None,
+    task: Annotated[str | None, typer.Argument(metavar="[TASK]", help="Unless given, the run's own task.")] = None,
     split: Annotated[str, typer.Option("--split", metavar="NAME", help="train, validation or test.")] = "validation",
-    sets: Set = [],  # noqa: B006
+    sets: SetGenerate = [],  # noqa: B006
     data: Data = None,
     device: Device = AUTO,
     precision: Annotated[str, typer.Option("--precision", metavar="PRECISION", help=AS_VALIDATED)] = AUTO,

@@ -11,13 +11,16 @@ from zoo.devices.choose import EXACT
 from zoo.devices.precision import AUTO
 from zoo.hub.api import export_on
 
-PRECISION = "Of the check, which compares in float32: auto and float32 are the same."
+PRECISION = "Of the check, which compares in float32; auto means the same."
 
 
 def export(
     checkpoint: Checkpoint,
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="New or empty.", parser=output_path)],
-    to: Annotated[str | None, typer.Option("--to", metavar="TARGET", help="The first that fits, unless given.")] = None,
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder to write: new or empty.", parser=output_path)],
+    to: Annotated[
+        str | None,
+        typer.Option("--to", metavar="TARGET", help="One that `zoo show MODEL` lists; unless given, the first."),
+    ] = None,
     device: Device = AUTO,
     precision: Annotated[str, typer.Option("--precision", metavar="PRECISION", help=PRECISION)] = EXACT,
 ) -> None:

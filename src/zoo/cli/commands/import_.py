@@ -14,8 +14,8 @@ SOURCE = "A Hugging Face folder, or hub:ORG/NAME."
 
 def import_command(
     source: Annotated[str, typer.Argument(metavar="DIR", help=SOURCE)],
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="New or empty.", parser=output_path)],
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of the run: new or empty.", parser=output_path)],
 ) -> None:
-    """Write a model of transformers as a run."""
+    """Import a transformers checkpoint as a run."""
     for line in import_checkpoint(source, run).lines():
         say(line)

@@ -13,7 +13,7 @@ from zoo.cli.visible import say, say_json, say_rows, spell
 from zoo.late import load
 from zoo.registry import refuse_unknown
 
-WHAT = "Models and tasks, unless given."
+WHAT = "What to list; unless given, models and tasks."
 KINDS = {"models": "configs", "tasks": "tasks"}
 
 

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from zoo.cli.main import FAILED
-from zoo.cli.options import Batch, Checkpoint, Device, Json, Precision, Set, read_section
+from zoo.cli.options import Batch, Checkpoint, Device, Json, Precision, SetGenerate, read_section
 from zoo.cli.visible import complain, say, say_found, say_json, say_spans
 from zoo.config import merge
 from zoo.data.formats.lines import BYTE_ORDER_MARK, CR_ALONE
@@ -20,16 +20,16 @@ from zoo.inference.predictors.predictor import Prediction
 from zoo.inference.typed import BATCH
 from zoo.models.generation.settings import parse_generate
 
-INPUTS = "A text, or the file of a picture; none: the lines of standard input."
+INPUTS = "Texts, or files of pictures. Without any, zoo reads the lines of standard input."
 NO_ANSWER, NO_CLASS = "(no answer)", "(none of the classes)"
-PAIR = "The second text; once for each TEXT."
+PAIR = "The second text of a pair, once for each TEXT."
 
 
 def predict(
     checkpoint: Checkpoint,
     inputs: Annotated[list[str], typer.Argument(metavar="[TEXT|IMAGE]", help=INPUTS)] = [],  # noqa: B006
     pair: Annotated[list[str], typer.Option("--pair", metavar="TEXT", help=PAIR)] = [],  # noqa: B006
-    sets: Set = [],  # noqa: B006
+    sets: SetGenerate = [],  # noqa: B006
     device: Device = AUTO,
     precision: Precision = AUTO,
     batch: Batch = BATCH,

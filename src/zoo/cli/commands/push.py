@@ -8,7 +8,7 @@ from zoo.cli.options import Checkpoint
 from zoo.cli.visible import say
 from zoo.hub.publishing.push import push as run_push
 
-NAME = "Of the repository; it is made where it is not there."
+NAME = "The repository; zoo creates it if it is missing."
 PRIVATE = "Make a new repository private."
 
 
@@ -17,6 +17,6 @@ def push(
     name: Annotated[str, typer.Argument(metavar="ORG/NAME", help=NAME)],
     private: Annotated[bool, typer.Option("--private", help=PRIVATE)] = False,
 ) -> None:
-    """Export a checkpoint and publish it on the Hugging Face hub, all at once."""
+    """Export a checkpoint and publish it on the Hugging Face Hub."""
     for line in run_push(checkpoint, name, private).lines():
         say(line)

@@ -17,7 +17,7 @@ from zoo.models.cost import flops_per_token, memory, on_meta, parameters, parame
 from zoo.models.settings import ModelSettings
 
 GIB = 2**30
-TASK = "A name from `zoo list tasks`, or a path to a YAML file: also show what a run on it would resolve to."
+TASK = "A name from `zoo list tasks`, or a path to a YAML file: also show every setting of a run on it."
 
 
 def show(

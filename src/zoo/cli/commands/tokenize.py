@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from zoo.cli.options import Changes, Data, Set
+from zoo.cli.options import Changes, Data, SetTask
 from zoo.cli.progress import bars
 from zoo.cli.visible import say
 from zoo.config import parse_set
@@ -19,14 +19,14 @@ from zoo.registry import counted
 
 RESOLVE, NO_TOKENIZER = "zoo.hub.checkpoint:resolve", "zoo.inference.loaded:NO_TOKENIZER"  # import torch
 TASK = "A name from `zoo list tasks`, or a path to a YAML file."
-TOKENIZER = "Whose tokenizer: a run, a checkpoint, a Hugging Face folder or hub:ORG/NAME; else the task's own."
-PART = "The I-th of N parts of the work, for N machines or processes; else all of it, on all cores."
+TOKENIZER = "Use the tokenizer of a run, a checkpoint, a Hugging Face folder or hub:ORG/NAME, not the task's."
+PART = "Do the I-th of N parts of the work, for N machines or processes; unless given, all of it, on all cores."
 
 
 def tokenize(
     task: Annotated[str, typer.Argument(metavar="TASK", help=TASK)],
     changes: Changes = [],  # noqa: B006
-    sets: Set = [],  # noqa: B006
+    sets: SetTask = [],  # noqa: B006
     tokenizer: Annotated[str | None, typer.Option("--tokenizer", metavar="CHECKPOINT", help=TOKENIZER)] = None,
     part: Annotated[str | None, typer.Option("--part", metavar="I/N", help=PART)] = None,
     data: Data = None,

@@ -25,13 +25,14 @@ from zoo.runs.saved import SavedRun
 from zoo.training.state import State
 
 RUN = "Folder of the run: new or empty, unless --resume."
-RESUME = "Continue the run that is in the folder, with the changes that it was started with."
+RESUME = "Continue the run in the folder, with the changes that it was started with."
 Task = Annotated[str, typer.Argument(metavar="TASK", help="A name from `zoo list tasks`, or a path to a YAML file.")]
-TASK_AND_CHANGES = "A task as in `zoo list tasks`, unless --from is given, then changes, as with --set."
-ModelOrTask = Annotated[str, typer.Argument(metavar="MODEL", help=f"{MODEL} With --from: TASK.")]
+TASK_AND_CHANGES = "A task as in `zoo list tasks` (without --from), then changes of settings, as with --set."
+ModelOrTask = Annotated[str, typer.Argument(metavar="MODEL", help=f"{MODEL} With --from: the TASK.")]
 Words = Annotated[list[str], typer.Argument(metavar="[TASK] [KEY=VALUE]", help=TASK_AND_CHANGES)]
 From = Annotated[
-    str | None, typer.Option("--from", metavar="CHECKPOINT", help="Go on from a checkpoint, with its tokenizer.")
+    str | None,
+    typer.Option("--from", metavar="CHECKPOINT", help="Continue pretraining a checkpoint; keeps its tokenizer."),
 ]
 Out = Annotated[Path, typer.Option("-o", "--output", metavar="RUN", help=RUN, parser=output_path)]
 Resume = Annotated[bool, typer.Option("--resume", help=RESUME)]
@@ -66,7 +67,7 @@ def finetune(
     resume: Resume = False,
     data: Data = None,
 ) -> None:
-    """Train a checkpoint further, on another task."""
+    """Fine-tune a checkpoint on a task."""
     go_on(ask(checkpoint, task, output, [*sets, *changes], resume, data, "finetune"))
 
 
