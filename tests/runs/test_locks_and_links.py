@@ -10,7 +10,8 @@ from typing import IO
 import pytest
 from test_run import FILES, begin
 
-from zoo.runs.run import RunFiles, check_folder, create_run, is_lock, take_lock, writer_of
+from zoo.runs.lock import is_lock, take_lock, writer_of
+from zoo.runs.run import RunFiles, check_folder, create_run
 from zoo.runs.saved import open_run
 
 

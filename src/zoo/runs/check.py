@@ -11,8 +11,8 @@ from zoo.registry import counted
 from zoo.runs.checkpoint import Checkpoint, steps, verify
 from zoo.runs.files import ASIDE, REPLACED, check_file, read_json, read_sealed
 from zoo.runs.layout import CHECKPOINTS, CONFIG, DATA, ENVIRONMENT, METRICS, REQUEST, TASK, TOKENIZER, TRAINING
+from zoo.runs.lock import writer_of
 from zoo.runs.metrics import Mark, read_metrics
-from zoo.runs.run import writer_of
 from zoo.runs.saved import check_run_files, straight
 from zoo.runs.tensors import finite
 

@@ -1,10 +1,8 @@
 """A run folder while it is being trained: created or resumed, locked, its steps logged, its checkpoints kept."""
 
-import fcntl
 import logging
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -26,12 +24,12 @@ from zoo.runs.files import (
     to_json,
 )
 from zoo.runs.layout import CHECKPOINTS, CONFIG, DATA, ENVIRONMENT, LOCK, METRICS, REQUEST, TASK, TOKENIZER, TRAINING
+from zoo.runs.lock import take_lock
 from zoo.runs.metrics import Mark, MetricsLog
 from zoo.runs.resume import RESUMED, compare, resumptions, set_aside_broken
 from zoo.runs.saved import check_run_files
 
 PROBE = 1 << 20  # bytes
-LONGEST_NUMBER = 20  # bytes: of a process in a lock
 logger = logging.getLogger(__name__)
 
 
@@ -243,58 +241,3 @@ def try_folder(folder: Path) -> None:
             os.fsync(probe.fileno())
     except OSError as error:
         raise ValueError(f"{folder}: cannot be written: {error.strerror}") from None
-
-
-def is_lock(path: Path) -> bool:
-    """Whether a file is the one that a folder is locked by, and nobody else's of the same name."""
-    if path.is_symlink() or not path.is_file() or path.stat().st_size > LONGEST_NUMBER:
-        return False
-    held = path.read_bytes().strip()
-    return not held or held.isdigit()
-
-
-def take_lock(folder: Path) -> IO[str]:
-    """Lock a folder until the file is closed or the process ends; the system releases the lock even after a kill.
-
-    Raises:
-        ValueError: another process holds it.
-        OSError: the folder cannot be written, or its disk knows no locks.
-    """
-    path = folder / LOCK
-    lock = path.open("a+", encoding="utf-8")
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        lock.seek(0)
-        owner = lock.read().strip() or "another"
-        lock.close()
-        raise ValueError(f"{folder}: process {owner} writes to it; wait for it, or choose another folder") from None
-    except OSError:
-        lock.close()
-        raise
-    if not (path.exists() and os.path.samestat(os.fstat(lock.fileno()), path.stat())):
-        lock.close()  # whoever had it before has removed it
-        return take_lock(folder)
-    try:
-        lock.truncate(0)
-        lock.write(f"{os.getpid()}\n")
-        lock.flush()
-    except OSError:  # a full disk
-        path.unlink(missing_ok=True)
-        with suppress(OSError):
-            lock.close()
-        raise
-    return lock
-
-
-def writer_of(folder: Path) -> str | None:
-    """The number of the process that holds a folder's lock; None: nobody does, or its disk knows no locks."""
-    try:
-        with open(os.open(folder / LOCK, os.O_RDONLY | os.O_NONBLOCK), encoding="utf-8") as lock:  # waits for no pipe
-            try:
-                fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            except BlockingIOError:
-                return lock.read(LONGEST_NUMBER).strip() or "another"
-    except OSError:
-        return None
-    return None

@@ -26,7 +26,7 @@ from zoo.inference.loaded import check_vocabulary
 from zoo.registry import first_few
 from zoo.runs.files import ASIDE, names_in, remove_stray, write_file
 from zoo.runs.layout import LOCK
-from zoo.runs.run import is_lock, take_lock
+from zoo.runs.lock import is_lock, take_lock
 from zoo.runs.tensors import write_tensors
 
 logger = logging.getLogger(__name__)

@@ -1,0 +1,66 @@
+"""The lock of a folder that a process writes to."""
+
+import fcntl
+import os
+from contextlib import suppress
+from pathlib import Path
+from typing import IO
+
+from zoo.runs.layout import LOCK
+
+LONGEST_NUMBER = 20  # bytes: of a process in a lock
+
+
+def is_lock(path: Path) -> bool:
+    """Whether a file is the one that a folder is locked by, and nobody else's of the same name."""
+    if path.is_symlink() or not path.is_file() or path.stat().st_size > LONGEST_NUMBER:
+        return False
+    held = path.read_bytes().strip()
+    return not held or held.isdigit()
+
+
+def take_lock(folder: Path) -> IO[str]:
+    """Lock a folder until the file is closed or the process ends; the system releases the lock even after a kill.
+
+    Raises:
+        ValueError: another process holds it.
+        OSError: the folder cannot be written, or its disk knows no locks.
+    """
+    path = folder / LOCK
+    lock = path.open("a+", encoding="utf-8")
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        lock.seek(0)
+        owner = lock.read().strip() or "another"
+        lock.close()
+        raise ValueError(f"{folder}: process {owner} writes to it; wait for it, or choose another folder") from None
+    except OSError:
+        lock.close()
+        raise
+    if not (path.exists() and os.path.samestat(os.fstat(lock.fileno()), path.stat())):
+        lock.close()  # whoever had it before has removed it
+        return take_lock(folder)
+    try:
+        lock.truncate(0)
+        lock.write(f"{os.getpid()}\n")
+        lock.flush()
+    except OSError:  # a full disk
+        path.unlink(missing_ok=True)
+        with suppress(OSError):
+            lock.close()
+        raise
+    return lock
+
+
+def writer_of(folder: Path) -> str | None:
+    """The number of the process that holds a folder's lock; None: nobody does, or its disk knows no locks."""
+    try:
+        with open(os.open(folder / LOCK, os.O_RDONLY | os.O_NONBLOCK), encoding="utf-8") as lock:  # waits for no pipe
+            try:
+                fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return lock.read(LONGEST_NUMBER).strip() or "another"
+    except OSError:
+        return None
+    return None
