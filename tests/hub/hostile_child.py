@@ -16,6 +16,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -48,8 +49,14 @@ FILES = ("open", "os.remove", "os.rename", "os.symlink", "os.link", "os.rmdir", 
 NETWORK = ("socket.connect", "socket.bind", "socket.sendto", "socket.get")
 NEVER = (*NETWORK, "os.system", "os.exec", "os.posix_spawn", "os.fork", "pickle.")
 PROGRAM = "subprocess.Popen"
+WATCHED = (*CODE, *FILES, *NEVER, PROGRAM)
 GIT = ["git", "rev-parse", "HEAD"]  # a run records the commit of zoo's source
 Found = list[str]
+
+
+@cache  # Python tells of every `id()`, too
+def is_watched(event: str) -> bool:
+    return event.startswith(WATCHED)
 
 
 class Guard:
@@ -64,7 +71,7 @@ class Guard:
         self.on = False
 
     def __call__(self, event: str, arguments: tuple[Any, ...]) -> None:
-        if not self.on or not event.startswith((*CODE, *FILES, *NEVER, PROGRAM)):
+        if not self.on or not is_watched(event):
             return
         self.on = False  # what follows is our own
         try:
