@@ -27,7 +27,7 @@ from typing import Any
 
 import torch
 
-from zoo.config import Layer, dump, read_yaml
+from zoo.config import Layer, dump
 from zoo.data.task import load_task
 from zoo.experiments.resolve import check_task, resolve_training
 from zoo.experiments.settle import fix_training
@@ -39,6 +39,7 @@ from zoo.runs.metrics import read_metrics
 from zoo.runs.run import RunFiles, create_run
 from zoo.runs.saved import open_run
 from zoo.runs.tensors import read_tensors
+from zoo.strict_yaml import read_yaml
 
 SECONDS, BYTES, SHOWN = 10, 1 << 30, 5
 BAD = ("silent", "unnamed", "traceback", "slow", "died", "memory")

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from zoo import config
 from zoo.cli.commands.listing import about
-from zoo.config import find, merge, names, nest, parse_set, parse_yaml, read_with_base, read_yaml, to_yaml
+from zoo.config import find, merge, names, nest, parse_set, read_with_base
+from zoo.strict_yaml import parse_yaml, read_yaml, to_yaml
 
 
 @pytest.fixture

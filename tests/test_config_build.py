@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from zoo.annotations import PerLayer
-from zoo.config import build, dump, parse_yaml, to_yaml
+from zoo.config import build, dump
 from zoo.registry import Choice, Slot
+from zoo.strict_yaml import parse_yaml, to_yaml
 
 
 class Norm:

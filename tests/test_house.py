@@ -14,7 +14,7 @@ import pytest
 import zoo
 from test_imports import parse
 from zoo.cli.commands.listing import about
-from zoo.config import read_yaml
+from zoo.strict_yaml import read_yaml
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src"

@@ -17,10 +17,10 @@ from torch.nn.parallel import DistributedDataParallel
 
 from zoo.batches.collate import MicroBatch
 from zoo.blocks.rows.documents import Documents
-from zoo.config import Tree
 from zoo.models.create import create_model
 from zoo.objectives.mixture import Mixture
 from zoo.registry import Choice
+from zoo.strict_yaml import Tree
 from zoo.training.devices import strategy
 from zoo.training.devices.strategy import DDP, ONE
 from zoo.training.learner import Learner

@@ -1,125 +1,22 @@
-"""Strict YAML to frozen dataclasses and back: one `base:`, `--set a.b=c`, and nothing that is silently ignored."""
+"""Maps of settings to frozen dataclasses and back: one `base:`, `--set a.b=c`, and nothing that is silently ignored."""
 
-import copy
 import dataclasses
 import functools
 import os
-import re
 import typing
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-import yaml
-
 from zoo.annotations import PerLayer, members
 from zoo.registry import Choice, Slot, check, check_cycled, nearest, plain, refuse_unknown
+from zoo.strict_yaml import Tree, parse_yaml, read_yaml
 
 C = TypeVar("C")
-Tree = dict[str, Any]
-MAX_BYTES = 1_000_000
 VARIANT_KEYS = ("name", "kind")
 NEVER_MERGED = ("labels",)  # keys whose value always replaces the one below: `several` is not a variant with options
 PACKAGE = Path(__file__).parent
 WHAT = {"configs": "model", "tasks": "task"}  # by the folder of shipped files
-
-
-class StrictLoader(yaml.SafeLoader):
-    """YAML that holds data only: no aliases, no tags, no repeated keys.
-
-    Plain words mean what YAML 1.2 says, and `1e-6` is a number: `yes`, `on`, `12:30`, `010` and dates are texts.
-    """
-
-    yaml_implicit_resolvers: dict[str, Any] = {}
-
-    def compose_node(self, parent: Any, index: Any) -> Any:
-        event: Any = self.peek_event()  # type: ignore[no-untyped-call]
-        line = event.start_mark.line + 1
-        if isinstance(event, yaml.AliasEvent):
-            raise ValueError(f"line {line}: aliases (*name) are not allowed")
-        if getattr(event, "tag", None) is not None:
-            raise ValueError(f"line {line}: tags (!name) are not allowed, got '{event.tag}'")
-        return super().compose_node(parent, index)
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        seen: set[Any] = set()
-        for key_node, _ in node.value:
-            key = self.construct_object(key_node, deep=True)
-            line = key_node.start_mark.line + 1
-            if type(key) not in (str, int):
-                raise ValueError(f"line {line}: a key must be a text, got {key!r}")
-            if key in seen:
-                raise ValueError(f"line {line}: key '{key}' is written twice")
-            seen.add(key)
-        return super().construct_mapping(node, deep)
-
-
-class StrictDumper(yaml.SafeDumper):
-    """YAML that StrictLoader reads back as the same values."""
-
-    def ignore_aliases(self, data: Any) -> bool:
-        return True
-
-    def represent_text(self, text: str) -> yaml.ScalarNode:
-        escaped = not text.isprintable()  # a break inside plain or single quotes is folded away
-        return self.represent_scalar("tag:yaml.org,2002:str", text, style='"' if escaped else None)
-
-
-EXPONENT = r"[-+]?(?:[0-9][0-9_]*\.?|[0-9][0-9_]*\.[0-9_]+|\.[0-9][0-9_]*)[eE][-+]?[0-9]+"
-FLOAT = rf"{EXPONENT}|[-+]?(?:[0-9][0-9_]*\.[0-9_]*|\.[0-9][0-9_]*|\.(?:inf|Inf|INF))|\.(?:nan|NaN|NAN)"
-for kind, pattern, first in (
-    ("null", "~|null|Null|NULL|", ["~", "n", "N", ""]),
-    ("bool", "true|True|TRUE|false|False|FALSE", list("tTfF")),
-    ("int", r"[-+]?(?:0|[1-9][0-9_]*|0x[0-9a-fA-F]+)", list("-+0123456789")),
-    ("float", FLOAT, list("-+.0123456789")),
-):
-    StrictLoader.add_implicit_resolver(f"tag:yaml.org,2002:{kind}", re.compile(f"^(?:{pattern})$"), first)
-StrictDumper.add_representer(str, StrictDumper.represent_text)
-# beside YAML 1.1's rules, so that what either would misread is written in quotes
-StrictDumper.add_implicit_resolver("tag:yaml.org,2002:float", re.compile(f"^(?:{FLOAT})$"), list("-+.0123456789"))
-load = functools.lru_cache(maxsize=256)(functools.partial(yaml.load, Loader=StrictLoader))
-
-
-def parse_yaml(text: str, place: str) -> Any:
-    """Read one YAML document that holds data only.
-
-    Raises:
-        ValueError: it is not YAML, repeats a key, or uses tags or aliases.
-    """
-    try:
-        return copy.deepcopy(load(text))  # which takes a fortieth of the time
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        line = f" line {mark.line + 1}:" if mark else ""
-        problem = getattr(error, "problem", None) or error
-        raise ValueError(f"{place}:{line} {' '.join(str(problem).split())}") from None
-    except ValueError as error:
-        raise ValueError(f"{place}: {error}") from None
-    except RecursionError:
-        raise ValueError(f"{place}: nested too deeply") from None
-
-
-def read_yaml(path: Path) -> Tree:
-    """Read a YAML file that holds one map.
-
-    Raises:
-        ValueError: not a readable file, not UTF-8, too large, or not a map.
-    """
-    if not os.path.isfile(path):
-        raise ValueError(f"{path}: {'not a file' if os.path.exists(path) else 'no such file'}")
-    if path.stat().st_size > MAX_BYTES:
-        raise ValueError(f"{path}: larger than {MAX_BYTES} bytes, which no config is")
-    try:
-        text = path.read_text("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{path}: not UTF-8 text: {error.reason} at byte {error.start}") from None
-    except OSError as error:
-        raise ValueError(f"{path}: {error.strerror}") from None
-    tree = parse_yaml(text, str(path))
-    if not isinstance(tree, dict):
-        got = "nothing" if tree is None else f"a {type(tree).__name__}"
-        raise ValueError(f"{path}: expected a map of keys to values, got {got}")
-    return tree
 
 
 def folder(kind: str) -> Path:
@@ -293,8 +190,3 @@ def dump(settings: Any) -> Tree:
         nested = dataclasses.is_dataclass(value) and not isinstance(value, Choice | PerLayer)
         out[field.name] = dump(value) if nested else plain(value)
     return out
-
-
-def to_yaml(tree: Mapping[str, Any]) -> str:
-    """A map as YAML text in the order of its keys."""
-    return yaml.dump(dict(tree), Dumper=StrictDumper, sort_keys=False, allow_unicode=True, width=120)

@@ -8,7 +8,6 @@ from typing import Any
 
 from table import GOAL, Bar
 
-from zoo.config import Tree
 from zoo.devices.choose import EXACT, choose_placement
 from zoo.experiments.pretrain import pretrain
 from zoo.experiments.request import Request
@@ -18,6 +17,7 @@ from zoo.inference.measure import measure
 from zoo.metrics.choose import ChosenMetric, parse_metrics
 from zoo.metrics.metric import metrics
 from zoo.models.generation.settings import parse_generate
+from zoo.strict_yaml import Tree
 
 TRAINING: Tree = {  # of every bar, unless its own settings say otherwise
     **{"batch": 8, "learning_rate": 2e-3, "schedule": "cosine", "warmup_steps": 0.1, "precision": "float32"},

@@ -10,7 +10,7 @@ from commands import Said, call
 from datasets import Dataset
 from PIL import Image
 
-from zoo.config import read_yaml
+from zoo.strict_yaml import read_yaml
 
 Zoo = Callable[..., Said]
 COLOURS = {"red": (200, 40, 40), "green": (40, 180, 60), "blue": (30, 60, 200)}

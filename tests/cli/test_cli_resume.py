@@ -8,10 +8,10 @@ from pathlib import Path
 import torch
 from commands import Said
 
-from zoo.config import read_yaml
 from zoo.hub.api import load
 from zoo.models.model import Model
 from zoo.runs.saved import open_run
+from zoo.strict_yaml import read_yaml
 
 Zoo = Callable[..., Said]
 RunOf = Callable[[str], Path]

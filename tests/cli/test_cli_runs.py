@@ -14,10 +14,10 @@ from commands import Said
 from drawing import Drawing
 from registered import SLOTS
 from zoo.blocks.norm import norms
-from zoo.config import read_yaml
 from zoo.hub.api import load
 from zoo.metrics.likelihood import Perplexity
 from zoo.runs.saved import open_run
+from zoo.strict_yaml import read_yaml
 
 Zoo = Callable[..., Said]
 RunOf = Callable[[str], Path]

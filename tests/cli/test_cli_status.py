@@ -19,8 +19,8 @@ from rich.console import Console
 
 from zoo.cli import command, visible
 from zoo.cli.visible import complain, say, say_json, say_rows, spell
-from zoo.config import parse_yaml
 from zoo.objectives.mixture import Mixture
+from zoo.strict_yaml import parse_yaml
 
 Zoo = Callable[..., Said]
 ROOT = Path(__file__).parents[2]

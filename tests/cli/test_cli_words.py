@@ -14,7 +14,7 @@ from commands import Said
 
 from zoo.cli.early import FLAGS, check_words, declared, split_words
 from zoo.cli.table import COMMANDS
-from zoo.config import parse_set, read_yaml
+from zoo.config import parse_set
 from zoo.data.task import Task
 from zoo.data.task_list import ListedTask
 from zoo.experiments.resolve import resolve_alone
@@ -23,6 +23,7 @@ from zoo.models.generation.settings import GenerateSettings
 from zoo.models.kinds.part import PARTS
 from zoo.models.settings import ModelSettings
 from zoo.runs.saved import open_run
+from zoo.strict_yaml import read_yaml
 from zoo.training.settings import OF_OPTIMIZER, Training
 
 Zoo = Callable[..., Said]

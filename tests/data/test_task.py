@@ -7,6 +7,7 @@ import pytest
 from zoo import config
 from zoo.data.task import Sides, load_task, read_objectives, read_task
 from zoo.data.task_list import listed_tasks
+from zoo.strict_yaml import parse_yaml, to_yaml
 
 LEAST = {"objective": "causal_lm", "source": {"builtin": "pydocs"}}
 
@@ -20,7 +21,7 @@ def refused(**changes: object) -> str:
 @pytest.mark.parametrize("name", [name for name in config.names("tasks") if listed_tasks(name) is None])
 def test_a_shipped_task_reads_back_what_it_writes(name: str) -> None:
     task = load_task(name)
-    assert read_task(config.parse_yaml(config.to_yaml(task.plain()), name), name) == task
+    assert read_task(parse_yaml(to_yaml(task.plain()), name), name) == task
 
 
 def test_a_task_states_its_rows_also_where_they_are_the_default() -> None:
@@ -47,8 +48,8 @@ LABELS = ["several", "number", ["x", "y"], {"several": ["x", "y"]}, {"several": 
 @pytest.mark.parametrize("above", LABELS)
 def test_labels_replace_those_below(below: object, above: object, tmp_path: Path) -> None:
     sets = {"objective": "classification", "metrics": [], "labels": below}
-    (tmp_path / "below.yaml").write_text(config.to_yaml({"base": "pydocs-lm", **sets}))
-    (tmp_path / "above.yaml").write_text(config.to_yaml({"base": "below.yaml", "labels": above}))
+    (tmp_path / "below.yaml").write_text(to_yaml({"base": "pydocs-lm", **sets}))
+    (tmp_path / "above.yaml").write_text(to_yaml({"base": "below.yaml", "labels": above}))
     assert load_task(str(tmp_path / "above.yaml")).plain()["labels"] == above
     assert load_task(str(tmp_path / "below.yaml"), {"labels": above}).plain()["labels"] == above
 

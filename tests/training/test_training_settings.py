@@ -7,6 +7,7 @@ import pytest
 from resolved import resolve_training
 from zoo import config
 from zoo.experiments.settle import fix_training
+from zoo.strict_yaml import parse_yaml, to_yaml
 from zoo.training.settings import Training
 
 
@@ -105,11 +106,11 @@ def test_epochs_become_steps_rounded_up():
 
 def test_fixed_settings_state_everything_and_are_read_back():
     fixed = fix_training(resolve_training([{"schedule": "noam", "steps": 50}]), rows=1, d_model=16)
-    written = config.to_yaml(config.dump(fixed))
+    written = to_yaml(config.dump(fixed))
     assert fixed.schedule.option("d_model") == 16
     assert (fixed.evaluate_every, fixed.save_every) == (5, 5)
     assert "weight_decay: 0.01" in written
-    assert resolve_training([config.parse_yaml(written, "training.yaml")]) == fixed
+    assert resolve_training([parse_yaml(written, "training.yaml")]) == fixed
 
 
 @pytest.mark.parametrize(("steps", "every"), [(3, 1), (500, 50), (30_000, 1000)])

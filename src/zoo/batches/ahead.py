@@ -15,7 +15,7 @@ from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 from zoo.batches.collate import MicroBatch
 from zoo.batches.feed import Feed
 from zoo.batches.order import share
-from zoo.config import Tree
+from zoo.strict_yaml import Tree
 
 FILES = 65_536  # open at once, where a system allows it
 AHEAD = 2  # steps that each process builds ahead

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from zoo.batches.collate import MicroBatch, collate
 from zoo.batches.order import Examples, PackedRow
-from zoo.config import Tree
+from zoo.strict_yaml import Tree
 
 
 class Cursor(NamedTuple):

@@ -5,8 +5,8 @@ from fractions import Fraction
 
 from zoo.batches.feed import Feed, refuse_order
 from zoo.batches.order import Examples, PackedRow, shares
-from zoo.config import Tree
 from zoo.registry import first_few
+from zoo.strict_yaml import Tree
 
 
 def feed_of(examples: Examples) -> Feed:

@@ -6,9 +6,10 @@ from typing import Annotated
 
 import typer
 
-from zoo.config import Tree, as_tree, parse_set
+from zoo.config import as_tree, parse_set
 from zoo.disk import at_home
 from zoo.experiments.request import by_section
+from zoo.strict_yaml import Tree
 
 CHECKPOINT = "A run, a checkpoint folder inside one, a Hugging Face folder, or hub:ORG/NAME."
 Checkpoint = Annotated[str, typer.Argument(metavar="CHECKPOINT", help=CHECKPOINT)]

@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from zoo.config import parse_yaml
+from zoo.strict_yaml import parse_yaml
 
 
 class Piped(Console):

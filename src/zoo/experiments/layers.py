@@ -4,7 +4,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from zoo.config import Layer, Tree, merge
+from zoo.config import Layer, merge
+from zoo.strict_yaml import Tree
 
 LIBRARY, SET, FIRST_SET, DATA, TOKENIZER = "library", "--set", "--set of the first call", "data", "tokenizer"
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from zoo.config import Tree
+from zoo.strict_yaml import Tree
 
 logger = logging.getLogger(__name__)
 Pair = tuple[tuple[str, ...], Any]  # one `--set`: where, and what

@@ -26,6 +26,7 @@ from zoo.models.settings import ModelSettings, apply, full_path, head_map, keep_
 from zoo.objectives.mixture import Mixture
 from zoo.registry import Choice, plain
 from zoo.runs.saved import SavedRun
+from zoo.strict_yaml import Tree
 from zoo.training.settings import LOWEST, Training, gather_optimizer, lay_training
 
 OBJECTIVE = "the task's objective"
@@ -105,7 +106,7 @@ def resolve_finetuning(saved: SavedRun, request: Request) -> Experiment:
     return found
 
 
-def with_norm(saved: SavedRun) -> config.Tree:
+def with_norm(saved: SavedRun) -> Tree:
     """A checkpoint's settings of the model; heads that it lacks get its encoder's norm, with eps and bias.
 
     BERT, ELECTRA and ModernBERT have one eps for both, and the run could not be exported as one of them otherwise. A

@@ -3,10 +3,11 @@
 import functools
 from collections.abc import Iterable
 
-from zoo.config import Layer, Tree, merge, nest
+from zoo.config import Layer, merge, nest
 from zoo.data.task import Task, read_task
 from zoo.experiments.layers import Traced, leaves
 from zoo.experiments.request import Pair
+from zoo.strict_yaml import Tree
 
 Placed = tuple[str, Pair]  # one `--set`, and in which call it was said
 

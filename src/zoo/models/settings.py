@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from zoo import config
-from zoo.config import Tree
 from zoo.models.embeddings import EmbeddingSettings
 from zoo.models.heads.head import Head, heads
 from zoo.models.heads.pooler import PoolerSettings
 from zoo.models.initialize import Initializer, initializers
 from zoo.models.kinds.part import PARTS, PartChoice, SomeUnread
 from zoo.registry import Choice, plain, refuse_unknown
+from zoo.strict_yaml import Tree
 
 INHERITED = ("d_model", "vocab_size", "max_length", "dropout")
 Sets = Iterable[tuple[tuple[str, ...], Any]]

@@ -10,7 +10,6 @@ from pathlib import Path
 
 from torch import Tensor
 
-from zoo.config import Tree, read_yaml
 from zoo.disk import sync
 from zoo.runs.files import (
     REPLACED,
@@ -30,6 +29,7 @@ from zoo.runs.files import (
 from zoo.runs.layout import MANIFEST, STATE, TRAINING
 from zoo.runs.metrics import Mark
 from zoo.runs.tensors import read_tensors, write_tensors
+from zoo.strict_yaml import Tree, read_yaml
 
 FORMAT = 1
 PUBLISHED = ("average", "ema", "merged", "weights")  # a user of the run gets the first of these that a checkpoint has

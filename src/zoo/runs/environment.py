@@ -12,8 +12,8 @@ from pathlib import Path
 
 import torch
 
-from zoo.config import Tree
 from zoo.discover import outside_packages
+from zoo.strict_yaml import Tree
 
 PACKAGES = ("zoo", "torch", "numpy", "accelerate", "datasets", "evaluate", "safetensors", "tokenizers", "transformers")
 BITS = "the resumed run may differ in its last bits"

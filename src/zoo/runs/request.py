@@ -7,6 +7,7 @@ from typing import Any
 from zoo import config
 from zoo.runs.files import readable
 from zoo.runs.layout import REQUEST
+from zoo.strict_yaml import read_yaml
 
 
 @dataclass(frozen=True)
@@ -53,4 +54,4 @@ def read_request(folder: Path) -> RequestRecord:
     path = folder / REQUEST
     with readable(path):
         is_there = path.exists()
-    return config.build(RequestRecord, config.read_yaml(path), str(path)) if is_there else RequestRecord()
+    return config.build(RequestRecord, read_yaml(path), str(path)) if is_there else RequestRecord()

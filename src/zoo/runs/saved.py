@@ -8,12 +8,12 @@ from pathlib import Path
 
 from torch import Tensor
 
-from zoo.config import Tree, read_yaml
 from zoo.runs.checkpoint import Checkpoint, latest, steps, verify
 from zoo.runs.files import check_file, read_json, read_sealed, readable, refuse_outside
 from zoo.runs.layout import CHECKPOINTS, CONFIG, DATA, ENVIRONMENT, METRICS, TASK, TOKENIZER
 from zoo.runs.metrics import Line, read_metrics
 from zoo.runs.request import BaseRecord, read_request
+from zoo.strict_yaml import Tree, read_yaml
 
 UNREAD = ("optimizer.safetensors",)  # most of a checkpoint, and only --resume needs it
 logger = logging.getLogger(__name__)

@@ -2,12 +2,12 @@
 
 from torch import nn
 
-from zoo.config import Tree
 from zoo.devices.copying import reads_pinned
 from zoo.devices.memory import map_large_blocks
 from zoo.devices.precision import name_of_dtype
 from zoo.devices.workers import builders, building_workers
 from zoo.models.heads.cross_entropy import FEW, has_kernel, logits_at_once
+from zoo.strict_yaml import Tree
 from zoo.training.devices.compiling import blocks_of, compilable, compiles
 from zoo.training.devices.strategy import DDP, FSDP, choose_strategy
 from zoo.training.optimizers.optimizer import kernels

@@ -8,12 +8,12 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from zoo.config import Tree
 from zoo.devices.precision import forward_dtype, mixed
 from zoo.models.kinds.part import Part
 from zoo.models.model import Model
 from zoo.runs.checkpoint import Checkpoint
 from zoo.runs.tensors import finite, load_tensors, unique_tensors
+from zoo.strict_yaml import Tree
 from zoo.training.clipping import limit_norm, norm_of
 from zoo.training.devices.attention_backend import use_backends
 from zoo.training.devices.compiling import uncompiled

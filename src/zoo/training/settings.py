@@ -9,8 +9,9 @@ import torch
 from torch import nn
 
 from zoo.blocks.backends.backend import Backend, backends
-from zoo.config import Tree, merge
+from zoo.config import merge
 from zoo.registry import Choice, refuse_unknown
+from zoo.strict_yaml import Tree
 from zoo.training.optimizers.optimizer import optimizers
 from zoo.training.schedules import Schedule, schedules
 from zoo.training.weights.adapters import LowRank

@@ -5,10 +5,11 @@ import math
 from dataclasses import asdict, dataclass, field
 
 from zoo.batches.feed import Feed
-from zoo.config import Tree, build
+from zoo.config import build
 from zoo.runs.layout import STATE
 from zoo.runs.metrics import Line, finite_only
 from zoo.runs.run import Run
+from zoo.strict_yaml import Tree
 from zoo.training.learner import Learner
 from zoo.training.settings import Training
 from zoo.training.spikes import Usual

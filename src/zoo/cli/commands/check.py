@@ -28,6 +28,7 @@ from zoo.runs.check import Report, check_checkpoint, check_run
 from zoo.runs.files import readable
 from zoo.runs.layout import CHECKPOINTS, CONFIG, MANIFEST
 from zoo.runs.saved import straight
+from zoo.strict_yaml import read_yaml
 from zoo.survey.survey import Surveyed
 from zoo.training.settings import OF_OPTIMIZER, Training
 
@@ -135,7 +136,7 @@ def check_file(place: Path) -> Report:
     if place.suffix in (".json", ".safetensors"):
         raise ValueError(f"{place}: not {ALLOWED}; check the folder {place.absolute().parent}")
     report = Report("YAML file")
-    tree = report.attempt(config.read_yaml, place)
+    tree = report.attempt(read_yaml, place)
     if tree is None:
         return report
     report.kind = kind_of(tree)

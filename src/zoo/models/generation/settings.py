@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from zoo import config
 from zoo.registry import refuse_below
+from zoo.strict_yaml import Tree
 
 STRONGEST = 5  # of a penalty: scores of texts of thousands of tokens stay within what float32 can hold
 
@@ -55,7 +56,7 @@ class GenerateSettings:
         return self.temperature > 0
 
 
-def parse_generate(tree: config.Tree) -> GenerateSettings:
+def parse_generate(tree: Tree) -> GenerateSettings:
     """Read a `generate:` map.
 
     Raises:

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from zoo.config import Tree
 from zoo.registry import refuse_below, refuse_unknown
+from zoo.strict_yaml import Tree
 
 KEY = "training.lora"
 FILE, CONFIG = "adapter_model", "adapter_config"  # what peft calls them

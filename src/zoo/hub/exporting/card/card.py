@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from typing import Any
 
-from zoo.config import to_yaml
 from zoo.data.tokenizers.tokenizer import Tokenizer
 from zoo.hub.exporting.card.evaluation import evaluation, shown_task, split_of
 from zoo.hub.exporting.card.front_matter import front_matter
@@ -22,6 +21,7 @@ from zoo.models.settings import dump_settings
 from zoo.objectives.kinds.similarity import ORDERS
 from zoo.report.curves import draw_curves
 from zoo.runs.environment import PACKAGES
+from zoo.strict_yaml import to_yaml
 
 CARD, CURVES = "README.md", "curves.png"
 BOTH_ORDERS = "It scores two texts in one order: score both orders and add their logits, as training did."
