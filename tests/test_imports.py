@@ -14,8 +14,8 @@ from zoo.data.store.filling import WORKER
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src"
 LAYERS = (
-    "late python_words discover annotations registry strict_json disk config devices blocks models data examples "
-    "objectives batches metrics runs inference training experiments survey report hub cli"
+    "late python_words discover annotations wording registry strict_json strict_yaml disk config devices blocks models "
+    "data examples objectives batches metrics runs inference training experiments survey report hub cli"
 ).split()  # each imports from itself and from those on its left
 HOMES = {
     "transformers": {"hub"},
@@ -35,10 +35,12 @@ ONLY: dict[str, set[str]] = {
     "python_words": set(),
     "discover": set(),
     "annotations": set(),
+    "wording": set(),
     "registry": set(),
     "strict_json": set(),
+    "strict_yaml": {"yaml"},
     "disk": set(),
-    "config": {"yaml"},
+    "config": set(),
     "devices": {"torch", "jaxtyping", "triton"},  # one kernel needs triton, which comes with torch for GPUs
     "blocks": {"torch", "jaxtyping"},
 }

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from zoo.annotations import PerLayer
-from zoo.registry import Choice, Slot, check, check_cycled, nearest, plain, refuse_below, refuse_unknown
+from zoo.registry import Choice, Slot, check, check_cycled, plain, refuse_below
+from zoo.wording import nearest, refuse_unknown
 
 
 class Part:

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from zoo.annotations import PerLayer, members
-from zoo.registry import Choice, Slot, check, check_cycled, nearest, plain, refuse_unknown
+from zoo.registry import Choice, Slot, check, check_cycled, plain
 from zoo.strict_yaml import Tree, parse_yaml, read_yaml
+from zoo.wording import nearest, refuse_unknown
 
 C = TypeVar("C")
 VARIANT_KEYS = ("name", "kind")

@@ -5,8 +5,8 @@ from fractions import Fraction
 
 from zoo.batches.feed import Feed, refuse_order
 from zoo.batches.order import Examples, PackedRow, shares
-from zoo.registry import first_few
 from zoo.strict_yaml import Tree
+from zoo.wording import first_few
 
 
 def feed_of(examples: Examples) -> Feed:

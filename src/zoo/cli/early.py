@@ -19,7 +19,7 @@ from zoo.config import PACKAGE, parse_set
 from zoo.discover import GROUP
 from zoo.disk import at_home
 from zoo.experiments.request import SECTIONS, by_section, refuse_without_task
-from zoo.registry import nearest, refuse_unknown
+from zoo.wording import nearest, refuse_unknown
 
 FLAGS = ("--json", "--resume", "--private", "--retrain", "--help", "-h")  # options that take no value
 KEYS = {  # by section, the files and the class that declare its settings; importing them would import torch

@@ -6,8 +6,8 @@ from io import TextIOWrapper
 
 from zoo.cli.table import COMMAND, COMMANDS, VERSION
 from zoo.late import load
-from zoo.registry import nearest
 from zoo.training.supervision.stopping import Stopped, stop_at_once
+from zoo.wording import nearest
 
 DONE, FAILED, WRONG = 0, 1, 2
 HELP = """Usage: zoo COMMAND …, and zoo COMMAND --help for what it takes

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from zoo.cli.visible import say, say_rows
-from zoo.registry import counted
+from zoo.wording import counted
 
 SHOWN = 80  # letters of a text
 BAR = 30  # letters of the longest

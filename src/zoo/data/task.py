@@ -9,7 +9,8 @@ from zoo import config
 from zoo.data.columns.columns import check_named, name_classes
 from zoo.data.columns.pictures import Augment
 from zoo.data.sources.settings import SourceSettings
-from zoo.registry import check, refuse_unknown
+from zoo.registry import check
+from zoo.wording import refuse_unknown
 
 SIDES = ("source", "target")
 LabelKind = Literal["one", "several", "number"]

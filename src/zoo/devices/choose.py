@@ -8,7 +8,8 @@ from torch import nn
 
 from zoo.devices.defaults import UNROUNDED
 from zoo.devices.precision import AUTO, forward_dtype, widest
-from zoo.registry import check, nearest
+from zoo.registry import check
+from zoo.wording import nearest
 
 CPU = "cpu"
 EXACT = "float32"  # the precision of what is compared or drawn

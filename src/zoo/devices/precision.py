@@ -6,7 +6,7 @@ from functools import cache
 import torch
 from torch import Tensor
 
-from zoo.registry import refuse_unknown
+from zoo.wording import refuse_unknown
 
 AUTO = "auto"
 DTYPES = {"float32": None, "bfloat16": torch.bfloat16, "float16": torch.float16}

@@ -22,13 +22,13 @@ from zoo.models.cost import on_meta
 from zoo.models.heads.classes import numbered_as
 from zoo.models.heads.head import heads
 from zoo.models.model import Model
-from zoo.registry import first_few
 from zoo.runs.checkpoint import steps
 from zoo.runs.layout import CHECKPOINTS, REQUEST
 from zoo.runs.request import read_request
 from zoo.runs.saved import SavedRun
 from zoo.runs.tensors import finite, part_of
 from zoo.training.state import State
+from zoo.wording import first_few
 
 SCORING = ("output.weight", "output.bias", "bias")  # of a head that scores tokens: one row, or one number, for each
 logger = logging.getLogger(__name__)

@@ -13,8 +13,9 @@ from zoo.metrics.metric import metrics
 from zoo.models.heads.head import heads
 from zoo.models.settings import resize, with_labels
 from zoo.objectives.mixture import Mixture
-from zoo.registry import Choice, first_few
+from zoo.registry import Choice
 from zoo.training.settings import Training
+from zoo.wording import first_few
 
 SHOWN = 20
 logger = logging.getLogger(__name__)

@@ -10,7 +10,7 @@ from zoo.data.tokenizers.recipes.recipe import tokenizers
 from zoo.data.tokenizers.tokenizer import Tokenizer
 from zoo.disk import at_home
 from zoo.late import load
-from zoo.registry import refuse_unknown
+from zoo.wording import refuse_unknown
 
 OPEN = "zoo.runs.saved:open_run"  # imports torch, which a task that trains its own tokenizer need not wait for
 

@@ -16,7 +16,7 @@ from zoo.examples.form import forms
 from zoo.examples.template import Template, lay_out, overhead
 from zoo.inference.loaded import Loaded
 from zoo.models.heads.scores import Scores
-from zoo.registry import counted
+from zoo.wording import counted
 
 BATCH = 32  # texts, or rows, in one pass of the model
 WINDOW = 64  # batches whose texts, or rows, are sorted by length together: an answer waits for no more than these

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from zoo.metrics.metric import metrics
-from zoo.registry import refuse_unknown
+from zoo.wording import refuse_unknown
 
 Offered = Mapping[str, Sequence[str]]  # objective -> its metrics, in the task's order
 

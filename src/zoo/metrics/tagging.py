@@ -4,7 +4,7 @@ import warnings
 from collections.abc import Sequence
 
 from zoo.metrics.metric import Metric, metrics
-from zoo.registry import first_few
+from zoo.wording import first_few
 
 
 @metrics.register("tagging/f1")

@@ -31,7 +31,8 @@ from zoo.models.output import Output, kinds_of
 from zoo.models.reading import Reading
 from zoo.models.settings import ModelSettings
 from zoo.models.token_table import TokenTable
-from zoo.registry import Choice, refuse_unknown
+from zoo.registry import Choice
+from zoo.wording import refuse_unknown
 
 
 class Model(nn.Module):

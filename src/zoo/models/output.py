@@ -7,7 +7,7 @@ from functools import cached_property
 from torch import Tensor
 
 from zoo.models.heads.scores import Scores
-from zoo.registry import refuse_unknown
+from zoo.wording import refuse_unknown
 
 WEIGHTS = ("encoder.self", "decoder.self", "decoder.cross")  # kinds of attention weights
 

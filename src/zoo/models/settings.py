@@ -12,8 +12,9 @@ from zoo.models.heads.head import Head, heads
 from zoo.models.heads.pooler import PoolerSettings
 from zoo.models.initialize import Initializer, initializers
 from zoo.models.kinds.part import PARTS, PartChoice, SomeUnread
-from zoo.registry import Choice, plain, refuse_unknown
+from zoo.registry import Choice, plain
 from zoo.strict_yaml import Tree
+from zoo.wording import refuse_unknown
 
 INHERITED = ("d_model", "vocab_size", "max_length", "dropout")
 Sets = Iterable[tuple[tuple[str, ...], Any]]

@@ -14,7 +14,7 @@ from torch.nn import functional as F
 from zoo.data.ids import Label
 from zoo.devices.precision import widest
 from zoo.models.heads.scores import Scores
-from zoo.registry import refuse_unknown
+from zoo.wording import refuse_unknown
 
 
 class Cost(NamedTuple):

@@ -13,7 +13,7 @@ from zoo.examples.form import Form, Limits, ModelTraits, forms, inputs
 from zoo.examples.randomness import Randomness
 from zoo.models.heads.scores import Scores
 from zoo.objectives.objective import Objective, Term, Weights, objectives
-from zoo.registry import refuse_unknown
+from zoo.wording import refuse_unknown
 
 KINDS = {True: "a decoder, such as gpt2 or gpt", False: "an encoder alone, such as bert-base"}  # by `causal`
 WRITES = "language"  # the head that text is written with

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from zoo.registry import counted
 from zoo.runs.checkpoint import Checkpoint, steps, verify
 from zoo.runs.files import ASIDE, REPLACED, check_file, read_json, read_sealed
 from zoo.runs.layout import CHECKPOINTS, CONFIG, DATA, ENVIRONMENT, METRICS, REQUEST, TASK, TOKENIZER, TRAINING
@@ -15,6 +14,7 @@ from zoo.runs.metrics import Mark, read_metrics
 from zoo.runs.saved import check_run_files, straight
 from zoo.runs.tensors import finite
 from zoo.strict_yaml import read_yaml
+from zoo.wording import counted
 
 R = TypeVar("R")
 NEEDED = "without it the run can be neither used nor continued"

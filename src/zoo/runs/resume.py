@@ -5,13 +5,13 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from zoo.registry import first_few
 from zoo.runs.checkpoint import Checkpoint, steps
 from zoo.runs.environment import changes
 from zoo.runs.files import check_file, read_sealed, readable, remove_folder
 from zoo.runs.layout import DATA, ENVIRONMENT, METRICS, REQUEST, TRAINING
 from zoo.strict_json import parse_json
 from zoo.strict_yaml import Tree, parse_yaml
+from zoo.wording import first_few
 
 BASE = "base"  # the one section of request.yaml that decides something the other files do not have
 RESUMED = "resumed"  # in environment.json

@@ -10,7 +10,7 @@ from typing import IO, Any
 
 from torch import Tensor
 
-from zoo.registry import first_few, plain
+from zoo.registry import plain
 from zoo.runs.checkpoint import Checkpoint, latest, prune, steps, whole, write_checkpoint
 from zoo.runs.files import (
     digest,
@@ -28,6 +28,7 @@ from zoo.runs.metrics import Mark, MetricsLog
 from zoo.runs.resume import RESUMED, compare, resumptions, set_aside_broken
 from zoo.runs.saved import check_run_files
 from zoo.strict_yaml import Tree, to_yaml
+from zoo.wording import first_few
 
 PROBE = 1 << 20  # bytes
 logger = logging.getLogger(__name__)

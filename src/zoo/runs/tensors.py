@@ -9,7 +9,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from zoo.registry import first_few
+from zoo.wording import first_few
 
 LARGEST = torch.finfo(torch.float32).max
 

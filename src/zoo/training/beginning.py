@@ -11,12 +11,12 @@ from typing import Any
 import torch
 
 from zoo.devices.choose import device_name
-from zoo.registry import first_few
 from zoo.runs.environment import describe_environment
 from zoo.runs.resume import differences
 from zoo.runs.run import Run, RunFiles, create_run, join_run
 from zoo.training.settings import MAY_CHANGE
 from zoo.training.supervision.processes import Processes
+from zoo.wording import first_few
 
 
 def begin_run(processes: Processes, folder: Path, files: RunFiles, resume: bool) -> Run:

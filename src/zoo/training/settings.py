@@ -10,11 +10,12 @@ from torch import nn
 
 from zoo.blocks.backends.backend import Backend, backends
 from zoo.config import merge
-from zoo.registry import Choice, refuse_unknown
+from zoo.registry import Choice
 from zoo.strict_yaml import Tree
 from zoo.training.optimizers.optimizer import optimizers
 from zoo.training.schedules import Schedule, schedules
 from zoo.training.weights.adapters import LowRank
+from zoo.wording import refuse_unknown
 
 OF_OPTIMIZER = ("weight_decay", "betas", "eps")  # may also be written beside `optimizer`
 ROUNDING = "the examples and their order stay the same, sums may be rounded differently"

@@ -11,7 +11,7 @@ from zoo.cli.options import Json
 from zoo.cli.table import BLOCKS
 from zoo.cli.visible import say, say_json, say_rows, spell
 from zoo.late import load
-from zoo.registry import refuse_unknown
+from zoo.wording import refuse_unknown
 
 WHAT = "What to list; unless given, models and tasks."
 KINDS = {"models": "configs", "tasks": "tasks"}

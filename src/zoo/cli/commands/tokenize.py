@@ -15,7 +15,7 @@ from zoo.data.tokenizers.tokenizer import BACKEND_FILE, Tokenizer
 from zoo.experiments.request import by_section
 from zoo.experiments.tokenize import plan_filling
 from zoo.late import load
-from zoo.registry import counted
+from zoo.wording import counted
 
 RESOLVE, NO_TOKENIZER = "zoo.hub.checkpoint:resolve", "zoo.inference.loaded:NO_TOKENIZER"  # import torch
 TASK = "A name from `zoo list tasks`, or a path to a YAML file."

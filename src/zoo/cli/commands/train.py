@@ -20,9 +20,9 @@ from zoo.experiments.request import Request
 from zoo.experiments.session import Watcher
 from zoo.experiments.table import ExperimentTable, Outcome, mean_score, over_tasks
 from zoo.hub.checkpoint import resolve
-from zoo.registry import counted
 from zoo.runs.saved import SavedRun
 from zoo.training.state import State
+from zoo.wording import counted
 
 RUN = "Folder of the run: new or empty, unless --resume."
 RESUME = "Continue the run in the folder, with the changes that it was started with."

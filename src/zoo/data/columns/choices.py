@@ -5,7 +5,7 @@ from typing import Any
 
 from zoo.data.columns.values import absent
 from zoo.data.ids import CHOICES, LABEL
-from zoo.registry import first_few
+from zoo.wording import first_few
 
 ALLOWED = "a list of texts, a map of two lists, 'text' and 'label', or a list of maps of one text and one label"
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from zoo.data.ids import CHOICES, LABEL, MESSAGES, NOT_TEXT, PICTURE, WORDS
-from zoo.registry import refuse_unknown
+from zoo.wording import refuse_unknown
 
 # of the data; several become one list of choices, one text of as many lines, or the names of those that hold a 1
 Column = str | list[str]

@@ -17,7 +17,7 @@ from zoo.data.columns.values import (
     split_names,
     written_names,
 )
-from zoo.registry import first_few, nearest
+from zoo.wording import first_few, nearest
 
 SHOWN = 20
 DIFFERENT = 1 << 18  # values that a column of labels may hold

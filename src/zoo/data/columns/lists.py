@@ -5,7 +5,7 @@ from typing import Any
 
 from zoo.data.columns.values import absent, are_names, is_letter, is_list, position_of
 from zoo.data.ids import CHOICES, LABEL, TAGS, WORDS
-from zoo.registry import counted
+from zoo.wording import counted
 
 MOST_CHOICES = 64
 

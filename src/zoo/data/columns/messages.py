@@ -3,7 +3,7 @@
 from typing import Any, TypeVar
 
 from zoo.data.ids import MESSAGES
-from zoo.registry import refuse_unknown
+from zoo.wording import refuse_unknown
 
 ASSISTANT = "assistant"
 SPEAKERS = ("system", "user", ASSISTANT)

@@ -8,7 +8,7 @@ from typing import ClassVar, NamedTuple
 from zoo.data.formats.format import FileFormat, ReadOptions, Row, formats
 from zoo.data.formats.lines import LineRange, read_lines
 from zoo.data.ids import TAGS, WORDS
-from zoo.registry import counted
+from zoo.wording import counted
 
 DOCUMENT = "-DOCSTART-"  # CoNLL 2003's line between two documents
 NUMBER = "id"  # the column of CoNLL-U with the number of a word, 3-4 for two words in one and 5.1 for one left out

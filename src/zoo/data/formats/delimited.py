@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from zoo.data.formats.format import FileFormat, ReadOptions, Row, formats
 from zoo.data.formats.lines import LONGEST_LINE, LineRange, read_lines
-from zoo.registry import counted
+from zoo.wording import counted
 
 
 class Delimited(FileFormat):

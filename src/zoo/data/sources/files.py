@@ -18,7 +18,7 @@ from zoo.data.sources.part import ColumnFiles, FilePart, SourcePart
 from zoo.data.sources.settings import SourceSettings
 from zoo.data.sources.walking import matching, walk
 from zoo.disk import at_home
-from zoo.registry import first_few
+from zoo.wording import first_few
 
 Named = Mapping[str, Sequence[Path]]  # column -> its files; "" -> tables
 logger = logging.getLogger(__name__)

@@ -14,7 +14,7 @@ from zoo.data.sources.rows import SplitRows
 from zoo.data.sources.settings import SourceSettings
 from zoo.data.task import Task
 from zoo.late import load
-from zoo.registry import refuse_unknown
+from zoo.wording import refuse_unknown
 
 HUB = "zoo.data.sources.remote.repository:Hub"  # imports datasets, which takes a second that local files need not wait
 

@@ -16,7 +16,7 @@ from zoo.data.home import home, name_for, replace_file
 from zoo.data.sealed import read_sealed, seal
 from zoo.data.sources.known import VERSION, Stat, hash_stretches
 from zoo.data.sources.part import Rows, SourcePart, refuse_changed, unchanged
-from zoo.registry import counted
+from zoo.wording import counted
 
 MANY = 256  # files of a split that have a shard each, however small they are
 SMALL = 1 << 20  # bytes of a file that shares its shard, if there are more

@@ -11,7 +11,7 @@ from zoo.data.builtin.builtin import builtins
 from zoo.data.formats.format import ReadOptions, formats
 from zoo.data.sources.filtering import EVERY_ROW, RowFilter
 from zoo.data.sources.origin import SPLITS
-from zoo.registry import refuse_unknown
+from zoo.wording import refuse_unknown
 
 MOST_ROWS = 10**9  # of which a mixed source has one at least
 

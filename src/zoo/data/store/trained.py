@@ -16,7 +16,8 @@ from zoo.data.sources.rows import SplitRows
 from zoo.data.sources.sample import SAMPLE, sample_texts
 from zoo.data.tokenizers.recipes.recipe import TokenizerRecipe, tokenizers
 from zoo.data.tokenizers.tokenizer import Tokenizer
-from zoo.registry import Choice, check, counted
+from zoo.registry import Choice, check
+from zoo.wording import counted
 
 VERSION = 3  # raise it where the same texts give another tokenizer
 FOLDER = "tokenizers"

@@ -21,7 +21,7 @@ from zoo.data.store.encoding import encode
 from zoo.data.store.sentences import splitter
 from zoo.data.tokenizers.placed import place_tokens, place_words, tokens_of
 from zoo.data.tokenizers.tokenizer import Tokenizer
-from zoo.registry import refuse_unknown
+from zoo.wording import refuse_unknown
 
 ROWS = 4000  # rows that are tokenised together
 CHARACTERS = 1 << 22  # or so many characters of them

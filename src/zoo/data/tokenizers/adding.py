@@ -8,7 +8,8 @@ from typing import Any
 from tokenizers import AddedToken
 
 from zoo.data.tokenizers.tokenizer import Tokenizer
-from zoo.registry import check, first_few
+from zoo.registry import check
+from zoo.wording import first_few
 
 ADD = "add"
 logger = logging.getLogger(__name__)

@@ -18,8 +18,9 @@ from zoo.data.tokenizers.recipes.recipe import ANGLED, BRACKETED, TokenizerRecip
 from zoo.data.tokenizers.separable import is_separable, is_separable_at_marks
 from zoo.data.tokenizers.word_cache import WordCache
 from zoo.data.tokenizers.word_marks import word_marks
-from zoo.registry import Choice, check, refuse_unknown
+from zoo.registry import Choice, check
 from zoo.strict_json import parse_json
+from zoo.wording import refuse_unknown
 
 BACKEND_FILE = "tokenizer.json"
 ROLES_FILE = "roles.json"

@@ -23,11 +23,11 @@ from zoo.hub.targets.choose import choose_target
 from zoo.hub.targets.declare.flat_settings import flatten
 from zoo.hub.targets.declare.target import NativeClass, Target
 from zoo.inference.loaded import check_vocabulary
-from zoo.registry import first_few
 from zoo.runs.files import ASIDE, names_in, remove_stray, write_file
 from zoo.runs.layout import LOCK
 from zoo.runs.lock import is_lock, take_lock
 from zoo.runs.tensors import write_tensors
+from zoo.wording import first_few
 
 logger = logging.getLogger(__name__)
 NO_LOCKS = (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP)  # of some network file systems

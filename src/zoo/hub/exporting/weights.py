@@ -5,8 +5,8 @@ from zoo.hub.targets.declare.flat_settings import flatten
 from zoo.hub.targets.declare.renaming import Tensors, rename, unnamed
 from zoo.hub.targets.declare.target import NativeClass, Target
 from zoo.models.kinds.part import PARTS
-from zoo.registry import first_few
 from zoo.runs.tensors import finite, unique_tensors
+from zoo.wording import first_few
 
 
 def native_tensors(trained: TrainedModel, target: Target, native: NativeClass) -> Tensors:

@@ -18,7 +18,8 @@ from zoo.models.cost import Bounds
 from zoo.models.heads.head import heads
 from zoo.models.settings import INHERITED, ModelSettings, parse_settings
 from zoo.objectives.answers import ANSWERS, OneClass, OneNumber
-from zoo.registry import REQUIRED, nearest
+from zoo.registry import REQUIRED
+from zoo.wording import nearest
 
 # what changes every family's numbers, or what its tensors are
 DEMANDS: Mapping[str, tuple[Any, ...]] = {

@@ -12,8 +12,8 @@ from zoo.hub.targets.declare.target import NativeClass, Target
 from zoo.models.cost import on_meta
 from zoo.models.kinds.part import PARTS
 from zoo.models.settings import ModelSettings
-from zoo.registry import first_few
 from zoo.runs.tensors import finite, shape, wrong_shapes
+from zoo.wording import first_few
 
 ROUNDED = 4e-3  # of sines and cosines in half precision
 OLD_NAMES = {".gamma": ".weight", ".beta": ".bias"}  # of norms, in the first published checkpoints

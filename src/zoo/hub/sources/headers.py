@@ -8,7 +8,7 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from zoo.hub.sources.folder import ADAPTER, CheckpointFolder
-from zoo.registry import first_few
+from zoo.wording import first_few
 
 WHOLE, INDEX = "model.safetensors", "model.safetensors.index.json"
 PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")

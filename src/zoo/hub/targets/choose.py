@@ -5,7 +5,7 @@ from zoo.hub.targets.declare.target import Target
 from zoo.hub.targets.shell import MODEL_TYPE as SHELL
 from zoo.hub.targets.shell import MODULE, target_of
 from zoo.models.settings import ModelSettings
-from zoo.registry import refuse_unknown
+from zoo.wording import refuse_unknown
 
 
 def obstacles(settings: ModelSettings) -> dict[str, str]:

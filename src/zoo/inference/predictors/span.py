@@ -15,7 +15,7 @@ from zoo.inference.shape import row_shape
 from zoo.inference.spans import WindowAnswer, best_span, say_answer
 from zoo.inference.typed import BATCH, as_inputs
 from zoo.objectives.kinds.span import AnswerSpan
-from zoo.registry import counted
+from zoo.wording import counted
 
 
 @predictors.register("span")

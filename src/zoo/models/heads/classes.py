@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from torch import Tensor
 
 from zoo.models.heads.head import heads
-from zoo.registry import first_few
+from zoo.wording import first_few
 
 SCORING = ("output.weight", "output.bias")  # of a head that scores classes: a row, or a number, for each
 

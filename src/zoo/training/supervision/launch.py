@@ -16,9 +16,9 @@ from zoo.devices.choose import choose_device, device_name
 from zoo.devices.compiling import refuse_without_compiler
 from zoo.devices.memory import map_large_blocks, set_imports_aside
 from zoo.devices.precision import forward_dtype, name_of_dtype
-from zoo.registry import refuse_unknown
 from zoo.training.devices.strategy import ONE, choose_strategy
 from zoo.training.settings import Training
+from zoo.wording import refuse_unknown
 
 # torch would end a process that waits longer, but tokenising may take days; the watchdog ends a process that hangs
 PATIENT = timedelta(days=7)

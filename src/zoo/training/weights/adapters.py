@@ -9,8 +9,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from zoo.registry import refuse_below, refuse_unknown
+from zoo.registry import refuse_below
 from zoo.strict_yaml import Tree
+from zoo.wording import refuse_unknown
 
 KEY = "training.lora"
 FILE, CONFIG = "adapter_model", "adapter_config"  # what peft calls them

@@ -5,9 +5,9 @@ from fnmatch import fnmatchcase
 
 from torch import nn
 
-from zoo.registry import nearest
 from zoo.training.weights.adapters import LowRank, adapt
 from zoo.training.weights.depth import embeddings, parts
+from zoo.wording import nearest
 
 KEY = "training.freeze"
 EMBEDDINGS = "embeddings"
