@@ -16,8 +16,9 @@ from zoo.hub.exporting.reloading import Unrounded, reload, scores_in
 from zoo.hub.exporting.trained_model import TrainedModel
 from zoo.hub.targets.choose import choose_target, fits, obstacles
 from zoo.hub.targets.declare.flat_settings import flatten
+from zoo.hub.targets.declare.key import Key
 from zoo.hub.targets.declare.registry import register, targets
-from zoo.hub.targets.declare.target import Key, NativeClass, Target
+from zoo.hub.targets.declare.target import NativeClass, Target
 from zoo.models.heads.head import heads
 from zoo.models.model import Model
 from zoo.registry import REQUIRED

@@ -10,8 +10,9 @@ from zoo.hub.sources.folder import CONFIG, CheckpointFolder
 from zoo.hub.sources.headers import WHOLE
 from zoo.hub.targets.declare.classes import classifies
 from zoo.hub.targets.declare.flat_settings import FlatSettings, by_layer
+from zoo.hub.targets.declare.key import Config, Key
 from zoo.hub.targets.declare.registry import targets
-from zoo.hub.targets.declare.target import Config, Key, NativeClass, Target
+from zoo.hub.targets.declare.target import NativeClass, Target
 from zoo.hub.targets.declare.words import listed, written
 from zoo.hub.targets.shell import MODEL_TYPE, read_target
 from zoo.models.cost import Bounds

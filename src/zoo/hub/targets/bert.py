@@ -12,6 +12,7 @@ from zoo.hub.targets.declare.classes import (
     text_classifier,
     token_classifier,
 )
+from zoo.hub.targets.declare.key import Key, first, key, like
 from zoo.hub.targets.declare.recipes import BERT
 from zoo.hub.targets.declare.registry import register
 from zoo.hub.targets.declare.renaming import affine, same
@@ -25,7 +26,7 @@ from zoo.hub.targets.declare.requirements import (
     plain_embeddings,
     plain_layernorm,
 )
-from zoo.hub.targets.declare.target import Copy, Key, Target, first, key, like
+from zoo.hub.targets.declare.target import Copy, Target
 
 OURS = "encoder.stack.blocks.{i}"
 THEIRS = "bert.encoder.layer.{i}"

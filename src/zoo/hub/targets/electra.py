@@ -18,11 +18,12 @@ from zoo.hub.targets.declare.classes import (
     text_classifier,
     token_classifier,
 )
+from zoo.hub.targets.declare.key import key
 from zoo.hub.targets.declare.recipes import BERT
 from zoo.hub.targets.declare.registry import register
 from zoo.hub.targets.declare.renaming import Rename, affine, same
 from zoo.hub.targets.declare.requirements import SAME_WIDTH, as_in, exactly, plain_layernorm
-from zoo.hub.targets.declare.target import Copy, Target, key
+from zoo.hub.targets.declare.target import Copy, Target
 
 TOKENS = "electra.embeddings.word_embeddings.weight"
 PROJECT = affine("encoder.stack.embeddings.project", "electra.embeddings_project")

@@ -6,11 +6,12 @@ Source: Radford et al. 2019, "Language Models are Unsupervised Multitask Learner
 """
 
 from zoo.hub.targets.declare.classes import decoder_tagger, double_heads, last_token_classifier, tied_causal_lm
+from zoo.hub.targets.declare.key import first, key
 from zoo.hub.targets.declare.recipes import GPT2
 from zoo.hub.targets.declare.registry import register
 from zoo.hub.targets.declare.renaming import TRANSPOSED, affine, same
 from zoo.hub.targets.declare.requirements import CAUSAL, activation, exactly, plain_blocks, plain_embeddings
-from zoo.hub.targets.declare.target import Target, first, key
+from zoo.hub.targets.declare.target import Target
 
 OURS = "decoder.stack.blocks.{i}"
 THEIRS = "transformer.h.{i}"

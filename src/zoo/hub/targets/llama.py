@@ -7,11 +7,12 @@ Source: Touvron et al. 2023, arXiv:2302.13971 and arXiv:2307.09288; transformers
 
 from zoo.hub.targets.declare.classes import decoder_tagger, last_token_classifier, tied_causal_lm
 from zoo.hub.targets.declare.flat_settings import FlatSettings
+from zoo.hub.targets.declare.key import Config, Key, first, key, like
 from zoo.hub.targets.declare.registry import register
 from zoo.hub.targets.declare.renaming import affine, same
 from zoo.hub.targets.declare.requirements import CAUSAL, activation, as_in, exactly, plain_embeddings, rotary_blocks
 from zoo.hub.targets.declare.rotary_scaling import UNREAD_SCALING, longest_keys, newer_rope, scaling_keys
-from zoo.hub.targets.declare.target import Config, Key, NativeClass, Requirement, Target, first, key, like
+from zoo.hub.targets.declare.target import NativeClass, Requirement, Target
 
 OURS = "decoder.stack.blocks.{i}"
 THEIRS = "model.layers.{i}"

@@ -11,10 +11,11 @@ from torch import Tensor
 from zoo.blocks.position import sinusoids
 from zoo.hub.targets.declare.classes import translator
 from zoo.hub.targets.declare.flat_settings import FlatSettings
+from zoo.hub.targets.declare.key import first, key, like
 from zoo.hub.targets.declare.registry import register
 from zoo.hub.targets.declare.renaming import ROW, Rename, affine, same, split_halves
 from zoo.hub.targets.declare.requirements import EACH_ITS_WAY, UNSCALED, activation, both, exactly, plain_blocks
-from zoo.hub.targets.declare.target import ROLES, Copy, Requirement, Target, first, key, like
+from zoo.hub.targets.declare.target import ROLES, Copy, Requirement, Target
 
 TOKENS = "{}.stack.embeddings.tokens.weight"
 ROWS, COLUMNS = split_halves(0), split_halves(1)

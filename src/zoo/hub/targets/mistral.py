@@ -6,9 +6,9 @@ at distances below W.
 
 import dataclasses
 
+from zoo.hub.targets.declare.key import key
 from zoo.hub.targets.declare.registry import register
 from zoo.hub.targets.declare.requirements import cached_window, exactly
-from zoo.hub.targets.declare.target import key
 from zoo.hub.targets.llama import KEYS, REQUIREMENTS, classes, sizes
 from zoo.hub.targets.llama import target as llama
 

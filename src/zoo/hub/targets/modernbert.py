@@ -11,6 +11,7 @@ from typing import Any
 
 from zoo.hub.targets.declare.classes import chooser, masked_lm, question_answerer, text_classifier, token_classifier
 from zoo.hub.targets.declare.flat_settings import GLOBAL, LOCAL, in_layers
+from zoo.hub.targets.declare.key import Config, Key, first, key
 from zoo.hub.targets.declare.layer_types import also, layer_types, numbers
 from zoo.hub.targets.declare.registry import register
 from zoo.hub.targets.declare.renaming import Change, affine, same
@@ -24,7 +25,7 @@ from zoo.hub.targets.declare.requirements import (
     plain_embeddings,
     rotary_blocks,
 )
-from zoo.hub.targets.declare.target import ROLES, Config, Copy, Key, Requirement, Target, first, key
+from zoo.hub.targets.declare.target import ROLES, Copy, Requirement, Target
 
 OURS = "encoder.stack.blocks.{i}"
 THEIRS = "model.layers.{i}"

@@ -5,11 +5,12 @@ Source: Radford et al. 2018, "Improving Language Understanding by Generative Pre
 """
 
 from zoo.hub.targets.declare.classes import double_heads, last_token_classifier, tied_causal_lm
+from zoo.hub.targets.declare.key import key
 from zoo.hub.targets.declare.recipes import OPENAI_GPT
 from zoo.hub.targets.declare.registry import register
 from zoo.hub.targets.declare.renaming import same
 from zoo.hub.targets.declare.requirements import exactly, plain_blocks, plain_embeddings
-from zoo.hub.targets.declare.target import Requirement, Target, key
+from zoo.hub.targets.declare.target import Requirement, Target
 from zoo.hub.targets.gpt2 import ALIASES, LAYERS, SIZES, TRAINING
 
 ACTIVATIONS = {"gelu_tanh": "gelu", "relu": "relu", "silu": "silu"}  # what they call gelu is the approximation

@@ -8,11 +8,11 @@ Source: Zhang et al. 2020, arXiv:1912.08777; transformers' `models/pegasus`.
 import dataclasses
 
 from zoo.hub.targets.declare.classes import translator
+from zoo.hub.targets.declare.key import key
 from zoo.hub.targets.declare.recipes import PEGASUS
 from zoo.hub.targets.declare.registry import register
 from zoo.hub.targets.declare.renaming import same
 from zoo.hub.targets.declare.requirements import UNSCALED, both, exactly
-from zoo.hub.targets.declare.target import key
 from zoo.hub.targets.marian import COLUMNS, LAYERS, LOGITS_BIAS, SIZES, TOKENS, stacks, writes_stream
 from zoo.hub.targets.marian import target as marian
 

@@ -8,12 +8,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from zoo.hub.targets.declare.flat_settings import GLOBAL, LOCAL, in_layers
+from zoo.hub.targets.declare.key import Config, key
 from zoo.hub.targets.declare.layer_types import also, layer_types, numbers
 from zoo.hub.targets.declare.registry import register
 from zoo.hub.targets.declare.renaming import same
 from zoo.hub.targets.declare.requirements import as_in, cached_window, exactly
 from zoo.hub.targets.declare.rotary_scaling import newer_rope
-from zoo.hub.targets.declare.target import Config, key
 from zoo.hub.targets.llama import KEYS, REQUIREMENTS, THEIRS, classes, sizes
 from zoo.hub.targets.llama import target as llama
 

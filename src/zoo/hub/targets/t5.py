@@ -10,11 +10,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from zoo.hub.targets.declare.classes import translator
+from zoo.hub.targets.declare.key import Config, first, key, like
 from zoo.hub.targets.declare.recipes import T5
 from zoo.hub.targets.declare.registry import register
 from zoo.hub.targets.declare.renaming import Rename, same
 from zoo.hub.targets.declare.requirements import EACH_ITS_WAY, as_in, both, exactly
-from zoo.hub.targets.declare.target import Config, Copy, Requirement, Target, first, key, like
+from zoo.hub.targets.declare.target import Copy, Requirement, Target
 
 FEED_FORWARDS = {
     ("mlp", "relu"): "relu",

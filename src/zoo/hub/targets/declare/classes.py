@@ -8,9 +8,10 @@ from functools import partial
 from typing import Any
 
 from zoo.examples.template import BEGUN, CLASSIFIED_PAIR, CLASSIFIED_TEXT, ENCODED_PAIR, ENCODED_TEXT
+from zoo.hub.targets.declare.key import key
 from zoo.hub.targets.declare.renaming import affine, same
 from zoo.hub.targets.declare.requirements import plain_language
-from zoo.hub.targets.declare.target import Copy, NativeClass, key
+from zoo.hub.targets.declare.target import Copy, NativeClass
 from zoo.models.heads.head import heads as known
 
 SCORES = "logits"  # the field of their output

@@ -4,8 +4,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from zoo.hub.targets.declare.flat_settings import GLOBAL, LOCAL
+from zoo.hub.targets.declare.key import Config, Key, key
 from zoo.hub.targets.declare.renaming import Change
-from zoo.hub.targets.declare.target import Config, Key, key
 from zoo.models.kinds.layer import MOST_LAYERS
 
 THEIRS = {GLOBAL: "full_attention", LOCAL: "sliding_attention"}

@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from zoo.hub.targets.declare.flat_settings import FlatSettings
-from zoo.hub.targets.declare.target import Key, Requirement, key
+from zoo.hub.targets.declare.key import Key, key
+from zoo.hub.targets.declare.target import Requirement
 
 # ours -> theirs, in every family but GPT-1
 ACTIVATIONS = {"gelu": "gelu", "gelu_tanh": "gelu_new", "relu": "relu", "silu": "silu", "relu_squared": "relu2"}

@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from zoo.hub.targets.declare.key import Key, key, like
 from zoo.hub.targets.declare.renaming import Change
-from zoo.hub.targets.declare.target import Key, key, like
 
 NEWER, OLDER, TRAINED = "rope_parameters", "rope_scaling", "original_max_position_embeddings"
 NAMES = {None: "default", "linear": "linear", "dynamic": "dynamic", "yarn": "yarn", "llama3": "llama3"}
