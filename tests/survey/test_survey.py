@@ -196,8 +196,7 @@ def test_labels_are_counted_and_guessing_scores_their_entropy(task: dict[str, An
     assert {size["is"] for size in found["row_sizes"]} == {"truncated"}
 
 
-@pytest.mark.parametrize("joined", [False, True])
-@pytest.mark.parametrize("count", [1, 2])
+@pytest.mark.parametrize(("joined", "count"), [(False, 1), (True, 1), (True, 2)])
 def test_of_several_classes_each_is_guessed_by_itself(
     task: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, joined: bool, count: int
 ) -> None:
