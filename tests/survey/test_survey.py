@@ -82,6 +82,14 @@ def test_the_entropy_is_that_of_what_a_model_is_asked_for(task: dict[str, Any], 
     assert score["bits_per_byte"] == pytest.approx(12 * cost / math.log(2) / 18)
 
 
+def test_of_several_references_the_one_that_is_measured_has_its_bytes(task: dict[str, Any], tmp_path: Path) -> None:
+    for name, said in {"train": "abcé", "validation": ["abé", "zzzzzzzzz"]}.items():
+        (tmp_path / f"{name}.jsonl").write_text(json.dumps({"image": "a.png", "text": said}))
+    score = look(task | {"objective": "captioning"}, tmp_path)["unigram"]["validation"]
+    cost = -math.log((1 + 1) / (4 + 7 + 4))  # of each letter, where all 11 tokens were seen once more
+    assert score["bits_per_byte"] == pytest.approx(3 * cost / math.log(2) / 4)
+
+
 @pytest.mark.parametrize("at_once", [4, 1000])
 def test_of_conversations_only_what_the_assistant_says_is_measured(
     task: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at_once: int

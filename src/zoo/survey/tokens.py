@@ -29,7 +29,7 @@ class TokenTally:
     Attributes:
         counts, asked: by token, how often it is written, in all fields and where a model is asked for it: in those,
             of conversations in the assistant's turns.
-        whole: whether it is asked for all.
+        whole: whether it is asked for no field in particular, and all are counted.
     """
 
     def __init__(
@@ -41,8 +41,8 @@ class TokenTally:
         predicted: tuple[str, ...],
     ) -> None:
         self.split, self.fields, self.tokenizer = split, fields, tokenizer
-        self.predicted = tuple(field for field in fields if field in predicted) or fields
-        self.whole = self.predicted == fields and MESSAGES not in fields
+        asked = tuple(field for field in fields if field in predicted)
+        self.predicted, self.whole = asked or fields, not asked
         parts = [fields] if together else [(field,) for field in fields]
         self.lengths = {" + ".join(part): LengthTally() for part in parts}
         self.counts, self.asked = np.zeros((2, tokenizer.vocab_size), dtype=np.int64)
