@@ -193,6 +193,9 @@ def test_a_picture_is_bytes_or_the_path_of_a_file_beside_the_table(tmp_path: Pat
 def test_a_picture_that_is_not_there_is_refused(tmp_path: Path):
     with pytest.raises(ValueError, match=r"train.csv: row 2: .*b.png: no such file; expected a picture"):
         pictures([None, "b.png"], tmp_path).read(1, 2)
+    (tmp_path / "c.png").write_bytes(b"no picture")
+    with pytest.raises(ValueError, match=r"train.csv: row 2: .*c.png: not a picture; allowed: JPEG"):
+        pictures(["a.png", "c.png"], tmp_path).read(1, 2)
     with pytest.raises(ValueError, match="train.csv: row 1: there is no picture"):
         pictures([None, "b.png"], tmp_path).read(0, 2)
     with pytest.raises(ValueError, match="names the file 'b.png', but only pictures inside the data are read"):

@@ -49,6 +49,7 @@ def test_a_test_split_may_keep_its_tags_to_itself():
     [
         ({"words": [["a"], ["a", "b"]], "tags": [["N"], ["N"]]}, r"train.tsv: row 2: 2 words, but 1 tag;"),
         ({"words": ["a b"], "tags": [["N", "V"]]}, r"row 1: 'words' must be a list of texts, got 'a b'"),
+        ({"words": [["a", None]], "tags": [["N", "V"]]}, r"row 1: 'words': entry 2 must be a text, got None"),
         ({"words": [["a"]], "tags": [[1.5]]}, r"row 1: 'tags' must be a list of texts or whole numbers, got \[1.5\]"),
         ({"words": [["a"], ["b"]], "tags": [["N"], None]}, r"row 2: the words have no tags"),
     ],
@@ -184,7 +185,7 @@ def test_several_columns_that_are_no_texts_are_refused(columns: dict[str, str | 
         ({"label": ["a", "b"]}, r"task.columns.label: a list names two or more columns, of texts, of choices"),
         ({"words": ["a", "b"]}, r"task.columns.words: a list names two or more columns"),
         ({"text": ["a"]}, r"task.columns.text: a list names two or more columns, .* got \['a'\]"),
-        ({"text": ["a", "b"], "pair": "b"}, r"task.columns: two inputs cannot read the same column"),
+        ({"text": ["a", "b"], "pair": "b"}, r"two inputs cannot read the same column; 'b' is read as text and as pair"),
     ],
 )
 def test_an_input_that_reads_one_column_takes_no_list(columns: dict[str, str | list[str]], said: str):

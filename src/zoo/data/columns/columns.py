@@ -76,9 +76,13 @@ def check_named(columns: Mapping[str, Column], place: str, several: bool = False
         if not isinstance(column, str) and (single or len(column) < 2):
             what = "two or more columns, of texts, of choices or, with labels: several, of classes"
             raise ValueError(f"{place}.{name}: a list names {what}; got {column}")
-    named = [name for column in columns.values() for name in names_of(column)]
-    if len(set(named)) < len(named):
-        raise ValueError(f"{place}: two inputs cannot read the same column")
+    readers: dict[str, str] = {}
+    for name, column in columns.items():
+        for each in names_of(column):
+            if each in readers:
+                twice = f"'{each}' is read as {readers[each]} and as {name}"
+                raise ValueError(f"{place}: two inputs cannot read the same column; {twice}")
+            readers[each] = name
 
 
 def name_classes(names: list[str] | None, columns: Mapping[str, Any], place: str) -> list[str] | None:

@@ -83,13 +83,14 @@ class Pictures:
         return len(self.column)
 
     def stored(self, number: int) -> tuple[bytes, str]:
-        """A picture's bytes as they are stored, and where that is.
+        """A picture's bytes as they are stored, and where that is: the row, and the file that it names.
 
         Raises:
             ValueError: there is no such file, or nothing at all.
         """
-        place = f"{self.place}: row {number + 1}"
-        return stored_bytes(self.column[number][PICTURE], self.folder, place), place
+        value, place = self.column[number][PICTURE], f"{self.place}: row {number + 1}"
+        stored, found = stored_bytes(value, self.folder, place), in_row(value)
+        return stored, place if found.get("bytes") or self.folder is None else f"{place}: {self.folder / found['path']}"
 
     def read(self, number: int, size: int) -> Picture:
         """A picture as the model reads it."""
@@ -102,9 +103,7 @@ def stored_bytes(value: str | bytes | Mapping[str, Any] | None, folder: Path | N
     Raises:
         ValueError: there is no such file, or nothing at all.
     """
-    if isinstance(value, str | bytes):
-        value = {"path" if isinstance(value, str) else "bytes": value}
-    found: Mapping[str, Any] = value or {}
+    found = in_row(value)
     if found.get("bytes"):
         return bytes(found["bytes"])
     if not found.get("path"):
@@ -112,6 +111,13 @@ def stored_bytes(value: str | bytes | Mapping[str, Any] | None, folder: Path | N
     if folder is None:
         raise ValueError(f"{place}: names the file '{found['path']}', but only pictures inside the data are read")
     return read_file(folder / found["path"], place)
+
+
+def in_row(value: str | bytes | Mapping[str, Any] | None) -> Mapping[str, Any]:
+    """What a row holds of a picture, as a map of its bytes or of the path of a file."""
+    if isinstance(value, str | bytes):
+        return {"path" if isinstance(value, str) else "bytes": value}
+    return value or {}
 
 
 def read_file(path: Path, place: str) -> bytes:

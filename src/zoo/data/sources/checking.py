@@ -126,9 +126,11 @@ def refuse_late(unread: Collection[str], given: Row) -> None:
 
 def check_text(value: Any, name: str) -> None:
     """Raise a ValueError where a value is not a text or a list of texts, or not made of whole characters."""
-    for text in value if isinstance(value, list) and (value or name in LISTS) else [value]:
+    several = isinstance(value, list) and (value or name in LISTS)
+    for number, text in enumerate(value if several else [value], start=1):
         if not isinstance(text, str):
-            raise ValueError(f"'{name}' must be a text, got {value!r:.200}")
+            entry = f": entry {number}" if several else ""
+            raise ValueError(f"'{name}'{entry} must be a text, got {text!r:.200}")
         refuse_half(text, name)
 
 
