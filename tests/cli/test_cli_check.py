@@ -9,6 +9,7 @@ from unittest.mock import Mock
 import pytest
 from commands import Said
 
+from zoo.cli.surveyed import say_labels
 from zoo.data.home import home
 
 Zoo = Callable[..., Said]
@@ -111,6 +112,11 @@ def test_a_task_says_what_its_data_holds(zoo: Zoo, tmp_path: Path):
     assert zoo("check", store).status == 0
     said = zoo("check", tmp_path / "my.yaml", "--data", tmp_path, "--set", "task.length=64", "--json")
     assert [size["length"] for size in said.json["data"]["row_sizes"]] == [32, 64, 128]
+
+
+def test_a_label_that_a_test_split_hides_is_shown_as_an_empty_text(capsys: pytest.CaptureFixture[str]):
+    say_labels({"splits": {"test": {"labels": {"good": 3, "": 1}}}})
+    assert capsys.readouterr().out == "test, labels: good 75.0%, '' 25.0%\n"
 
 
 @pytest.mark.parametrize(("files", "what"), [("absent.txt", "no such file"), ("absent/*.txt", "no file matches")])

@@ -9,6 +9,7 @@ from zoo.wording import counted
 SHOWN = 80  # letters of a text
 BAR = 30  # letters of the longest
 MOST_LABELS = 12
+HIDDEN = "''"  # an empty text, which a test split may write in place of a label
 Found = Mapping[str, Any]
 
 
@@ -77,7 +78,7 @@ def say_labels(found: Found) -> None:
     for name, split in found["splits"].items():
         counts = split.get("labels", {})
         total = sum(counts.values())
-        shown = [f"{label} {count / total:.1%}" for label, count in list(counts.items())[:MOST_LABELS]]
+        shown = [f"{label or HIDDEN} {count / total:.1%}" for label, count in list(counts.items())[:MOST_LABELS]]
         more = f", and {len(counts) - MOST_LABELS:,} more" if len(counts) > MOST_LABELS else ""
         if shown:
             say(f"{name}, labels: {', '.join(shown)}{more}")
