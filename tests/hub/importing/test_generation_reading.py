@@ -28,6 +28,7 @@ LLAMA = {
 READ: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ("t5", {"num_beams": 4, "length_penalty": 2.0, "max_length": 200}, {"beams": 4, "length_penalty": 2.0}),
     ("t5", {"max_length": 200}, {"max_new_tokens": 199}),
+    ("t5", {"num_beams": 256}, {"beams": 256}),
     ("t5", {"max_length": 200, "max_new_tokens": 30, "num_beams": 1}, {"max_new_tokens": 30}),
     ("llama", {"do_sample": True, "temperature": 0.6, "top_p": 0.9}, {"temperature": 0.6, "top_k": 50, "top_p": 0.9}),
     ("llama", {"do_sample": True, "top_k": 0, "top_p": 1.0}, {"temperature": 1.0}),
@@ -63,6 +64,7 @@ def test_what_zoo_has_no_setting_for_is_named(tmp_path: Path):
     }  # fmt: skip
     marked = {"watermarking_config": {"bias": 2.0}, "token_healing": False, "max_time": None, "dola_layers": "high"}
     assert set(read(tmp_path, "llama", marked).left_out) == {"watermarking_config", "dola_layers"}
+    assert read(tmp_path, "llama", {"repetition_penalty": 1.2, "typical_p": None}).left_out == ("repetition_penalty",)
     assert read(tmp_path, "llama", {"eos_token_id": [7, 8]}).left_out == ("eos_token_id (but 7)",)
     assert read(tmp_path, "marian", {"num_beams": 2, "do_sample": True}).left_out == ("do_sample (with beams)",)
     roles = replace(NO_ROLES, end=1, start=2)
@@ -111,6 +113,13 @@ def test_transformers_ends_texts_with_what_the_config_says_alone(said: dict[str,
     assert theirs.config.eos_token_id == 2 and theirs.generation_config.eos_token_id == said.get("eos_token_id")
 
 
+def test_of_a_class_that_writes_nothing_only_the_special_tokens_are_read(tmp_path: Path):
+    said = {"no_repeat_ngram_size": 3, "max_new_tokens": 9, "pad_token_id": 5}
+    (tmp_path / "generation_config.json").write_text(json.dumps(said))
+    found = read_generation(CheckpointFolder(tmp_path), {}, targets["bert"], False, 100, NO_ROLES)
+    assert found == ({}, {"pad": 5}, ())
+
+
 def test_older_folders_say_it_in_their_config(tmp_path: Path):
     config = {"num_beams": 6, "max_length": 512}
     settings, *_ = read_generation(CheckpointFolder(tmp_path), config, targets["marian"], True, 100, NO_ROLES)
@@ -133,6 +142,7 @@ IMPOSSIBLE: list[tuple[str, dict[str, Any], dict[str, Any], set[str]]] = [
     ("t5", {"num_beams": "four", "length_penalty": 2.0}, {}, {"num_beams ('four')", "length_penalty (2.0)"}),
     ("t5", {"num_beams": 10**9, "max_new_tokens": 7}, {"max_new_tokens": 7}, {"num_beams (1000000000)"}),
     ("t5", {"num_beams": 0}, {}, {"num_beams (0)"}),
+    ("t5", {"num_beams": 257}, {}, {"num_beams (257)"}),
     ("t5", {"max_length": [], "num_beams": 2}, {"beams": 2}, {"max_length ([])"}),
     ("t5", {"max_length": 1}, {}, {"max_length (1)"}),
     ("llama", {"do_sample": True, "temperature": 0.0}, {}, {"temperature (0.0)"}),
