@@ -19,6 +19,7 @@ from zoo.config import PACKAGE, parse_set
 from zoo.discover import GROUP
 from zoo.disk import at_home
 from zoo.experiments.request import SECTIONS, by_section, refuse_without_task
+from zoo.runs.layout import CHECKPOINTS
 from zoo.wording import nearest, refuse_unknown
 
 FLAGS = ("--json", "--resume", "--private", "--retrain", "--help", "-h")  # options that take no value
@@ -36,6 +37,10 @@ def check_place(word: str) -> None:
     path = at_home(word)
     if not word.startswith("hub:") and not path.exists():
         beside = [other.name for other in path.parent.iterdir()] if path.parent.is_dir() else []
+        there = sorted(filter(str.isdecimal, beside), key=int, reverse=True)
+        if path.parent.name == CHECKPOINTS and there:
+            told = f"no checkpoint '{path.name}' in {path.parent.parent}; available: {', '.join(there)}"
+            raise ValueError(f"{word}: {told}")
         raise ValueError(f"{word}: no such file or folder{nearest(path.name, beside)}")
 
 
