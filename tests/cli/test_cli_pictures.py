@@ -122,6 +122,8 @@ def test_what_cannot_be_read_is_refused_in_one_message(zoo: Zoo, folder: Path, t
     }.items():
         said = zoo("predict", folder / "captioner", word)
         assert said.status == 2 and message in said.err and "Traceback" not in said.err
+    said = zoo("predict", folder / "captioner", folder / "validation-0.png", "--pair", "x")
+    assert said.status == 2 and "trained for captioning, which reads one picture; leave it out" in said.err
     said = zoo("predict", folder / "cnn", folder / "validation-0.png", "--pair", "x")
     assert said.status == 2 and "--pair: this checkpoint classifies single pictures; leave it out" in said.err
 

@@ -126,5 +126,6 @@ predictors: Slot[Predictor] = Slot("predictor")
 def pair_obstacle(loaded: Loaded, name: str, pair: str | None) -> str | None:
     """Why an objective's predictor cannot do with such a second text, or without one."""
     if pair is not None and not predictors[name].pairs:
-        return f"this checkpoint was trained for {name}, which reads one text; leave it out"
+        what = "text" if loaded.stream.image_size is None else "picture"
+        return f"this checkpoint was trained for {name}, which reads one {what}; leave it out"
     return predictors.build(name).pair_obstacle(loaded, pair)
