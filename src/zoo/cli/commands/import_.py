@@ -16,6 +16,6 @@ def import_command(
     source: Annotated[str, typer.Argument(metavar="DIR", help=SOURCE)],
     run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of the run: new or empty.", parser=output_path)],
 ) -> None:
-    """Import a transformers checkpoint as a run."""
+    """Import a transformers checkpoint as a zoo run."""
     for line in import_checkpoint(source, run).lines():
         say(line)
