@@ -49,6 +49,16 @@ def test_weights_whose_gradients_are_0_stay_as_they_are(name: str):
     )
 
 
+@pytest.mark.parametrize("name", optimizers.names())
+def test_a_step_has_the_rate_that_the_groups_have_when_it_is_taken(name: str):
+    model, before = TinyModel(), TinyModel()
+    optimizer = optimizers.build(name, model, 0.1)
+    for group in optimizer.param_groups:  # as a schedule does before each step
+        group["lr"] = 0.0
+    step(model, optimizer, 1.0)
+    assert all(torch.equal(*both) for both in zip(model.parameters(), before.parameters(), strict=True))
+
+
 @pytest.mark.parametrize("name", ["adam", "adamw"])
 def test_options_that_nobody_has_set_are_torchs(name: str):
     theirs = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}[name]([nn.Parameter(torch.ones(1))]).defaults

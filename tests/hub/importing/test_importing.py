@@ -212,6 +212,7 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("BertForMaskedLM", {"model_type": "bart"}, r"zoo cannot import model type 'bart' \(did you mean 'bert'"),
     ("GPT2LMHeadModel", {"scale_attn_by_inverse_layer_idx": True}, "scale_attn_by_inverse_layer_idx is true"),
     ("GPT2LMHeadModel", {"quantization_config": {"bits": 4}}, "quantization_config is .*'bits': 4"),
+    ("GPT2LMHeadModel", {"pruned_heads": {"0": [1]}}, "pruned_heads is .*'0'"),
     ("GPT2LMHeadModel", {"transformers_weights": "other.safetensors"}, "transformers_weights is other.safetensors; "),
     ("GPT2ForSequenceClassification", {"problem_type": "regression"}, "problem_type is 'regression' of 2 numbers"),
     ("GPT2ForSequenceClassification", {"problem_type": []}, r"problem_type is \[\]; zoo reads single_label"),
