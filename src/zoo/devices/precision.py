@@ -53,7 +53,7 @@ def nearest_precision(precision: str, device: torch.device) -> str:
 def mixed(device: torch.device, dtype: torch.dtype | None) -> torch.autocast:
     """The precision of the forward pass of a model whose weights are float32, as training and its validation have it.
 
-    Casts of weights are kept until the context ends.
+    Casts of weights that require a gradient are kept until the context ends.
     """
     return torch.autocast(device.type, dtype, enabled=dtype is not None)
 

@@ -25,7 +25,7 @@ from zoo.training.supervision.processes import Processes
 from zoo.training.weights.adapters import CONFIG, FILE, is_of_adapter, load_adapters, merged, peft_name
 from zoo.training.weights.averaging import MovingAverage, Weights, mean_of, shown
 from zoo.training.weights.depth import share_rates
-from zoo.training.weights.freezing import choose_trained
+from zoo.training.weights.freezing import choose_trained, thawed
 
 
 class Learner:
@@ -108,7 +108,7 @@ class Learner:
         self.model.eval()
         try:
             with uncompiled(self.model), shown(self.model, self.published), gathered(self.model):
-                with torch.no_grad(), self.autocast():
+                with torch.no_grad(), thawed(self.model), self.autocast():
                     yield self.model
         finally:
             self.model.train()

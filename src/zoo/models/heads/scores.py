@@ -88,7 +88,12 @@ class Scores:
                 return self.map(self.states)
         bias = None if self.bias is None else self.bias.to(self.dtype)
         with self.recording():
-            return F.linear(self.states.to(self.dtype), self.weight.to(self.dtype), bias)
+            return F.linear(self.states.to(self.dtype), self.weight_to_read(), bias)
+
+    def weight_to_read(self) -> Float[Tensor, "n d_model"]:
+        """W in the dtype of products. Without gradients autocast casts it by itself, once for all tokens of a text."""
+        casts = autocast_dtype(self.states.device.type) == self.dtype and not torch.is_grad_enabled()
+        return self.weight if casts else self.weight.to(self.dtype)
 
     def exact(self) -> Float[Tensor, "*places n"]:
         """All of them, multiplied out in at least float32: numbers that are ranked must not be rounded to bfloat16.
