@@ -253,6 +253,16 @@ def test_float32_stays_bit_by_bit_where_it_is_not_what_is_fast(monkeypatch: pyte
         assert not gains(weight)
 
 
+def test_blocks_that_are_narrower_than_the_rest_write_what_they_write_without_it() -> None:
+    """As FSDP puts them together for a validation in bfloat16."""
+    model, given = create_model("gpt2-nano").eval(), [[1, 5, 7], [3, 2, 4]]
+    for block in model.decoder.stack.blocks:
+        block.bfloat16()
+    with torch.autocast("cpu", torch.bfloat16):
+        found = [generate(model, given, GenerateSettings(max_new_tokens=4, fast=fast), 2) for fast in (True, False)]
+    assert found[0] == found[1]
+
+
 def test_small_matrices_in_float32_stay_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(product, "packs_float32", lambda: True)
     assert not gains(torch.ones(256, 256)) and gains(torch.ones(256, 257))

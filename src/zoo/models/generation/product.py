@@ -91,10 +91,11 @@ def may_gain(weight: Tensor) -> bool:
     """Whether kernels for few vectors take this matrix, and are meant for its dtype on this processor."""
     if weight.device.type != "cpu" or not weight.is_contiguous() or weight.is_inference():
         return False
+    if torch.is_autocast_enabled("cpu"):  # it casts matrices, or the vectors for them; these kernels cast nothing
+        return False
     if weight.dtype == torch.bfloat16:
         return bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
-    # autocast would have another precision than that of the matrix
-    return weight.dtype == torch.float32 and packs_float32() and not torch.is_autocast_enabled("cpu")
+    return weight.dtype == torch.float32 and packs_float32()
 
 
 @cache
