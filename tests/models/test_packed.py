@@ -1,10 +1,7 @@
 """Packed matrices multiply as the matrices themselves, and never as what these were before."""
 
-import os
-import signal
 from concurrent.futures import ThreadPoolExecutor
 from copy import deepcopy
-from threading import Event
 from typing import Any
 
 import pytest
@@ -14,7 +11,6 @@ from torch.nn import functional as F
 
 from zoo import create_model
 from zoo.blocks.activation import activations
-from zoo.blocks.dropout import Dropout
 from zoo.blocks.feed_forward import MLP, GatedMLP
 from zoo.models.generation import packed as packing
 from zoo.models.generation import product
@@ -215,17 +211,6 @@ def test_who_reads_in_another_thread_reads_the_model_itself(
     assert torch.equal(found, said)
 
 
-def test_modules_find_their_parts_at_once_and_are_left_as_they_were() -> None:
-    model = create_model("gpt2-nano")
-    before = [set(module.__dict__) for module in model.modules()]
-    block, new = model.decoder.stack.blocks[0], Dropout(0.5)
-    with packed(model):
-        assert block.__dict__["mixer"] is block.mixer and "weight" not in block.feed_forward.up.__dict__
-        block.dropout = new  # which takes the place of the old one here, too
-        assert block.dropout is new
-    assert block.dropout is new and [set(module.__dict__) for module in model.modules()] == before
-
-
 def test_batch_after_batch_looks_at_the_matrices_once(dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
     model, looked = create_model("gpt2-nano").to(dtype).eval(), []
     monkeypatch.setattr(packing, "replacements", lambda model: looked.append(model) or replacements(model))
@@ -286,24 +271,3 @@ def test_a_score_with_weights_of_its_own_is_read_in_the_dtype_of_the_model(name:
     source = torch.randint(5, 200, (2, 6)) if model.encoder is not None else None
     settings = GenerateSettings(max_new_tokens=4, beams=2)
     assert all(len(one.tokens) == 4 for one in generate(model, [[1, 5], [1, 7]], settings, None, source))
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="nothing forks here")
-def test_a_process_that_is_forked_while_a_thread_writes_can_write() -> None:
-    model, writes, enough = create_model("gpt2-nano").eval(), Event(), Event()
-
-    def write() -> None:
-        with packed(model):
-            writes.set()
-            enough.wait()
-
-    with ThreadPoolExecutor(1) as threads:
-        threads.submit(write)
-        writes.wait()
-        child = os.fork()
-        if not child:
-            signal.alarm(10)
-            generate(create_model("gpt2-nano"), [[1, 5]], GenerateSettings(max_new_tokens=2), None)
-            os._exit(0)
-        enough.set()
-    assert os.waitpid(child, 0)[1] == 0
