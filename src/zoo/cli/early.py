@@ -41,6 +41,8 @@ def check_place(word: str) -> None:
         if path.parent.name == CHECKPOINTS and there:
             told = f"no checkpoint '{path.name}' in {path.parent.parent}; available: {', '.join(there)}"
             raise ValueError(f"{word}: {told}")
+        if word in config.names("configs"):
+            raise ValueError(f"{word}: a model, not a checkpoint; train one first: zoo pretrain {word} TASK -o RUN")
         raise ValueError(f"{word}: no such file or folder{nearest(path.name, beside)}")
 
 

@@ -51,8 +51,8 @@ class Mixture:
             ValueError: none does.
         """
         if WRITES not in self.names_by_head:
-            trained = " and ".join(self.members)
-            raise ValueError(f"generate.…: {trained} generates no text, so nothing would read it; leave it out")
+            trained, verb = " and ".join(self.members), "generates" if len(self.members) == 1 else "generate"
+            raise ValueError(f"generate.…: {trained} {verb} no text, so nothing would read it; leave it out")
 
     @staticmethod
     def parse(value: Any) -> "Mixture":

@@ -111,8 +111,9 @@ def average(learner: Learner, most: int, state: State, run: Run) -> None:
     learner.take_mean(taken)
     if learner.processes.is_main:
         steps = ", ".join(str(step) for step in [*sorted(checkpoint.step for checkpoint in taken), state.step])
+        which = f"step{'s' if taken else ''} {steps}"
         few = "" if len(taken) == most - 1 else f"; only {len(taken) + 1} of training.average={most} were kept"
-        logger.log(logging.WARNING if few else logging.INFO, "averaged: the weights of steps %s%s", steps, few)
+        logger.log(logging.WARNING if few else logging.INFO, "averaged: the weights of %s%s", which, few)
 
 
 @contextmanager
