@@ -12,6 +12,7 @@ from torch import nn
 from zoo.models.generation.laid import Laid, known
 from zoo.runs.saved import open_run
 from zoo.training.judging import Validation, Watch, is_better
+from zoo.training.logbook import ended_early
 from zoo.training.supervision import processes
 
 
@@ -103,6 +104,8 @@ def test_training_stops_early_when_nothing_gets_better_and_is_complete_then(
     _, state = train_tiny(tmp_path, training, watch=judged(), resume=True)
     assert f"already complete: 4 of 9 steps, {why}" in caplog.text
     assert (state.step, state.stale) == (4, 2) and (tmp_path / "metrics.jsonl").read_bytes() == logged
+    state.step = 9
+    assert ended_early(state, training) == ""  # of a run that took all steps, whatever its last validations found
 
 
 @pytest.mark.parametrize(("values", "best"), [((0.5, float("nan"), float("nan"), 0.1), 1), ((float("nan"), 0.5), 2)])

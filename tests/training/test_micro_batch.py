@@ -85,6 +85,31 @@ def test_what_was_found_beside_fewer_processes_is_no_more_than_the_share_of_one(
     assert fit_micro_batch(learner, TinyFeed(), GOAL, 99) == 5
 
 
+class Watching(TinyModel):
+    """Sees in which dtype it multiplies."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.dtypes: list[torch.dtype] = []
+
+    def forward(self, tokens: torch.Tensor, documents: torch.Tensor) -> Any:
+        self.dtypes.append(torch.mm(self.hidden.weight, self.hidden.weight.T).dtype)
+        return super().forward(tokens, documents)
+
+
+def test_a_pass_is_tried_in_the_precision_of_training_and_beside_two_moments_of_each_trained_weight(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    model, made, empty_like = Watching(), list[torch.Tensor](), torch.empty_like
+    learner = Learner(model, settings(micro_batch="auto", precision="bfloat16", freeze=["embedding"]), alone())
+    monkeypatch.setattr(torch, "empty_like", lambda like: made.append(like) or empty_like(like))
+    fit_micro_batch(learner, TinyFeed(), GOAL, None)
+    assert model.dtypes == [torch.bfloat16] * 2
+    weights = [weight for weight in model.parameters() if weight.requires_grad]
+    assert [sum(like is weight for like in made) for weight in weights] == [2] * 3
+    assert not any(like is model.embedding.weight for like in made)
+
+
 class Crowded(TinyModel):
     """Has memory for a forward only where the output of no other is left, and gradients for a few rows less."""
 

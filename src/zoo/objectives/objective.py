@@ -131,7 +131,10 @@ class Objective(ABC):
         return plan.length
 
     def capacity(self, length: int) -> int | None:
-        """The most scored places in a row of `length` places; None where it may score every place."""
+        """The most scored places in a row of `length` places; None where it may score every place.
+
+        Whoever gives a number also overrides `scored`: no example may need more.
+        """
         return None
 
     @abstractmethod
