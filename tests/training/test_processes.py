@@ -9,10 +9,11 @@ from unittest.mock import Mock
 import pytest
 import torch
 from accelerate.utils import DistributedType, LoggerType
-from tiny import TinyModel, lines, settings
+from tiny import GOAL, TinyModel, lines, settings
 
 from zoo.runs.saved import open_run
 from zoo.training.learner import reseed_dropout
+from zoo.training.step import take_step
 from zoo.training.supervision import launch
 from zoo.training.supervision.launch import check_processes, count_launched, describe_processes, start_processes
 
@@ -135,7 +136,9 @@ def test_dropout_on_a_gpu_is_seeded_as_on_the_cpu(monkeypatch: pytest.MonkeyPatc
     reseed_dropout(1, 2, 3, CPU)
     assert not given
     reseed_dropout(1, 2, 3, torch.device("cuda"))
-    assert given == [torch.initial_seed()]
+    learner: Any = Mock(settings=settings(seed=1), processes=Mock(rank=3, device=torch.device("cuda")))
+    take_step(learner, GOAL, [], Mock(step=3), [])
+    assert given == [torch.initial_seed()] * 2
 
 
 def test_the_tiny_model_is_tied():
