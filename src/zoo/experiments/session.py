@@ -25,6 +25,7 @@ from zoo.experiments.settle import fix_steps, name_data
 from zoo.inference.evaluate import Evaluation
 from zoo.inference.loaded import Loaded, working
 from zoo.inference.measure import read_examples, refuse_unscored, report_truncated
+from zoo.models.attention_backend import kinds_in
 from zoo.models.cost import flops_per_token, on_meta
 from zoo.models.model import Model
 from zoo.models.settings import dump_settings
@@ -127,10 +128,11 @@ def chosen_for(model: Model, given: Experiment, device: torch.device) -> str:
 
 def attention_of(model: Model, given: Experiment, device: torch.device) -> str:
     """What computes attention, and why; a backend that cannot is refused."""
-    said = choose_backends(model, given.training, hardware_of(given.training, device)).said
-    readers = {name: ", ".join(one.reads_weights) for name, one in given.mixture.members.items() if one.reads_weights}
-    # no kernel shows its weights
-    return said + "".join(f"; eager in {kinds}, whose weights {name} reads" for name, kinds in readers.items())
+    said, there = choose_backends(model, given.training, hardware_of(given.training, device)).said, kinds_in(model)
+    for name, member in given.mixture.members.items():
+        if read := [kind for kind in member.reads_weights if kind in there]:
+            said += f"; eager in {', '.join(read)}, whose weights {name} reads"  # no kernel shows its weights
+    return said
 
 
 def read_data(

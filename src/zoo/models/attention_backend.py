@@ -57,6 +57,12 @@ def attentions(model: nn.Module) -> Iterator[Attention]:
     return (attention for attention, _ in layers_of(model))
 
 
+def kinds_in(model: nn.Module) -> set[str]:
+    """The kinds of attention weights that a model has."""
+    found = ((name.partition(".")[0], module) for name, module in model.named_modules())
+    return {f"{part}.{'cross' if one.crosses else 'self'}" for part, one in found if isinstance(one, Attention)}
+
+
 def use_fastest(model: nn.Module, dtype: torch.dtype | None) -> None:
     """Give the attention layers of a model that is used, not trained, the fastest backends of its device.
 
