@@ -158,16 +158,21 @@ def test_steps_that_are_counted_decide_whether_blocks_are_compiled(
         assert session.count_steps(fixed, data, model, torch.device(device)) is fixed
 
 
+READS = "; eager in decoder.cross, whose weights captioning reads"
+
+
 @pytest.mark.parametrize(
-    ("decoder", "said"),
-    [("transformer", "; eager in decoder.cross, whose weights captioning reads"), ("recurrent", "")],  # without one
+    ("model", "change", "said"),
+    [
+        ("captioner-transformer-nano", "training.attention_backend=sdpa", f"sdpa (training.attention_backend){READS}"),
+        ("captioner-rnn-nano", "decoder.attention=direct", f"none to choose{READS}"),
+        ("captioner-rnn-nano", "decoder.attention=null", "none to choose"),
+    ],
 )
-def test_it_is_said_which_attention_an_objective_takes_from_the_kernels(decoder: str, said: str):
-    words = "task.objective.captioning.coverage=0.1", "training.attention_backend=sdpa", f"decoder.kind={decoder}"
-    sets = [parse_set(word) for word in words]
-    given = resolve_pretraining(Request("captioner-transformer-nano", "flickr8k", Path("run"), sets))
-    found = session.attention_of(on_meta(given.model), given, torch.device("cpu"))
-    assert found == f"sdpa (training.attention_backend){said}"
+def test_it_is_said_which_attention_an_objective_takes_from_the_kernels(model: str, change: str, said: str):
+    sets = [parse_set("task.objective={captioning: {coverage: 0.1}}"), parse_set(change)]
+    given = resolve_pretraining(Request(model, "flickr8k", Path("run"), sets))
+    assert session.attention_of(on_meta(given.model), given, torch.device("cpu")) == said
 
 
 def test_a_single_number_that_fsdp_cannot_shard_is_refused_before_data_is_read(
