@@ -62,6 +62,19 @@ def test_a_validation_is_shared_and_generates_as_the_run_asks(monkeypatch: pytes
     assert loaded.model is model and wanted == ["chrf"]
 
 
+@pytest.mark.parametrize("is_main", [True, False])
+def test_a_sample_in_which_nothing_is_predicted_is_refused_in_every_process(
+    is_main: bool, monkeypatch: pytest.MonkeyPatch
+):
+    changes = [parse_set("training.evaluation_examples=3")]
+    given = resolve_pretraining(Request("bert-nano", "pydocs-mlm", Path("run"), changes))
+    monkeypatch.setattr(session, "sampled", lambda *_: Mock(count=3))
+    monkeypatch.setattr(session, "counted", lambda *_: 9)
+    monkeypatch.setattr(session, "refuse_unscored", Mock(side_effect=ValueError("no place to predict")))
+    with pytest.raises(ValueError, match="no place to predict"):
+        validation(given, {"validation": (Mock(), Mock())}, None, Mock(is_main=is_main), Mock())
+
+
 def test_the_seed_decides_what_is_trained_on_and_nothing_of_a_validation(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
