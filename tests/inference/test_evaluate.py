@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from casting import Casts
 from zoo.batches.order import Examples
 from zoo.data.sources.find import load_rows
 from zoo.data.store.store import open_cache
@@ -209,6 +210,15 @@ def test_of_losses_nothing_is_kept_where_the_model_writes(loaded: Loaded, tmp_pa
     kept: dict[int, list[Any]] = {}
     evaluation(loaded, tmp_path, kept=kept).losses(loaded, ())
     assert not kept
+
+
+def test_a_frozen_table_of_tokens_is_cast_once_for_all_tokens_of_a_text(loaded: Loaded, tmp_path: Path):
+    name, table = next((n, p) for n, p in loaded.model.named_parameters() if n.endswith("tokens.weight"))
+    table.requires_grad_(False)  # as embeddings.frozen has it
+    with Casts(loaded.model) as casts:
+        measure(loaded, "validation", tmp_path, GenerateSettings(max_new_tokens=5), "bfloat16")
+    assert casts.counts[name] == 2  # for the loss, and for all texts
+    assert not table.requires_grad
 
 
 def test_unfinished_texts_are_told_once_for_all_passes_and_processes(

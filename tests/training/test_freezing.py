@@ -1,17 +1,13 @@
 """Claims about freezing: words of parts and patterns of names, and a message for what matches nothing."""
 
-from collections import Counter
-from typing import Any
-
 import pytest
 import torch
 from tiny import alone, settings
-from torch.utils._python_dispatch import TorchDispatchMode
 
+from casting import Casts
 from zoo.models.create import create_model
 from zoo.models.generation.generate import generate
 from zoo.models.generation.settings import GenerateSettings
-from zoo.models.model import Model
 from zoo.training.learner import Learner
 from zoo.training.weights.adapters import LowRank, is_of_adapter
 from zoo.training.weights.freezing import choose_trained
@@ -81,20 +77,6 @@ def test_adapters_of_a_frozen_part_are_trained(chosen: list[str], left: set[str]
     trained = {name for name, parameter in model.named_parameters() if parameter.requires_grad}
     assert {name.split(".")[0] for name in trained if not is_of_adapter(name)} == left
     assert sum(map(is_of_adapter, trained)) == 8  # two of queries and of values, in two layers
-
-
-class Casts(TorchDispatchMode):
-    """Counts by name how often a parameter becomes another dtype."""
-
-    def __init__(self, model: Model) -> None:
-        super().__init__()
-        self.names = {parameter.data_ptr(): name for name, parameter in model.named_parameters()}
-        self.counts = Counter[str]()
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if func is torch.ops.aten._to_copy.default and (name := self.names.get(args[0].data_ptr())):
-            self.counts[name] += 1
-        return func(*args, **(kwargs or {}))
 
 
 @pytest.mark.parametrize("chosen", [(), ("encoder", "decoder:1")], ids=["trained", "frozen"])

@@ -1,10 +1,12 @@
 """The precision of the forward pass on a device."""
 
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from zoo.wording import refuse_unknown
 
@@ -56,6 +58,22 @@ def mixed(device: torch.device, dtype: torch.dtype | None) -> torch.autocast:
     Casts of weights that require a gradient are kept until the context ends.
     """
     return torch.autocast(device.type, dtype, enabled=dtype is not None)
+
+
+@contextmanager
+def thawed(model: nn.Module) -> Iterator[None]:
+    """Let frozen parameters require a gradient for a while in which none is recorded.
+
+    Autocast keeps its casts of those alone that do. It would cast each of the others for every token of a text.
+    """
+    frozen = [parameter for parameter in model.parameters() if not parameter.requires_grad]
+    try:
+        for parameter in frozen:
+            parameter.requires_grad_(True)
+        yield
+    finally:
+        for parameter in frozen:
+            parameter.requires_grad_(False)
 
 
 def has_autocast(kind: str) -> bool:

@@ -15,7 +15,7 @@ from zoo.data.store.split import Split
 from zoo.data.store.store import Progress, open_cache
 from zoo.data.task import Task
 from zoo.data.tokenizers.tokenizer import Tokenizer
-from zoo.devices.precision import AUTO, forward_dtype, mixed, nearest_precision
+from zoo.devices.precision import AUTO, forward_dtype, mixed, nearest_precision, thawed
 from zoo.examples.form import inputs
 from zoo.inference.evaluate import Evaluation, unseen
 from zoo.inference.gathered import About
@@ -116,7 +116,7 @@ def measure(
     if examples.truncates:
         report_truncated(split, examples, examples.truncated())
     kept = None if show.predictions is None else dict[int, list[Any]]()
-    with mixed(device, dtype):
+    with thawed(loaded.model), mixed(device, dtype):
         asked = Evaluation(examples, opened, batch, generate, progress=show.progress, kept=kept)
         values = asked.run(loaded, task.metrics)
     # metrics are not asked: a perplexity may overflow though the loss is finite

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from zoo.devices.precision import forward_dtype, mixed
+from zoo.devices.precision import forward_dtype, mixed, thawed
 from zoo.models.kinds.part import Part
 from zoo.models.model import Model
 from zoo.runs.checkpoint import Checkpoint
@@ -25,7 +25,7 @@ from zoo.training.supervision.processes import Processes
 from zoo.training.weights.adapters import CONFIG, FILE, is_of_adapter, load_adapters, merged, peft_name
 from zoo.training.weights.averaging import MovingAverage, Weights, mean_of, shown
 from zoo.training.weights.depth import share_rates
-from zoo.training.weights.freezing import choose_trained, thawed
+from zoo.training.weights.freezing import choose_trained
 
 
 class Learner:

@@ -1,7 +1,6 @@
 """Freezing: parameters that training leaves as they are, by the words of parts or by patterns of their names."""
 
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
 
 from torch import nn
@@ -35,22 +34,6 @@ def choose_trained(model: nn.Module, chosen: Sequence[str], lora: LowRank | None
         adapt(model, lora, seed)
     if not any(parameter.requires_grad for parameter in model.parameters()):
         raise ValueError(f"{KEY}: {', '.join(chosen)} are all parameters of this model; leave some to train")
-
-
-@contextmanager
-def thawed(model: nn.Module) -> Iterator[None]:
-    """Let frozen parameters require a gradient for a while in which none is recorded.
-
-    Autocast keeps its casts of those alone that do. It would cast each of the others for every token of a text.
-    """
-    frozen = [parameter for parameter in model.parameters() if not parameter.requires_grad]
-    try:
-        for parameter in frozen:
-            parameter.requires_grad_(True)
-        yield
-    finally:
-        for parameter in frozen:
-            parameter.requires_grad_(False)
 
 
 def chosen_by(item: str, model: nn.Module) -> list[nn.Parameter]:
