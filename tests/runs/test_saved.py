@@ -174,7 +174,8 @@ def test_only_runs_and_their_checkpoints_are_runs(folder: Path):
     [
         ("absent", "absent: no such folder"),
         ("checkpoints", "checkpoints: is not a run: it has no config.yaml"),
-        ("checkpoints/7", "7: no such folder"),
+        ("absent/checkpoints/7", "7: no such folder"),
+        ("checkpoints/7", "7: no checkpoint '7' in .*; available: 3, 2, 1"),
         ("checkpoints/draft", "draft: no checkpoint 'draft' in .*; available: 3, 2, 1"),
     ],
 )

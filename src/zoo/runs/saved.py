@@ -94,11 +94,9 @@ def open_run(path: Path) -> SavedRun:
     Raises:
         ValueError: there is no run, or a file of it is damaged; the message names it.
     """
-    if not path.is_dir():
-        raise ValueError(f"{path}: no such folder")
     folder = run_of(path)
     if not (folder / CONFIG).is_file():
-        raise ValueError(f"{path}: is not a run: it has no {CONFIG}")
+        raise ValueError(f"{path}: is not a run: it has no {CONFIG}" if path.is_dir() else f"{path}: no such folder")
     refuse_outside(folder)
     checkpoint = best(folder) if straight(path) == folder else named(folder, path)
     check_run_files(folder, checkpoint)
@@ -113,7 +111,7 @@ def named(folder: Path, path: Path) -> Checkpoint:
     there = [str(step) for step in steps(folder / CHECKPOINTS)]
     name = straight(path).name
     if name not in there:
-        raise ValueError(f"{path}: no checkpoint '{name}' in {folder}; available: {', '.join(there)}")
+        raise ValueError(f"{path}: no checkpoint '{name}' in {folder}; available: {', '.join(there) or 'none'}")
     return verify(folder / CHECKPOINTS / name, UNREAD)
 
 
