@@ -124,8 +124,9 @@ def test_a_missing_checkpoint_names_its_neighbour(tmp_path: Path):
 def test_a_missing_checkpoint_of_a_run_names_those_that_are_there(tmp_path: Path):
     for name in ("9", "100", ".partial-7"):
         (tmp_path / "run" / "checkpoints" / name).mkdir(parents=True)
-    with pytest.raises(ValueError, match=r"no checkpoint '7' in .*run; available: 100, 9$"):
-        check_words("export", [str(tmp_path / "run" / "checkpoints" / "7"), "folder"])
+    for command in ("export", "check"):
+        with pytest.raises(ValueError, match=r"no checkpoint '7' in .*run; available: 100, 9$"):
+            check_words(command, [str(tmp_path / "run" / "checkpoints" / "7"), "folder"])
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ import ast
 from collections.abc import Callable, Sequence
 from functools import cache
 from importlib.metadata import entry_points
+from pathlib import Path
 
 from zoo import config
 from zoo.cli.options import read_section
@@ -36,20 +37,30 @@ def check_place(word: str) -> None:
     """Refuse a checkpoint that is not there; everything without `hub:` is a path."""
     path = at_home(word)
     if not word.startswith("hub:") and not path.exists():
-        beside = [other.name for other in path.parent.iterdir()] if path.parent.is_dir() else []
-        there = sorted(filter(str.isdecimal, beside), key=int, reverse=True)
-        if path.parent.name == CHECKPOINTS and there:
-            told = f"no checkpoint '{path.name}' in {path.parent.parent}; available: {', '.join(there)}"
-            raise ValueError(f"{word}: {told}")
+        refuse_lacking(path, word)
         if word in config.names("configs"):
             raise ValueError(f"{word}: a model, not a checkpoint; train one first: zoo pretrain {word} TASK -o RUN")
-        raise ValueError(f"{word}: no such file or folder{nearest(path.name, beside)}")
+        raise ValueError(f"{word}: no such file or folder{nearest(path.name, names_in(path.parent))}")
+
+
+def refuse_lacking(path: Path, word: str) -> None:
+    """Refuse a checkpoint that a run does not have, with those that it has."""
+    there = sorted(filter(str.isdecimal, names_in(path.parent)), key=int, reverse=True)
+    if path.parent.name == CHECKPOINTS and there:
+        told = f"no checkpoint '{path.name}' in {path.parent.parent}; available: {', '.join(there)}"
+        raise ValueError(f"{word}: {told}")
+
+
+def names_in(folder: Path) -> list[str]:
+    """What lies in a folder; nothing, where there is none."""
+    return [there.name for there in folder.iterdir()] if folder.is_dir() else []
 
 
 def check_place_or_task(word: str) -> None:
     """Refuse what is neither a path that is there nor the name of a task."""
-    tasks = config.names("tasks")
-    if not at_home(word).exists() and word not in tasks:
+    path, tasks = at_home(word), config.names("tasks")
+    if not path.exists() and word not in tasks:
+        refuse_lacking(path, word)
         raise ValueError(f"{word}: no such file or folder, and no task of that name{nearest(word, tasks)}")
 
 
