@@ -182,10 +182,10 @@ def test_labels_without_train_must_be_named() -> None:
         list(reader(Given(validation={"text": ["a"], "label": ["no"]})).read("validation"))
 
 
-@pytest.mark.parametrize("value", [None, 3, [], ["a", None]])
-def test_a_text_that_is_no_text_is_refused_by_row(value: object) -> None:
+@pytest.mark.parametrize(("value", "entry"), [(None, ""), (3, ""), ([], ""), (["a", None], ": entry 2")])
+def test_a_text_that_is_no_text_is_refused_by_row(value: object, entry: str) -> None:
     first = ["fine"] if isinstance(value, list) else ("fine" if value is None else 1)
-    with pytest.raises(ValueError, match=r"train.tsv: row \d: 'text' must be a text, got"):
+    with pytest.raises(ValueError, match=rf"train.tsv: row \d: 'text'{entry} must be a text, got"):
         list(reader(Given(train={"text": [first, value]}, validation=WORDS)).read("train"))
 
 
