@@ -9,12 +9,13 @@ import time
 from collections.abc import Sequence
 from contextlib import closing
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import torch
 from torch import Tensor
 
-from zoo.batches.ahead import FILES, Steps, build_ahead
+from zoo.batches.ahead import FILES, Found, Steps, build_ahead
 from zoo.batches.collate import MicroBatch
 from zoo.batches.feed import Feed
 from zoo.batches.order import PackedRow, share
@@ -126,6 +127,14 @@ def test_where_one_process_that_builds_is_killed_all_end():
     for process in left:
         process.kill()
     assert error.tb is not None and not left
+
+
+@pytest.mark.parametrize("error", [ConnectionResetError(104, "Connection reset by peer"), EOFError()], ids=repr)
+def test_a_process_that_was_killed_while_it_handed_a_step_over_is_told_of(error: Exception):
+    """The kill may come before torch has looked whether its processes live."""
+    found = Found(iter(Mock(side_effect=error), None))  # type: ignore[arg-type]
+    with pytest.raises(RuntimeError, match=r"\(DataLoader worker\): (ConnectionReset|EOF)Error\(.*was it killed"):
+        next(found)
 
 
 @pytest.mark.filterwarnings("ignore:This DataLoader will create")

@@ -133,7 +133,11 @@ class Found:
 
     def __next__(self) -> Any:
         assert self.steps is not None
-        return next(self.steps)
+        try:
+            return next(self.steps)
+        except (OSError, EOFError) as error:  # what building a step raises comes as `Failed`
+            problem = f"a step could not be taken from the process that built it (DataLoader worker): {error!r}"
+            raise RuntimeError(f"{problem}; was it killed, for want of memory?") from error
 
     def close(self) -> None:
         steps, self.steps = self.steps, None
