@@ -20,7 +20,7 @@ from zoo.config import PACKAGE, parse_set
 from zoo.discover import GROUP
 from zoo.disk import at_home
 from zoo.experiments.request import SECTIONS, by_section, refuse_without_task
-from zoo.runs.layout import CHECKPOINTS
+from zoo.runs.layout import CHECKPOINTS, lacking
 from zoo.wording import nearest, refuse_unknown
 
 FLAGS = ("--json", "--resume", "--private", "--retrain", "--help", "-h")  # options that take no value
@@ -40,20 +40,19 @@ def check_place(word: str) -> None:
         refuse_lacking(path, word)
         if word in config.names("configs"):
             raise ValueError(f"{word}: a model, not a checkpoint; train one first: zoo pretrain {word} TASK -o RUN")
-        raise ValueError(f"{word}: no such file or folder{nearest(path.name, names_in(path.parent))}")
+        raise ValueError(f"{word}: no such file or folder{nearest(path.name, beside(path))}")
 
 
 def refuse_lacking(path: Path, word: str) -> None:
     """Refuse a checkpoint that a run does not have, with those that it has."""
-    there = sorted(filter(str.isdecimal, names_in(path.parent)), key=int, reverse=True)
+    there = sorted(filter(str.isdecimal, beside(path)), key=int, reverse=True)
     if path.parent.name == CHECKPOINTS and there:
-        told = f"no checkpoint '{path.name}' in {path.parent.parent}; available: {', '.join(there)}"
-        raise ValueError(f"{word}: {told}")
+        raise ValueError(lacking(word, path.name, path.parent.parent, there))
 
 
-def names_in(folder: Path) -> list[str]:
-    """What lies in a folder; nothing, where there is none."""
-    return [there.name for there in folder.iterdir()] if folder.is_dir() else []
+def beside(path: Path) -> list[str]:
+    """What lies in the folder that a path leads to; nothing, where there is none."""
+    return [other.name for other in path.parent.iterdir()] if path.parent.is_dir() else []
 
 
 def check_place_or_task(word: str) -> None:

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from zoo.runs.checkpoint import Checkpoint, latest, steps, verify
 from zoo.runs.files import check_file, read_json, read_sealed, readable, refuse_outside
-from zoo.runs.layout import CHECKPOINTS, CONFIG, DATA, ENVIRONMENT, METRICS, TASK, TOKENIZER
+from zoo.runs.layout import CHECKPOINTS, CONFIG, DATA, ENVIRONMENT, METRICS, TASK, TOKENIZER, lacking
 from zoo.runs.metrics import Line, read_metrics
 from zoo.runs.request import BaseRecord, read_request
 from zoo.strict_yaml import Tree, read_yaml
@@ -111,7 +111,7 @@ def named(folder: Path, path: Path) -> Checkpoint:
     there = [str(step) for step in steps(folder / CHECKPOINTS)]
     name = straight(path).name
     if name not in there:
-        raise ValueError(f"{path}: no checkpoint '{name}' in {folder}; available: {', '.join(there) or 'none'}")
+        raise ValueError(lacking(path, name, folder, there))
     return verify(folder / CHECKPOINTS / name, UNREAD)
 
 
