@@ -2,12 +2,13 @@
 
 import logging
 import time
+from collections.abc import Generator
 from contextlib import closing
 from typing import NoReturn
 
 from torch import Tensor, nn
 
-from zoo.batches.ahead import Steps, build_ahead
+from zoo.batches.ahead import Step, Steps, build_ahead
 from zoo.batches.feed import Feed
 from zoo.devices.copying import reads_pinned
 from zoo.devices.memory import explain_memory, keep_large_blocks
@@ -51,11 +52,7 @@ def train(
         return state
     speed = begin(learner, watch)
     micro_batch = state.micro_batch = fit_micro_batch(learner, feed, mixture, state.micro_batch)
-    assert settings.steps is not None
-    if workers := building_workers(settings.workers, processes.device, processes.here):
-        logger.info("batches are built by %s beside this one (training.workers)", builders(workers))
-    left = Steps(feed, settings.steps - state.step, settings.batch, micro_batch, processes.rank, processes.count)
-    steps = build_ahead(left, settings.pin_memory and reads_pinned(processes.device), workers)
+    steps = left_of(feed, state, settings, processes)
     with catch_signals() as signals, explain_memory(micro_batch), closing(steps):
         # a signal may have stopped the run in a step's validation: then the step is finished first
         finished = state.line is not None and finish_step(learner, state, run, watch, signals)
@@ -80,6 +77,16 @@ def train(
                 state.line, waiting = note(tally, learner, state, speed, time.perf_counter()), None
                 finished = finish_step(learner, state, run, watch, signals, stop or first_of(tally.signals))
     return state
+
+
+def left_of(feed: Feed, state: State, settings: Training, processes: Processes) -> Generator[Step, None, None]:
+    """The batches of the steps that are left, built ahead by a thread or by processes."""
+    assert settings.steps is not None, "fix_training comes first"
+    if workers := building_workers(settings.workers, processes.device, processes.here):
+        logger.info("batches are built by %s beside this one (training.workers)", builders(workers))
+    left = settings.steps - state.step
+    steps = Steps(feed, left, settings.batch, state.micro_batch, processes.rank, processes.count)
+    return build_ahead(steps, settings.pin_memory and reads_pinned(processes.device), workers)
 
 
 def has_more(step: int, settings: Training) -> bool:
