@@ -7,6 +7,7 @@ import torch
 from test_attention import DOCUMENTS, EXACT, attend, build, filled, randn
 from test_backends import FITTING, PACKED, check_the_same, learn, packed, position_of, view_of
 from torch import Tensor
+from torch.nn import functional as F
 
 from zoo.blocks.attention import FullAttention
 from zoo.blocks.backends import blocked, tiling
@@ -108,6 +109,19 @@ def test_blocked_drops_the_weights_that_eager_drops(share: float):
         found.append(learn(attention, backend, view.afresh(), randn(2, 5, 12)))
     for one, other in zip(*found, strict=True):
         torch.testing.assert_close(one, other, **EXACT)
+
+
+def test_bytes_that_decide_what_is_dropped_can_be_turned_off():
+    """How much torch's generator draws tells how: for each weight a float, and for `eager` as torch's dropout does."""
+    attention, x, weights = build(12, 4, dropout=0.5).train(), randn(1, 6, 12), torch.ones(4 * 6 * 6)
+    attention.byte_dropout = False
+    for attention.backend, draw in ((Blocked(), torch.rand_like), (Eager(), F.dropout)):
+        states = []
+        for draws in (lambda: attend(attention, x, View.of(Documents.of(None, x))), lambda draw=draw: draw(weights)):
+            torch.manual_seed(6)
+            draws()
+            states.append(torch.get_rng_state())
+        assert torch.equal(*states)
 
 
 @pytest.mark.usefixtures("blocks")

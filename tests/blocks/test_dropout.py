@@ -1,5 +1,6 @@
 import pytest
 import torch
+from torch.nn import functional as F
 
 from zoo.blocks.dropout import GROUP, Dropout, draw_kept, dropout, dropped_steps
 
@@ -38,6 +39,15 @@ def test_what_is_dropped_gets_no_gradient():
 def test_nothing_is_dropped_in_evaluation():
     x = torch.randn(3, 5)
     assert torch.equal(Dropout(0.5).eval()(x), x)
+
+
+def test_numbers_are_dropped_by_torch_where_bytes_are_turned_off():
+    module, x, found = Dropout(0.3), torch.ones(50), list[torch.Tensor]()
+    module.byte_dropout = False
+    for drop in (module, lambda x: F.dropout(x, 0.3)):
+        torch.manual_seed(6)
+        found.append(drop(x))
+    assert torch.equal(*found) and found[0].count_nonzero() < 50
 
 
 @pytest.mark.parametrize("share", [-0.1, 1.0])

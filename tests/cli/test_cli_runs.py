@@ -38,7 +38,8 @@ def test_results_go_to_standard_output_and_the_log_to_standard_error(zoo: Zoo, d
     said = train(zoo, data, tmp_path / "run")
     assert said.out == f"{tmp_path / 'run'} (3 steps)\n"
     assert "best: step" in said.err
-    attention = "sdpa (auto; varlen runs on cuda only, and this is cpu)"
+    attention = "sdpa (auto; varlen runs on cuda only, and this is cpu; sdpa drops attention weights by the formula "
+    attention += "on a cpu, and attention.dropout is 0.1)"
     started = next(line for line in said.log.splitlines() if "started: " in line)
     assert started.endswith(f", attention: {attention}")
     environment = json.loads((tmp_path / "run" / "environment.json").read_text())

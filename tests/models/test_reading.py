@@ -77,6 +77,16 @@ def test_the_last_feed_forward_computes_each_place_that_is_read_once(
     assert spent[1] - spent[0] == (TOKENS.numel() - computed) * 2 * 2 * stack.d_model * stack.d_ff
 
 
+def test_all_places_are_computed_where_none_is_to_be_skipped():
+    model, shapes = build("electra-nano", {}), list[torch.Size]()
+    assert model.generator is not None
+    for part in (model.generator, model.stream):
+        part.register_forward_hook(lambda part, given, memory: shapes.append(memory.states.shape[:2]))
+    for model.skip_unread in (True, False):
+        model(TOKENS, places=places_of(model))
+    assert shapes[0] != TOKENS.shape != shapes[1] and shapes[2:] == [TOKENS.shape] * 2
+
+
 def flops(model: Model, places: dict[str, Tensor]) -> int:
     """Of the encoder alone, where every row is one document."""
     counter = FlopCounterMode(display=False)

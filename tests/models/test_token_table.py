@@ -91,6 +91,14 @@ def test_the_matrix_gets_its_gradient_when_those_of_all_layers_are_there():
     assert order.index("decoder.stack.embeddings.tokens.weight") > max(layers)
 
 
+def test_autograd_adds_the_gradient_up_where_the_loss_is_not_chunked(monkeypatch: pytest.MonkeyPatch):
+    model = build("gpt2-nano")
+    model.chunked_loss = False
+    monkeypatch.delattr(TokenTable, "early")
+    loss_of(model).backward()
+    assert gradients(model)["decoder.stack.embeddings.tokens.weight"].any()
+
+
 def test_hooks_of_the_embeddings_are_called():
     model, seen = build("gpt2-nano"), list[nn.Module]()
     model.decoder.stack.embeddings.tokens.register_forward_hook(lambda module, given, said: seen.append(module))

@@ -53,7 +53,7 @@ def test_auto_is_varlen_on_a_gpu_for_every_family(name: str):
 
 @pytest.mark.parametrize("name", [*FAMILIES, "t5-small", "cnn-attention"])
 def test_auto_is_sdpa_in_float32_for_every_family(name: str):
-    found = on_meta(load_settings(name, []))
+    found = on_meta(load_settings(name, [(("dropout",), 0.0)]))
     assert said(found, WIDE_CPU) == "sdpa (auto; varlen runs on cuda only, and this is cpu)"
     why = "varlen computes in bfloat16 or float16, and this run in float32 (training.precision)"
     assert said(found, WIDE_GPU) == f"sdpa (auto; {why})"
@@ -63,6 +63,15 @@ def test_auto_is_sdpa_in_float32_for_every_family(name: str):
 def test_auto_is_blocked_on_a_cpu_in_bfloat16_for_every_family(name: str):
     found = on_meta(load_settings(name, []))
     assert said(found, CPU) == "blocked (auto; varlen runs on cuda only, and this is cpu)"
+
+
+def test_what_is_computed_by_the_formula_for_want_of_a_kernel_is_said_once():
+    why = "sdpa drops attention weights by the formula on a cpu, and attention.dropout is 0.1"
+    found = model(dropout=0.1)
+    assert said(found, WIDE_CPU) == f"sdpa (auto; varlen runs on cuda only, and this is cpu; {why})"
+    assert said(found, WIDE_CPU, "sdpa") == f"sdpa ({KEY}; {why})"
+    assert said(found, GPU, "sdpa") == f"sdpa ({KEY})"
+    assert said(model(**{"attention.score": "additive"}), GPU, "sdpa").endswith("score 'additive' by the formula)")
 
 
 def test_a_recurrent_decoder_has_no_attention_to_choose_for():
@@ -95,7 +104,8 @@ def test_a_recurrent_decoder_has_no_attention_to_choose_for():
             {"name": "gpt2-nano", "attention.score": "additive"},
             GPU,
             "sdpa (auto; varlen knows no scores but inner products, which those of score 'additive' are not; flex "
-            "knows no scores but inner products, which those of score 'additive' are not)",
+            "knows no scores but inner products, which those of score 'additive' are not; sdpa computes score "
+            "'additive' by the formula)",
         ),
         (
             {"name": "gpt2-nano"},

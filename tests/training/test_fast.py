@@ -36,6 +36,10 @@ CHANGES: list[tuple[dict[str, Any], str, str]] = [
     ({}, "strategy", "one process"),
     ({"chunked_loss": False}, "loss", "of all logits at once"),
     ({"keep_memory": False}, "large_blocks", "given back"),
+    ({}, "last_layer", "of places that a head reads"),
+    ({"skip_unread": False}, "last_layer", "of all places"),
+    ({}, "dropout", "a byte for each number"),
+    ({"byte_dropout": False}, "dropout", "torch's"),
 ]
 
 

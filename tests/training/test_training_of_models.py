@@ -52,6 +52,8 @@ def train_nano(
 
 SLOW = {
     "chunked_loss": False,
+    "skip_unread": False,
+    "byte_dropout": False,
     "keep_memory": False,
     "pin_memory": False,
     "optimizer": {"name": "adamw", "fused": False},

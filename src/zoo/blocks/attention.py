@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from zoo.blocks.backends.backend import Backend, Rule
 from zoo.blocks.backends.eager import EAGER
 from zoo.blocks.backends.sdpa import SDPA
+from zoo.blocks.dropout import Drops
 from zoo.blocks.norm import NormOption, norms
 from zoo.blocks.projections import project
 from zoo.blocks.residual import IntoScores, IntoStream
@@ -56,7 +57,7 @@ def in_heads(x: Float[Tensor, "batch length _"], n_heads: int) -> Float[Tensor, 
     return x.view(rows, length, n_heads, width // n_heads).transpose(1, 2)
 
 
-class Attention(nn.Module, ABC):
+class Attention(nn.Module, Drops, ABC):
     """softmax(score(Q, K)) V for each head, concatenated; a variant says what maps vectors to Q, K and V, and back.
 
     Source: Vaswani et al. 2017, arXiv:1706.03762, section 3.2.
@@ -106,7 +107,7 @@ class Attention(nn.Module, ABC):
 
     def rule(self, training: bool) -> Rule:
         """What its weights obey."""
-        return Rule(self.score, self.window, self.sinks, self.dropout if training else 0.0)
+        return Rule(self.score, self.window, self.sinks, self.dropout if training else 0.0, self.byte_dropout)
 
     def read(self, memory: Float[Tensor, "batch memory d_memory"], view: View | None = None) -> KeysValues:
         """Keys and values of a memory.

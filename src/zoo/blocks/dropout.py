@@ -14,7 +14,17 @@ BYTE = 2**8  # of random numbers of 8 bits
 GROUP = 512  # numbers whose bytes are compared with one threshold
 
 
-def dropout(x: Float[Tensor, "*any"], share: float, training: bool) -> Float[Tensor, "*any"]:
+class Drops:
+    """What drops numbers in training.
+
+    Attributes:
+        byte_dropout: on a CPU, draw a byte for each number; false: by torch's dropout, which draws a float.
+    """
+
+    byte_dropout = True
+
+
+def dropout(x: Float[Tensor, "*any"], share: float, training: bool, byte_dropout: bool = True) -> Float[Tensor, "*any"]:
     """Set a share of the numbers to 0 and divide the others by what is left.
 
     Source: Srivastava et al. 2014, section 4, in the inverted form. On a CPU torch draws one float for each number,
@@ -24,7 +34,7 @@ def dropout(x: Float[Tensor, "*any"], share: float, training: bool) -> Float[Ten
     dropped = dropped_steps(share)
     if not training or not dropped:
         return x
-    if x.device.type != "cpu":
+    if x.device.type != "cpu" or not byte_dropout:
         return F.dropout(x, share)
     if is_transformed():
         return x * draw_kept(x, dropped).to(x.dtype).mul_(enlarged(dropped))
@@ -58,7 +68,7 @@ class Dropped(torch.autograd.Function):
         return gradient * kept.to(gradient.dtype).mul_(enlarged(ctx.dropped)), None
 
 
-def draw_kept(x: Float[Tensor, "*any"], dropped: int) -> Int8[Tensor, "*any"]:
+def draw_kept(x: Float[Tensor, "*any"], dropped: int, byte_dropout: bool = True) -> Int8[Tensor, "*any"]:
     """For each number of a tensor on a CPU, 1 if it is kept and 0 if it is dropped.
 
     A byte alone would meet the share to 1/256. So the threshold is one higher for some groups of numbers, as many as it
@@ -66,7 +76,7 @@ def draw_kept(x: Float[Tensor, "*any"], dropped: int) -> Int8[Tensor, "*any"]:
     probability. Two of a group have a correlation of at most 2^-18 / (share (1 - share)): 0.00004 for a share of 0.1.
     """
     # a compiled graph draws floats as cheaply, and would break at these words; the last thresholds are no bytes
-    if torch.compiler.is_compiling() or dropped > STEPS - BYTE:
+    if torch.compiler.is_compiling() or not byte_dropout or dropped > STEPS - BYTE:
         return (torch.rand(x.shape, dtype=torch.float32, device=x.device) >= dropped / STEPS).to(torch.int8)
     threshold, rest = divmod(dropped, BYTE)
     groups = -(-x.numel() // GROUP)
@@ -78,7 +88,7 @@ def draw_kept(x: Float[Tensor, "*any"], dropped: int) -> Int8[Tensor, "*any"]:
     return numbers.ge_(least[:, None]).view(-1)[: x.numel()].view(x.shape)
 
 
-class Dropout(nn.Module):
+class Dropout(nn.Module, Drops):
     """`dropout` as a module; it drops in training only.
 
     Args:
@@ -92,4 +102,4 @@ class Dropout(nn.Module):
         self.share = share
 
     def forward(self, x: Float[Tensor, "*any"]) -> Float[Tensor, "*any"]:
-        return dropout(x, self.share, self.training)
+        return dropout(x, self.share, self.training, self.byte_dropout)

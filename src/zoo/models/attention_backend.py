@@ -102,10 +102,17 @@ def fastest(layers: list[Layer], on: Hardware, training: bool = True) -> ChosenB
         chosen.append(next(name for name, obstacle in obstacles.items() if obstacle is None))
         faster = list(obstacles)[: list(obstacles).index(chosen[-1])]
         reasons += [f"{name} {obstacles[name]}" for name in faster]
-    why = "; ".join([AUTO, *dict.fromkeys(reasons)])
-    said = f"{counted(chosen)} ({why})" if chosen else "none to choose"
     # one for each layer: a kernel that cannot be compiled is that of its layer
-    return ChosenBackends([backends[name]() for name in chosen], said)
+    by_layer = [backends[name]() for name in chosen]
+    why = "; ".join(dict.fromkeys([AUTO, *reasons, *formulas(by_layer, layers, on, training)]))
+    return ChosenBackends(by_layer, f"{counted(chosen)} ({why})" if chosen else "none to choose")
+
+
+def formulas(by_layer: list[Backend], layers: list[Layer], on: Hardware, training: bool = True) -> list[str]:
+    """What the backends of some layers compute by the formula, each said once."""
+    rules = (attention.rule(training) for attention, _ in layers)
+    said = ((one, one.by_formula(rule, on.device)) for one, rule in zip(by_layer, rules, strict=True))
+    return list(dict.fromkeys(f"{backends.name_of(one)} {formula}" for one, formula in said if formula is not None))
 
 
 def counted(names: list[str]) -> str:

@@ -47,6 +47,7 @@ class Model(nn.Module):
         self.settings = settings
         settings.initialize.build()  # what it refuses is refused before anything is drawn, also on the meta device
         self.chunked_loss = True  # how the heads' scores compute a cross entropy
+        self.skip_unread = True  # places that no head reads, in the last layer
         self.encoder: Encoder | None = None
         self.decoder: Decoder | None = None
         if settings.encoder is not None:
@@ -167,13 +168,13 @@ class Model(nn.Module):
         """
         recorders = {kind: Recorder() for kind in kinds_of(weights)}
         self.refuse_unread(segments, places or {}, draws)
-        table = TokenTable.early(self.token_vectors, self.heads_by_name().values())
+        table = TokenTable.early(self.token_vectors, self.heads_by_name().values()) if self.chunked_loss else None
         memory = self.remember(source, source_documents, recorders, table)
         given = PartInput(tokens, documents, segments, recorders, table=table)
         guessed, guesses = self.guess(given, places or {}, draws)
         given = given if guesses is None else replace(given, tokens=guesses)
         others = {name: head for name, head in self.heads_by_name().items() if name not in guessed}
-        reading = Reading(self.stream, given, places or {}, self.averages)
+        reading = Reading(self.stream, given, places or {}, self.averages, self.skip_unread)
         states, read = reading.run(others, lambda given: self.states_of(given, memory))
         scores = {name: guessed.get(name) or self.score(name, read[name], table) for name in self.heads}
         recorded = {kind: recorder.layers for kind, recorder in recorders.items() if recorder.layers}
@@ -210,7 +211,8 @@ class Model(nn.Module):
             return {}, None
         generator, given = self.generator, replace(given, recorders={})
         names = {name: head for name, head in self.heads_by_name().items() if head.guesses}
-        _, states = Reading(generator, given, places).run(names, lambda given: generator(given).states)
+        reading = Reading(generator, given, places, skip_unread=self.skip_unread)
+        _, states = reading.run(names, lambda given: generator(given).states)
         found = {name: self.score(name, states[name], given.table) for name in names}
         if draws is None:
             return found, None

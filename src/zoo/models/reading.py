@@ -26,12 +26,14 @@ class Reading:
         places: by head, flat places (row * length + place), -1 none; a head without an entry reads all places, or the
             summary of every document.
         averages: whether a document's summary is the mean of its states, whatever the part's is.
+        skip_unread: whether a part that picks leaves out other places; false: it computes all.
     """
 
     part: Part
     given: PartInput
     places: PlacesByHead
     averages: bool = False
+    skip_unread: bool = True
 
     def run(self, heads: HeadsByName, states_of: Callable[[PartInput], Tensor]) -> tuple[Tensor, dict[str, Scored]]:
         """The states that were computed, and what each head reads of them.
@@ -55,7 +57,8 @@ class Reading:
 
     def pick(self, heads: HeadsByName) -> dict[str, Int[Tensor, " places"]] | None:
         """By head, the flat places whose states it reads; None: as many as there are, or the part computes all."""
-        if not self.part.picks or not heads or any(self.reads_all(name, head) for name, head in heads.items()):
+        picks = self.part.picks and self.skip_unread
+        if not picks or not heads or any(self.reads_all(name, head) for name, head in heads.items()):
             return None
         if sum(len(self.places[name]) for name in heads) >= self.given.tokens.numel():
             return None

@@ -36,6 +36,8 @@ def fast_settings(settings: Training, processes: Processes, model: nn.Module) ->
         "compile": compiled_of(model) if compiles(settings, device) else "nothing",
         "optimizer": f"{settings.optimizer.name}: {kernels(few)}",
         "loss": chunks if settings.chunked_loss else "of all logits at once",
+        "last_layer": "of places that a head reads" if settings.skip_unread else "of all places",
+        "dropout": "a byte for each number" if settings.byte_dropout and device.type == "cpu" else "torch's",
         "batches": f"built ahead by {builders(workers)}{pinned}",
         # the processes asked when they started; asking again says whether the C library agrees
         "large_blocks": "kept" if settings.keep_memory and map_large_blocks() else "given back",

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from zoo.blocks.dropout import Drops
 from zoo.devices.precision import forward_dtype, mixed, thawed
 from zoo.models.kinds.part import Part
 from zoo.models.model import Model
@@ -40,7 +41,9 @@ class Learner:
             if isinstance(module, Part):
                 module.checkpointing = settings.checkpointing
             if isinstance(module, Model):
-                module.chunked_loss = settings.chunked_loss
+                module.chunked_loss, module.skip_unread = settings.chunked_loss, settings.skip_unread
+            if isinstance(module, Drops):
+                module.byte_dropout = settings.byte_dropout
         use_backends(model, settings, processes.device)
         # the order matters: weights are loaded and names taken while tensors are whole; the optimizer needs the shards
         if checkpoint is not None:

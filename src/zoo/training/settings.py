@@ -25,7 +25,8 @@ MAY_CHANGE = {  # what a resumed run may set anew, and what else can differ then
     "micro_batch": f"{ROUNDING}, and dropout is drawn for other parts",
     "compile": ROUNDING,
     "attention_backend": f"{ROUNDING}, and dropout of attention weights may be drawn in another way",
-    **dict.fromkeys(("checkpointing", "chunked_loss", "bucket_views", "optimizer.fused"), ROUNDING),
+    "byte_dropout": "dropout is drawn in another way",
+    **dict.fromkeys(("checkpointing", "chunked_loss", "skip_unread", "bucket_views", "optimizer.fused"), ROUNDING),
     "strategy": ROUNDING,
     **dict.fromkeys(("evaluate_every", "save_every", "keep", "patience"), ""),
     "average": "checkpoints that were not kept are missing from the mean",
@@ -66,7 +67,9 @@ class Training:
             blocked: on CPUs, flex and varlen: on GPUs.
         checkpointing: compute activations again in the backward pass instead of keeping them.
         chunked_loss: compute the logits of some rows at a time, each with its gradient, and never hold them all; false:
-            all at once, by torch's cross entropy.
+            all at once, by torch's cross entropy, with the gradient of a tied head as autograd adds it up.
+        skip_unread: leave out what no head reads, in the last layer; false: compute all places.
+        byte_dropout: on a CPU, dropout draws a byte for each number; false: torch's dropout, which draws a float.
         keep_memory: on a CPU, keep the memory of large tensors for the next step; false: give it back to the system.
         pin_memory: on a GPU, build batches in pinned memory, so that no copy holds up the process; false: in ordinary
             memory.
@@ -107,6 +110,8 @@ class Training:
     attention_backend: Literal["auto"] | Annotated[Choice[Backend], backends] = "auto"
     checkpointing: bool = False
     chunked_loss: bool = True
+    skip_unread: bool = True
+    byte_dropout: bool = True
     keep_memory: bool = True
     pin_memory: bool = True
     bucket_views: bool = True

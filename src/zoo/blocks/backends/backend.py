@@ -24,12 +24,14 @@ class Rule:
         window: a query sees keys at distances below it; None: all.
         sinks: logits of each head that take part in the softmax and carry no value.
         dropout: share of the weights dropped now.
+        byte_dropout: as in `Drops`.
     """
 
     score: Score
     window: int | None
     sinks: Float[Tensor, "heads sinks"] | None
     dropout: float
+    byte_dropout: bool = True
 
     def other_score(self) -> str | None:
         """What kernels of inner products lack for its score, as `Backend.obstacle` says it; None: nothing."""
@@ -82,6 +84,10 @@ class Backend(ABC):
 
     def obstacle(self, rule: Rule, d_key: int, d_value: int, position: Position | None) -> str | None:
         """What it does not do that a layer demands, as a verb and its object; None: it does all."""
+        return None
+
+    def by_formula(self, rule: Rule, device: str) -> str | None:
+        """What it computes by the formula on a kind of device, for want of a fast kernel, as a verb and its object."""
         return None
 
 

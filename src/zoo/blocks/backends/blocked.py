@@ -45,7 +45,7 @@ class Blocked(Backend):
         with torch.autocast("cpu", enabled=False):
             given = [x.contiguous() for x in (queries * rule.score.scale, keys, values)]
             recorded = torch.is_grad_enabled() and any(x.requires_grad for x in given)
-            heads: Tensor = BlockedAttention.apply(*given, tiling, rule.dropout, recorded)  # type: ignore[no-untyped-call]
+            heads: Tensor = BlockedAttention.apply(*given, tiling, rule, recorded)  # type: ignore[no-untyped-call]
         return heads
 
     def prepare(self, view: View, rule: Rule, dtype: torch.dtype) -> None:
@@ -64,10 +64,10 @@ class BlockedAttention(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, queries: Queries, keys: Keys, values: Values, tiling: Tiling, dropout: float, recorded: bool
+        ctx: Any, queries: Queries, keys: Keys, values: Values, tiling: Tiling, rule: Rule, recorded: bool
     ) -> Heads:
         kept: list[Tensor] = []
-        dropped, remembered = dropped_steps(dropout), recorded and keys.shape[2] <= REMEMBERED
+        dropped, remembered = dropped_steps(rule.dropout), recorded and keys.shape[2] <= REMEMBERED
         alike = queries.shape[-1] == values.shape[-1]  # of other widths torch fuses nothing
         if FUSED and alike and not (dropped or remembered):
             said = fused(queries, keys, values, tiling)
@@ -75,7 +75,7 @@ class BlockedAttention(torch.autograd.Function):
             said = heads_like(queries, values.shape[-1], tiling)
             for tile in tiling.tiles:
                 weights = weigh(queries, keys, tile, tiling)
-                left = [draw_kept(weights, dropped)] if dropped else []
+                left = [draw_kept(weights, dropped, rule.byte_dropout)] if dropped else []
                 heads = (weights * left[0].to(weights.dtype) if dropped else weights) @ values[tile.rows, :, tile.keys]
                 keep(Tensor.copy_, said, tile.queries, tile, heads)
                 kept += [*([weights] if remembered else []), *(left if recorded else [])]

@@ -29,7 +29,7 @@ class Eager(Backend):
         weights = scores.softmax(-1, dtype=torch.promote_types(scores.dtype, torch.float32))[..., :n_keys]
         if view.recorder is not None:
             view.recorder.write(weights if blind is None else weights.masked_fill(blind, 0.0))
-        heads = dropout(weights.to(values.dtype), rule.dropout, True) @ values
+        heads = dropout(weights.to(values.dtype), rule.dropout, True, rule.byte_dropout) @ values
         return heads if blind is None else heads.masked_fill(blind, 0.0)
 
     def prepare(self, view: View, rule: Rule, dtype: torch.dtype) -> None:

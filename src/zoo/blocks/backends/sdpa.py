@@ -10,6 +10,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from zoo.blocks.backends.backend import Backend, Heads, Keys, Queries, Rule, Values, backends
 from zoo.blocks.backends.eager import EAGER
 from zoo.blocks.rows.view import View
+from zoo.blocks.score import scores
 
 SHORT = 128  # keys
 FEW = 64  # queries of a row: new places, or beams that read one source
@@ -62,6 +63,13 @@ class Sdpa(Backend):
             EAGER.prepare(view, rule, dtype)
         elif not is_causal(view, rule) and rule.sinks is None:
             view.addends(rule.window, torch.float32 if widens(dtype, device, view.visibility.n_keys) else dtype)
+
+    def by_formula(self, rule: Rule, device: str) -> str | None:
+        if not is_slow(rule, torch.device(device)):
+            return None
+        if rule.score.scale is None:
+            return f"computes score '{scores.name_of(rule.score)}' by the formula"
+        return f"drops attention weights by the formula on a {device}, and attention.dropout is {rule.dropout}"
 
     def remembered(self, memory: Keys, rule: Rule) -> torch.dtype:
         """The dtype in which keys and values are best kept where one query after the other reads them.

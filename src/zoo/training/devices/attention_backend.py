@@ -11,6 +11,7 @@ from zoo.models.attention_backend import (
     Hardware,
     Layer,
     fastest,
+    formulas,
     hardware,
     lacking,
     layers_of,
@@ -54,7 +55,8 @@ def choose_backends(model: nn.Module, settings: Training, on: Hardware) -> Chose
         problem = next(filter(None, (obstacle_of(backend, layer) for layer in layers)), None)
     if problem is not None:
         raise ValueError(f"{place} {problem}; use one of {', '.join([AUTO, *able(layers, on)])}")
-    return ChosenBackends([wanted.build() for _ in layers], f"{wanted.name} ({KEY})")
+    by_layer = [wanted.build() for _ in layers]
+    return ChosenBackends(by_layer, f"{wanted.name} ({'; '.join([KEY, *formulas(by_layer, layers, on)])})")
 
 
 def able(layers: list[Layer], on: Hardware) -> list[str]:
