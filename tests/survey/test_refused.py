@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from PIL import Image
 from test_survey import by_processes, look
 
 from zoo.objectives.kinds.choice import TRUNCATE
@@ -191,3 +192,25 @@ def test_rows_that_training_leaves_out_are_counted_as_empty(
     found = look(task | {"objective": objective}, tmp_path)["splits"]
     assert [(found[name]["rows"], found[name]["empty"]) for name in found] == [(1, 0), (3, 2)]
     assert found["validation"]["documents"] == 1
+
+
+def test_pictures_that_cannot_be_read_are_refused(tmp_path: Path) -> None:
+    Image.new("RGB", (64, 64)).save(tmp_path / "whole.png")
+    (tmp_path / "cut.png").write_bytes((tmp_path / "whole.png").read_bytes()[:60])
+    (tmp_path / "words.png").write_text("no picture")
+    for name, pictures in {"train": ["whole", "cut", "words"], "validation": ["whole", "whole"]}.items():
+        rows = [{"image": f"{picture}.png", "label": picture} for picture in pictures]
+        (tmp_path / f"{name}.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    files = {name: str(tmp_path / f"{name}.jsonl") for name in ("train", "validation")}
+    said = r"train.jsonl: row 2: .*cut.png: cannot be read as a picture: .* \(2 pictures cannot be read\)"
+    with pytest.raises(ValueError, match=said):
+        look({"objective": "classification", "source": {"files": files}}, tmp_path)
+    assert look({"objective": "classification", "source": {"files": {"validation": files["validation"]}}}, tmp_path)
+
+
+def test_broken_pictures_of_all_processes_are_counted(tmp_path: Path) -> None:
+    one, *others = (SourceSurvey({}, tmp_path) for _ in range(3))
+    for other, other.broken, other.n_broken in zip(others, ("one.png", "two.png"), (2, 3), strict=True):
+        one.join({tmp_path: json.loads(json.dumps(other.plain()))})
+    with pytest.raises(ValueError, match=r"one.png \(5 pictures cannot be read\)"):
+        one.refuse_broken()

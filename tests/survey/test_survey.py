@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from PIL import Image
 from torch.nn.functional import binary_cross_entropy
 
 from zoo.data import processes
@@ -83,6 +84,7 @@ def test_the_entropy_is_that_of_what_a_model_is_asked_for(task: dict[str, Any], 
 
 
 def test_of_several_references_the_one_that_is_measured_has_its_bytes(task: dict[str, Any], tmp_path: Path) -> None:
+    Image.new("RGB", (4, 4)).save(tmp_path / "a.png")
     for name, said in {"train": "abcé", "validation": ["abé", "zzzzzzzzz"]}.items():
         (tmp_path / f"{name}.jsonl").write_text(json.dumps({"image": "a.png", "text": said}))
     score = look(task | {"objective": "captioning"}, tmp_path)["unigram"]["validation"]

@@ -9,8 +9,9 @@ from typing import Any
 
 from zoo.data.columns.answers import describe_unanswered
 from zoo.data.columns.labels import DIFFERENT
+from zoo.data.columns.pictures import decode, stored_at
 from zoo.data.columns.values import are_names, written_names
-from zoo.data.ids import ANSWERS, CHOICES, CONTEXT, LABEL, TAGS, WORDS
+from zoo.data.ids import ANSWERS, CHOICES, CONTEXT, LABEL, PICTURE, TAGS, WORDS
 from zoo.data.sources.checking import Sided, content, listed, text_columns, texts_in
 from zoo.data.sources.filtering import LEFT_OUT
 from zoo.data.sources.part import SourcePart
@@ -134,6 +135,8 @@ class SourceSurvey:
     Attributes:
         choices: by a number of choices, the first row that has so many.
         unanswered: by the number of a split, its first question without an answer.
+        broken: why the first picture that cannot be read is none; empty where all can.
+        n_broken: how many cannot be read.
     """
 
     def __init__(self, rows: Mapping[str, SplitRows], folder: Path) -> None:
@@ -142,6 +145,7 @@ class SourceSurvey:
         self.repeats, self.near = Repeats(folder), NearRepeats()
         self.choices: FirstRows = {}
         self.unanswered: FirstRows = {}
+        self.broken, self.n_broken = "", 0
         self.left_out = 0
         one_by_one = [one for split in rows.values() for one in split.sources.values()]
         sources = dict.fromkeys((one.reader, one.source) for one in one_by_one)
@@ -169,6 +173,8 @@ class SourceSurvey:
         place = RowPlace(self.names.index(sided.side), number, sided.number)
         if CHOICES in sided.row and sided.row[CONTEXT].strip():  # without a context it is left out
             note_first(self.choices, len(sided.row[CHOICES]), place)
+        if PICTURE in sided.row:
+            self.try_picture(sided.row[PICTURE], part, sided.number)
         if is_unanswered(sided.row):
             note_first(self.unanswered, place.split, place)
         if text:
@@ -178,17 +184,26 @@ class SourceSurvey:
         elif not text_columns(sided.row):
             self.repeats.add(content(sided.row, part, sided.number), place)
 
+    def try_picture(self, value: Any, part: SourcePart, number: int) -> None:
+        """Decode a picture, as training will in some step."""
+        try:
+            decode(*stored_at(value, part.folder, part.where(number)), size=1)
+        except ValueError as error:
+            self.broken, self.n_broken = self.broken or str(error), self.n_broken + 1
+
     def plain(self) -> dict[str, Any]:
         """What was seen in plain values, which `join` takes; hashes of texts lie in the folder."""
         self.repeats.flush()
         tallies = {name: tally.plain() for name, tally in self.tallies.items()}
         firsts = {"choices": list(self.choices.items()), "unanswered": list(self.unanswered.items())}
-        return {"tallies": tallies, **firsts, "left_out": self.left_out, "near": self.near.plain()}
+        broken = {"broken": self.broken, "n_broken": self.n_broken}
+        return {"tallies": tallies, **firsts, **broken, "left_out": self.left_out, "near": self.near.plain()}
 
     def join(self, others: Mapping[Path, Mapping[str, Any]]) -> None:
         """Take what others have seen of other parts, by the folder in which their hashes lie."""
         for folder, other in others.items():
             self.left_out += other["left_out"]
+            self.broken, self.n_broken = self.broken or other["broken"], self.n_broken + other["n_broken"]
             for count, place in other["choices"]:
                 note_first(self.choices, count, RowPlace(*place))
             for split, place in other["unanswered"]:
@@ -203,6 +218,12 @@ class SourceSurvey:
         for reader, source in dict.fromkeys((reader, source) for reader, source, _ in self.parts):
             if reader.labelled:  # nobody names them where there is no train: evaluating takes the checkpoint's
                 reader.numbers(source)
+
+    def refuse_broken(self) -> None:
+        """Raise a ValueError where a picture cannot be read."""
+        if self.n_broken:
+            more = f" ({self.n_broken:,} pictures cannot be read)" if self.n_broken > 1 else ""
+            raise ValueError(f"{self.broken}{more}")
 
     def refuse_uneven(self, setting: str) -> None:
         """Raise a ValueError where rows have different numbers of choices.

@@ -67,6 +67,7 @@ class Surveyed:
         with Scratch() as scratch:
             source = survey_rows(self.task, self.rows, inputs(), self.data, scratch.folder)
             source.refuse_unknown_labels()
+            source.refuse_broken()
             if setting := self.mixture.even.get(CHOICES):
                 source.refuse_uneven(setting)
             if setting := self.mixture.filled.get(ANSWERS):

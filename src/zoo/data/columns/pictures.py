@@ -88,13 +88,17 @@ class Pictures:
         Raises:
             ValueError: there is no such file, or nothing at all.
         """
-        value, place = self.column[number][PICTURE], f"{self.place}: row {number + 1}"
-        stored, found = stored_bytes(value, self.folder, place), in_row(value)
-        return stored, place if found.get("bytes") or self.folder is None else f"{place}: {self.folder / found['path']}"
+        return stored_at(self.column[number][PICTURE], self.folder, f"{self.place}: row {number + 1}")
 
     def read(self, number: int, size: int) -> Picture:
         """A picture as the model reads it."""
         return decode(*self.stored(number), size)
+
+
+def stored_at(value: str | bytes | Mapping[str, Any] | None, folder: Path | None, place: str) -> tuple[bytes, str]:
+    """As `stored_bytes`, and the place with the name of the file, where a row names one."""
+    stored, found = stored_bytes(value, folder, place), in_row(value)
+    return stored, place if found.get("bytes") or folder is None else f"{place}: {folder / found['path']}"
 
 
 def stored_bytes(value: str | bytes | Mapping[str, Any] | None, folder: Path | None, place: str) -> bytes:
