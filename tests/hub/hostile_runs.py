@@ -51,11 +51,11 @@ REFUSED: dict[str, tuple[Change, str]] = {
     "yaml_tag": (sealed(begins("config.yaml", "x: !!python/object/apply:os.system ['touch canary-ran']\n")), "tags"),
     "yaml_aliases": (sealed(begins("config.yaml", ALIASES)), "aliases .* are not allowed"),
     "yaml_twice": (sealed(begins("config.yaml", "d_model: 3\n")), "is written twice"),
-    "yaml_deep": (sealed(begins("config.yaml", f"x: {DEEP[:1000]}\n")), "nested too deeply|line"),
+    "yaml_deep": (sealed(begins("config.yaml", f"x: {DEEP[:400]}\n")), "nested too deeply"),
     "yaml_target": (sealed(begins("config.yaml", "_target_: os.system\n")), "unknown key '_target_'"),
     "task_tag": (sealed(begins("task.yaml", "x: !!python/name:os.system\n")), "tags"),
     "run_layers": (
-        sealed(replaced("config.yaml", "n_layers: 3", "n_layers: 1000000000")),
+        sealed(replaced("config.yaml", "n_layers: 1", "n_layers: 1000000000")),
         "n_layers is 10+, which|n_layers must be at most",
     ),
     "run_vocabulary": (

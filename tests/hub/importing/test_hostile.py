@@ -25,7 +25,8 @@ Seen = dict[tuple[str, str], dict[str, Any]]
 def seen(build: Any, tmp_path_factory: pytest.TempPathFactory) -> Seen:
     """What every use of every folder did."""
     root = tmp_path_factory.mktemp("hostile")
-    given = build("bert-nano", {"heads": {"classification": {"labels": 2}}}, "wordpiece", labels=["bad", "good"])
+    few = {"encoder.n_layers": 1, "heads": {"classification": {"labels": 2}}}  # it is built hundreds of times
+    given = build("bert-nano", few, "wordpiece", labels=["bad", "good"])
     bert = targets["bert"]
     chosen = bert.native_class(given.settings)
     assert chosen is not None
