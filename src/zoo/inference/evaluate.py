@@ -198,13 +198,11 @@ class Evaluation:
         examples, device, how = self.examples, loaded.model.device, Writing(self.generate, written, documents)
         built = [examples.build(PackedRow(0, (plan,))) for plan in examples.plan(0, documents)]
         if not examples.form.source:
-            prompts = [example.prompt.tolist() for row in built for example in row]
-            continued = write_on(loaded, prompts, how)
-            return {n: loaded.tokenizer.decode(new.tokens) for n, new in zip(documents, continued, strict=True)}
-        longest = max(0 if example.source is None else len(example.source) for row in built for example in row)
-        laid = lay_sources(built, (len(built), longest), examples.roles.pad, examples.form.stream)
-        source, among = torch.from_numpy(laid[0]).to(device), documents_in(laid[1]).to(device)
-        found = write(loaded, source, among, how)
+            found = write_on(loaded, [example.prompt.tolist() for row in built for example in row], how)
+        else:
+            longest = max(0 if example.source is None else len(example.source) for row in built for example in row)
+            source, among = lay_sources(built, (len(built), longest), examples.roles.pad, examples.form.stream)
+            found = write(loaded, torch.from_numpy(source).to(device), documents_in(among).to(device), how)
         return {n: loaded.tokenizer.decode(new.tokens) for n, new in zip(documents, found, strict=True)}
 
     def bytes_scored(self, loaded: Loaded) -> int:

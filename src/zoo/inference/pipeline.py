@@ -122,10 +122,10 @@ def listed(given: Any) -> list[Any]:
     if isinstance(given, str | Path | bytes | Mapping):
         return [given]
     try:
-        several = iter(given)
+        entries = iter(given)
     except TypeError:  # an array of no dimension has `__iter__`, too
         return [given]
-    return list(several)
+    return list(entries)
 
 
 def several(texts: Any, place: str) -> list[str]:

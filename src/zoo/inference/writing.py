@@ -52,22 +52,17 @@ class Writing:
 def write(loaded: Loaded, source: Tensor, documents: Documents, how: Writing) -> list[Generated]:
     """What the model writes for each row of sources, texts or pictures."""
     begins = [[loaded.tokenizer.roles.id("start")]] * len(source)
-    return counted(loaded, begins, how, source, documents)
+    return write_on(loaded, begins, how, source, documents)
 
 
-def write_on(loaded: Loaded, prompts: Sequence[Sequence[int]], how: Writing) -> list[Generated]:
-    """What a decoder writes behind each prompt."""
-    return counted(loaded, prompts, how)
-
-
-def counted(
+def write_on(
     loaded: Loaded,
     prompts: Sequence[Sequence[int]],
     how: Writing,
     source: Tensor | None = None,
     documents: Documents | None = None,
 ) -> list[Generated]:
-    """What `generate` makes, counted."""
+    """What a decoder writes behind each prompt."""
     end = loaded.tokenizer.roles.end
     with working():
         found = generate(loaded.model, prompts, how.settings, end, source, documents, how.numbers)
