@@ -33,16 +33,14 @@ class LikeliestClass(Predictor):
         return None
 
     def predict(self, loaded: Loaded, asked: Questions) -> list[Prediction]:
-        texts, pairs = asked.texts, asked.pairs
         if loaded.stream.image_size is None:
-            encoded = None if pairs is None else loaded.tokenizer.encode(pairs)
-            examples = typed_examples(loaded, loaded.tokenizer.encode(texts), encoded)
+            pairs = None if asked.pairs is None else loaded.tokenizer.encode(asked.pairs)
+            examples = typed_examples(loaded, loaded.tokenizer.encode(asked.texts), pairs)
             logits = score_texts(loaded, examples, "classification").exact()
         else:
-            logits = loaded.run(tokens=picture_inputs(loaded, texts)[0]).scores["classification"].exact()
-        asked_for = list(texts) if pairs is None else [list(pair) for pair in zip(texts, pairs, strict=True)]
+            logits = loaded.run(tokens=picture_inputs(loaded, asked.texts)[0]).scores["classification"].exact()
         answers = answer_for(loaded.task, logits.shape[-1]).said(logits)
-        return [Prediction(given, *answer) for given, answer in zip(asked_for, answers, strict=True)]
+        return [Prediction(given, *answer) for given, answer in zip(asked.inputs, answers, strict=True)]
 
     def keep(self, passed: Passed) -> list[Any]:
         return list(passed.scores.exact()[passed.filled()])

@@ -3,6 +3,7 @@
 import numpy as np
 import torch
 
+from zoo.data.tokenizers.tokenizer import Tokenizer
 from zoo.inference.loaded import Loaded
 from zoo.inference.predictors.predictor import Prediction, Predictor, Questions, predictors
 from zoo.inference.typed import as_inputs, typed_examples
@@ -14,7 +15,8 @@ TOP = 5  # tokens that are shown for a masked place
 class MaskFilling(Predictor):
     """Fills masked places; scores are the likeliest tokens of each and their probabilities."""
 
-    spelled = True
+    def reads_roles(self, tokenizer: Tokenizer) -> bool:
+        return True
 
     def obstacle(self, loaded: Loaded, text: str, pair: str | None) -> str | None:
         mask = loaded.tokenizer.roles.id("mask")

@@ -21,6 +21,5 @@ class NextOrNot(Predictor):
         assert asked.pairs is not None
         texts, pairs = (loaded.tokenizer.encode(given) for given in (asked.texts, asked.pairs))
         examples = typed_examples(loaded, texts, pairs)
-        both = [list(pair) for pair in zip(asked.texts, asked.pairs, strict=True)]
         answers = OneClass(NAMES).said(score_texts(loaded, examples, "next_sentence").exact())
-        return [Prediction(given, *answer) for given, answer in zip(both, answers, strict=True)]
+        return [Prediction(given, *answer) for given, answer in zip(asked.inputs, answers, strict=True)]

@@ -40,6 +40,11 @@ class Questions(NamedTuple):
     pairs: Texts | None
     writing: Writing
 
+    @property
+    def inputs(self) -> list[Any]:
+        """What predictions give back: each text, or both texts of each pair."""
+        return list(self.texts if self.pairs is None else map(list, zip(self.texts, self.pairs, strict=True)))
+
 
 class Told(NamedTuple):
     """What the model says of a row of data, how sure it is, and what the data says."""
@@ -56,13 +61,11 @@ class Predictor(ABC):
         pairs: whether it takes a second text.
         writes: whether it generates text.
         second: what its second text is.
-        spelled: whether what spells a role in a text, such as [MASK], stands for that role.
     """
 
     pairs: ClassVar[bool] = False
     writes: ClassVar[bool] = False
     second: ClassVar[str] = "second text"
-    spelled: ClassVar[bool] = False
 
     def obstacle(self, loaded: Loaded, text: str, pair: str | None) -> str | None:
         """Why it cannot answer an input, as a message tells it; None: it can, unless the input is too long."""
@@ -73,8 +76,8 @@ class Predictor(ABC):
         return None
 
     def reads_roles(self, tokenizer: Tokenizer) -> bool:
-        """Whether what spells a role in a text stands for that role, with such a tokenizer."""
-        return self.spelled
+        """Whether what spells a role in a text, such as [MASK], stands for that role, with such a tokenizer."""
+        return False
 
     def encode(self, loaded: Loaded, texts: Texts) -> list[Ids]:
         """The ids of texts as it reads them."""

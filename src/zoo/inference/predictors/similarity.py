@@ -35,9 +35,8 @@ class PairSimilarity(Predictor):
         with torch.no_grad():
             logits = added(score_texts(loaded, examples, "similarity")).exact()
         answers = answer_for(loaded.task, logits.shape[-1]).said(logits)
-        asked_for = [list(pair) for pair in zip(asked.texts, asked.pairs, strict=True)]
         assert len(examples) == ORDERS * len(answers)
-        return [Prediction(given, *answer) for given, answer in zip(asked_for, answers, strict=True)]
+        return [Prediction(given, *answer) for given, answer in zip(asked.inputs, answers, strict=True)]
 
     def keep(self, passed: Passed) -> list[Any]:
         return list(added(passed.scores).exact()[passed.filled()])
