@@ -11,6 +11,8 @@ from seqeval.metrics import f1_score
 from seqeval.metrics.sequence_labeling import get_entities
 
 from zoo.batches.collate import MicroBatch, documents_in
+from zoo.batches.order import PackedRow
+from zoo.examples.example import ExamplePlan
 from zoo.inference.gathered import GATHERED, Passed
 from zoo.inference.pipeline import Pipeline
 from zoo.inference.predictors.tagging import join_spans, makes_spans
@@ -90,8 +92,8 @@ def test_tags_are_gathered_by_sentence():
     documents = documents_in(np.array([[1, 1, 0, 0, 0, 0], [1, 1, 1, 2, 2, 0]]))  # a row begins with 1
     targets = torch.tensor([[1, -1, -1, -1, -1, -1], [-1, 1, 2, 0, 2, -1]])
     guesses = torch.tensor([[2, -1, -1, -1, -1, -1], [-1, 1, 2, 2, 2, -1]])
-    zero = torch.zeros(())
-    passed = Passed(Mock(), [], MicroBatch({"documents": documents}, {}, [], 0, 0.0), targets,
+    zero, rows = torch.zeros(()), [PackedRow(0, tuple(ExamplePlan(0, 0, n) for n in row)) for row in ([2], [3, 2])]
+    passed = Passed(Mock(head="tagging"), rows, MicroBatch({"documents": documents}, {}, [], 0, 0.0), targets,
                     Term(zero, zero, 1.0, guesses=guesses), Scores.of(torch.zeros(1, 3)))  # fmt: skip
     found = GATHERED["tags"].gather(passed)
     assert found == [([2], [1]), ([1, 2], [1, 2]), ([2, 2], [0, 2])]

@@ -4,7 +4,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -45,11 +44,19 @@ class Passed(NamedTuple):
         """The examples, in the order of `part.examples`."""
         return [plan for row in self.rows for plan in row.plans]
 
+    @property
+    def places(self) -> NDArray[np.int64] | None:
+        """By target, its first place of all, -1 where it has none; None: the head has no capacity, and scores each."""
+        places = self.part.inputs.get("places", {})
+        if not isinstance(places, dict) or self.objective.head not in places:
+            return None
+        found: NDArray[np.int64] = places[self.objective.head].view(-1, self.objective.places_each)[:, 0].cpu().numpy()
+        return found
+
     def filled(self) -> NDArray[np.bool_]:
         """By place that a head with a capacity has, whether a target fills it."""
-        places = self.part.inputs["places"]
-        assert isinstance(places, dict), "a head with a capacity is asked for places"
-        return (places[self.objective.head].view(-1, self.objective.places_each)[:, 0] >= 0).cpu().numpy()
+        assert self.places is not None, "a head with a capacity is asked for places"
+        return self.places >= 0
 
     def owners(self) -> NDArray[np.int64]:
         """By target, the number of its example among `plans`; -1 where there is none."""
@@ -60,11 +67,8 @@ class Passed(NamedTuple):
         for at, row in zip(owner, self.rows, strict=False):
             taken = np.repeat([next(numbers) for _ in row.plans], [plan.length for plan in row.plans])
             at[: len(taken)] = taken
-        flat, places = owner.reshape(-1), self.part.inputs.get("places", {})
-        if not isinstance(places, dict) or self.objective.head not in places:
-            return flat
-        first = places[self.objective.head].view(-1, self.objective.places_each)[:, 0].cpu().numpy()
-        return np.where(first >= 0, flat[first], -1)
+        flat, places = owner.reshape(-1), self.places
+        return flat if places is None else np.where(places >= 0, flat[places], -1)
 
 
 def answers(passed: Passed) -> list[Compared]:
@@ -84,11 +88,8 @@ def sets(passed: Passed) -> list[Compared]:
 
 def tags(passed: Passed) -> list[Compared]:
     """Predicted and true tags of each document, of its scored places in their order."""
-    documents = passed.part.inputs["documents"]
-    assert isinstance(documents, Documents)
-    numbers = documents.numbers
-    rows = torch.arange(len(numbers), device=numbers.device)[:, None] * (numbers.shape[1] + 1)
-    _, sizes = torch.unique_consecutive((rows + numbers)[passed.targets >= 0], return_counts=True)
+    scored = (passed.targets >= 0).flatten().cpu().numpy()
+    _, sizes = np.unique(passed.owners()[scored], return_counts=True)
     pairs, found = iter(answers(passed)), []
     for size in sizes.tolist():
         predicted, true = zip(*(next(pairs) for _ in range(size)), strict=True)
