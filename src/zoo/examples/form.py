@@ -81,6 +81,11 @@ class Form(ABC):
         return PICTURE in self.stored.names
 
     @property
+    def texts(self) -> tuple[str, ...]:
+        """The columns of text that it reads."""
+        return tuple(name for name in self.stored.names if name != PICTURE)
+
+    @property
     @abstractmethod
     def template(self) -> Template:
         """Where its special tokens stand."""

@@ -262,7 +262,7 @@ def is_unanswered(row: Mapping[str, Any]) -> bool:
     return ANSWERS in row and not row[ANSWERS]["text"]
 
 
-def counted(tally: RowTally, names: tuple[str, ...]) -> dict[str, int]:
+def label_counts(tally: RowTally, names: tuple[str, ...]) -> dict[str, int]:
     """How often each label is given, the most frequent first; those that a row names by number have their name."""
     numbered = {str(number): name for number, name in enumerate(names)}
     is_named = any(value in names for value in tally.labels)

@@ -8,7 +8,7 @@ import numpy as np
 
 from zoo.batches.order import WINDOW, Examples
 from zoo.batches.packing import RowShape, pack
-from zoo.data.ids import PICTURE, Roles
+from zoo.data.ids import Roles
 from zoo.data.sources.origin import TEST
 from zoo.data.store.split import Split
 from zoo.data.task import Task
@@ -109,7 +109,7 @@ def scaled(task: Task, form: Form, factor: float) -> RowShape:
     longest = min(length, example.target) if task.longest is not None else length
     if not form.source:
         return RowShape(length, longest=longest, pack=task.pack)
-    if PICTURE in form.stored.names:
+    if form.pictures:
         return RowShape(length, 1, longest, pack=False)
     longest_source = min(source, example.source) if task.longest is not None else source
     return RowShape(length, source, longest, longest_source, task.pack)
@@ -127,7 +127,7 @@ def empty_share(examples: Examples) -> float | None:
 
 def looked_at(examples: Examples) -> Iterator[range]:
     """Some windows of documents, spread over the data."""
-    lengths, fields = examples.lengths, tuple(name for name in examples.form.stored.names if name != PICTURE)
+    lengths, fields = examples.lengths, examples.form.texts
     for first in range(0, lengths.documents, max(WINDOW, lengths.documents // LOOKED_AT)):
         last = min(first + WINDOW, lengths.documents)
         if fields:

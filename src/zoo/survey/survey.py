@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from zoo.data.home import home
-from zoo.data.ids import ANSWERS, CHOICES, PICTURE
+from zoo.data.ids import ANSWERS, CHOICES
 from zoo.data.processes import LARGE, processes_for
 from zoo.data.scratch import Scratch
 from zoo.data.sources.find import load_rows
@@ -20,7 +20,7 @@ from zoo.experiments.resolve import resolve_task_alone
 from zoo.experiments.tokenize import filling_of, own_tokenizer
 from zoo.objectives.mixture import Mixture
 from zoo.survey.near import INSTALL
-from zoo.survey.rows import RowTally, SourceSurvey, counted
+from zoo.survey.rows import RowTally, SourceSurvey, label_counts
 from zoo.survey.sizes import form_for_some_model, refused, scaled, try_sizes
 from zoo.survey.tokens import TokenTally, costs_of
 from zoo.survey.worker import survey_rows
@@ -79,7 +79,7 @@ class Surveyed:
             found["guessing_labels"] = balance
         form = form_for_some_model(self.mixture, self.rows[self.first].inputs)
         form.check(scaled(self.task, form, 1).limits)
-        if form.stored.names == (PICTURE,):
+        if not form.texts:
             return found
         if self.task.tokenizer is None:
             return found | {"remarks": [*found["remarks"], NO_TOKENIZER]}
@@ -92,9 +92,7 @@ class Surveyed:
         opened = open_cache(self.rows, recipe.stored, tokenizer, progress)
         self.mixture.refuse_obstacles(opened)  # what is too long for a row alone is remarked: rows may be longer
         found["remarks"] += refused(self.task, form, self.mixture, opened)
-        fields = tuple(name for name in form.stored.names if name != PICTURE)
-        asked = form.stored.predicted
-        tallies = {name: TokenTally(split, fields, tokenizer, not form.source, asked) for name, split in opened.items()}
+        tallies = {name: TokenTally(split, form, tokenizer) for name, split in opened.items()}
         for name, tally in tallies.items():
             splits[name] |= describe_tokens(tally)
         first = tallies[self.first]
@@ -108,7 +106,7 @@ def describe_rows(tally: RowTally, names: tuple[str, ...]) -> dict[str, Any]:
     """Counts of one split."""
     counts = {"rows": tally.rows, "empty": tally.empty, "characters": tally.characters, "bytes": tally.bytes}
     if not tally.numbers.count:
-        return counts | ({"labels": counted(tally, names)} if tally.labels else {})
+        return counts | ({"labels": label_counts(tally, names)} if tally.labels else {})
     known = {"least": tally.numbers.least, "most": tally.numbers.most, "mean": tally.numbers.mean}
     return counts | {"numbers": known}
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from zoo.data.ids import MESSAGES, Ids, Lengths
 from zoo.data.store.split import Split
 from zoo.data.tokenizers.tokenizer import Tokenizer
+from zoo.examples.form import Form
 from zoo.survey.lengths import TOKENS, LengthTally, starts, totals, windows
 
 Counts = NDArray[np.int64]
@@ -22,34 +23,28 @@ class TokenTally:
     """The tokens of one split, in some of its fields.
 
     Args:
-        fields: those that hold text.
-        together: whether a document's fields stand in one row, so that their lengths add up.
-        predicted: the fields whose tokens a model is asked for; none: all.
+        form: of the examples that a model reads.
 
     Attributes:
+        fields: those that hold text.
+        predicted: the fields whose tokens a model is asked for.
         counts, asked: by token, how often it is written, in all fields and where a model is asked for it: in those,
             of conversations in the assistant's turns.
         whole: whether it is asked for no field in particular, and all are counted.
     """
 
-    def __init__(
-        self,
-        split: Split,
-        fields: tuple[str, ...],
-        tokenizer: Tokenizer,
-        together: bool,
-        predicted: tuple[str, ...],
-    ) -> None:
-        self.split, self.fields, self.tokenizer = split, fields, tokenizer
-        asked = tuple(field for field in fields if field in predicted)
-        self.predicted, self.whole = asked or fields, not asked
-        parts = [fields] if together else [(field,) for field in fields]
+    def __init__(self, split: Split, form: Form, tokenizer: Tokenizer) -> None:
+        self.split, self.fields, self.tokenizer = split, form.texts, tokenizer
+        asked = tuple(field for field in self.fields if field in form.stored.predicted)
+        self.predicted, self.whole = asked or self.fields, not asked
+        # a source and what is written about it stand in rows of their own; other texts share one, and add up
+        parts = [(field,) for field in self.fields] if form.source else [self.fields]
         self.lengths = {" + ".join(part): LengthTally() for part in parts}
         self.counts, self.asked = np.zeros((2, tokenizer.vocab_size), dtype=np.int64)
         for first, last in self.windows():
             for tally, part in zip(self.lengths.values(), parts, strict=True):
                 tally.add(totals(split.lengths, part, first, last))
-            for field in fields:
+            for field in self.fields:
                 for ids, wanted in pieces(split, field, first, last):
                     found = np.bincount(ids, minlength=len(self.counts))
                     self.counts += found
