@@ -60,8 +60,8 @@ def generate(
             decoder.reorder(state, copies)
             logits = logits[copies]
         found = carry_on(model, search, state, logits, max(limits), settings.fast)
-    full = [len(one.tokens) == limit < settings.max_new_tokens for one, limit in zip(found, limits, strict=True)]
-    return [one._replace(full=is_full) for one, is_full in zip(found, full, strict=True)]
+    ends = zip(found, limits, strict=True)
+    return [one._replace(full=len(one.tokens) == limit < settings.max_new_tokens) for one, limit in ends]
 
 
 def carry_on(model: Model, search: Search, state: Any, logits: Tensor, steps: int, fast: bool) -> list[Generated]:

@@ -7,7 +7,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from zoo.models.generation.random import exponential
-from zoo.models.generation.search import NOTHING, Generated, Search, damage
+from zoo.models.generation.search import NOTHING, Generated, NextLogits, NextTokens, Search, damage
 from zoo.models.generation.settings import GenerateSettings
 
 SMALLEST = 1e-30  # a top_p that is 0 in float32 would leave not even the likeliest token
@@ -32,7 +32,7 @@ class Sampler(Search):
         self.ended = torch.zeros(len(texts), dtype=torch.bool, device=texts.device)
         self.steps = 0
 
-    def choose(self, logits: Float[Tensor, "sequences vocab_size"]) -> tuple[Int[Tensor, " sequences"], None]:
+    def choose(self, logits: NextLogits) -> tuple[NextTokens, None]:
         logits = logits.float()
         picked = self.sample(logits) if self.settings.samples else logits.argmax(-1)
         gains = logits.log_softmax(-1).gather(1, picked[:, None])[:, 0] + damage(logits)
@@ -44,12 +44,12 @@ class Sampler(Search):
             self.ended = self.ended | (picked == self.end)
         return picked, None
 
-    def sample(self, logits: Float[Tensor, "sequences vocab_size"]) -> Int[Tensor, " sequences"]:
+    def sample(self, logits: NextLogits) -> NextTokens:
         """A token a row, which depends on the row's own text and logits alone."""
         shares = self.shares(logits)
         return (shares / exponential(self.settings.seed, self.texts, self.steps, shares.shape[1])).argmax(-1)
 
-    def shares(self, logits: Float[Tensor, "sequences vocab_size"]) -> Float[Tensor, "sequences vocab_size"]:
+    def shares(self, logits: NextLogits) -> Float[Tensor, "sequences vocab_size"]:
         """The probabilities to sample from: temperature first, then top-k, then top-p among those that are left."""
         temperature = 1.0 if self.settings.temperature is None else max(self.settings.temperature, COLDEST)
         # relative to the likeliest, which so stays a number however cold it is
