@@ -10,7 +10,7 @@ the keys be asked of their dataclasses, so they are read from the source of thos
 
 import ast
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import cache, partial
 from importlib.metadata import entry_points
 from pathlib import Path
 
@@ -63,17 +63,10 @@ def check_place_or_task(word: str) -> None:
         raise ValueError(f"{word}: no such file or folder, and no task of that name{nearest(word, tasks)}")
 
 
-def check_model_file(word: str) -> None:
-    """Refuse a MODEL whose file, or one that it is based on, is not there or no YAML."""
-    config.read_layers(word, "configs")
-
-
-def check_task_file(word: str) -> None:
-    """Refuse a TASK, in the same way."""
-    config.read_layers(word, "tasks")
-
-
-WORDS: dict[str, tuple[Callable[[str], None], ...]] = {  # by command, how its first words are checked
+# refuse a file that is not there or no YAML, or one that it is based on
+check_model_file = partial(config.read_layers, kind="configs")
+check_task_file = partial(config.read_layers, kind="tasks")
+WORDS: dict[str, tuple[Callable[[str], object], ...]] = {  # by command, how its first words are checked
     **dict.fromkeys(("show", "pretrain"), (check_model_file, check_task_file)),
     "tokenize": (check_task_file,),
     **dict.fromkeys(("finetune", "evaluate"), (check_place, check_task_file)),

@@ -31,6 +31,7 @@ from zoo.runs.saved import straight
 from zoo.strict_yaml import read_yaml
 from zoo.survey.survey import Surveyed
 from zoo.training.settings import OF_OPTIMIZER, Training
+from zoo.wording import counted
 
 EXPORTED = "config.json"
 ALLOWED = "a run, a checkpoint, a Hugging Face folder, a token store, a task, or the YAML file of a model or a task"
@@ -63,10 +64,9 @@ def check(
             say(f"fault: {fault}")
         for remark in report.remarks:
             say(remark)
-        count = len(report.faults)
-        broken = f"broken: {count} fault{'s' if count > 1 else ''}"
+        state = f"broken: {counted(len(report.faults), 'fault')}" if report.faults else "whole"
         store = "" if found is None or "store" not in found else f"; token store: {found['store']}"
-        say(f"{path}: {report.kind}, {broken if count else 'whole'}{store}")
+        say(f"{path}: {report.kind}, {state}{store}")
     sys.exit(FAILED if report.faults else DONE)
 
 

@@ -9,7 +9,7 @@ import typer
 
 from zoo.cli.main import is_main_process
 from zoo.cli.options import MODEL, Changes, Checkpoint, Data, Set, output_path
-from zoo.cli.progress import Bars, bars
+from zoo.cli.progress import bars
 from zoo.cli.visible import complain, say, say_rows
 from zoo.config import parse_set
 from zoo.data.task_list import listed_tasks
@@ -55,7 +55,7 @@ def pretrain(
         raise typer.BadParameter("TASK is missing: give MODEL and TASK, or TASK and --from CHECKPOINT")
     task, *changes = words
     request = ask(model, task, output, [*sets, *changes], resume, data, "pretrain")
-    watch(lambda watcher: run_pretrain(request, watcher), request.folder)
+    tell(watch(lambda watcher: run_pretrain(request, watcher)), request.folder)
 
 
 def finetune(
@@ -77,7 +77,7 @@ def go_on(request: Request) -> None:
     tasks = listed_tasks(request.task, chosen)
     saved = resolve(request.start)
     if tasks is None:
-        watch(lambda watcher: run_finetune(saved, request, watcher), request.folder)
+        tell(fine_tune(saved, request), request.folder)
     else:
         walk(saved, over_tasks(request, tasks), request.task)
 
@@ -86,7 +86,7 @@ def walk(saved: SavedRun, table: ExperimentTable, name: str) -> None:
     """Fine-tune on each of several tasks, and show what came of all."""
     table.check(lambda request: check_finetuning(saved, request))
     outcomes = []
-    for found in table.walk(lambda request: train_in(saved, request), tells=is_main_process()):
+    for found in table.walk(lambda request: fine_tune(saved, request), tells=is_main_process()):
         outcomes.append(found)
         complain(f"{found.name}: {in_words(found)}", style=None)
     if is_main_process():
@@ -102,15 +102,9 @@ def table_rows(found: Outcome) -> list[tuple[str, str, str, str]]:
     return [(found.name, percent(found.score), in_words(found), str(found.folder)), *below]
 
 
-def train_in(saved: SavedRun, request: Request) -> State:
+def fine_tune(saved: SavedRun, request: Request) -> State:
     """Fine-tune once, with bars to look at."""
-    with bars() as drawn:
-        return run_finetune(saved, request, watcher_of(drawn))
-
-
-def watcher_of(drawn: Bars) -> Watcher:
-    """Who draws the progress of a run."""
-    return Watcher(drawn.tokenise, functools.partial(drawn.evaluate, "validation"), drawn.step)
+    return watch(lambda watcher: run_finetune(saved, request, watcher))
 
 
 def in_words(found: Outcome) -> str:
@@ -134,10 +128,14 @@ def ask(
     return Request(start, task, output, [parse_set(text) for text in changes], resume, data, command=command)
 
 
-def watch(work: Callable[[Watcher], State], output: Path) -> None:
-    """Train with bars to look at; say what came out and where it lies."""
+def watch(work: Callable[[Watcher], State]) -> State:
+    """Train with bars to look at."""
     with bars() as drawn:
-        state = work(watcher_of(drawn))
+        return work(Watcher(drawn.tokenise, functools.partial(drawn.evaluate, "validation"), drawn.step))
+
+
+def tell(state: State, output: Path) -> None:
+    """Say what came out of a run and where it lies."""
     if not is_main_process():
         return
     if state.best is not None:
