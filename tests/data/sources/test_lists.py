@@ -1,9 +1,10 @@
 """Words and their tags, answers and choices: as they are read, and what is refused."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from test_rows import Given
+from test_rows import ALL_STAY, Given
 
 from zoo.data.columns.columns import Columns, check_named
 from zoo.data.sources.reader import SplitReader
@@ -12,8 +13,10 @@ CONTEXT = "서울 is in Korea, and Korea is far."
 INPUTS = ("words", "tags", "question", "context", "answers", "choices", "label")
 
 
-def reader(origin: Given, names: list[str] | None = None) -> SplitReader:
-    return SplitReader(origin, Columns(INPUTS), 0.3, names)
+def reader(
+    origin: Given, names: list[str] | None = None, wanted: Mapping[str, str | list[str]] | None = None
+) -> SplitReader:
+    return SplitReader(origin, Columns(INPUTS, wanted or {}), 0.3, names, "one", ALL_STAY)
 
 
 def read(split: str = "train", names: list[str] | None = None, **columns: list[Any]) -> dict[str, list[Any]]:
@@ -24,7 +27,7 @@ def read(split: str = "train", names: list[str] | None = None, **columns: list[A
 
 def read_by(wanted: dict[str, Any], given: dict[str, list[Any]]) -> list[dict[str, Any]]:
     """The rows of train, of columns that a task names."""
-    return list(SplitReader(Given(train=given, validation=given), Columns(INPUTS, wanted), 0.3, None).read("train"))
+    return list(reader(Given(train=given, validation=given), wanted=wanted).read("train"))
 
 
 def test_tags_are_numbers_of_their_sorted_names():
@@ -190,7 +193,7 @@ def test_several_columns_that_are_no_texts_are_refused(columns: dict[str, str | 
 )
 def test_an_input_that_reads_one_column_takes_no_list(columns: dict[str, str | list[str]], said: str):
     with pytest.raises(ValueError, match=said):
-        check_named(columns, "task.columns")
+        check_named(columns, "task.columns", several=False)
 
 
 def test_choices_are_also_read_from_a_map_of_two_lists():

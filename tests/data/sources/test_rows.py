@@ -7,9 +7,11 @@ import pytest
 
 from zoo.data.columns.columns import Columns
 from zoo.data.sources.checking import place_of
+from zoo.data.sources.filtering import EVERY_ROW, Filtering
 from zoo.data.sources.origin import Origin
 from zoo.data.sources.part import Table
 from zoo.data.sources.reader import SplitReader
+from zoo.data.sources.repeated.duplicates import Duplicates
 from zoo.examples.form import inputs
 
 
@@ -39,9 +41,10 @@ def column(reading: SplitReader, split: str, name: str) -> list[Any]:
 
 
 def reader(origin: Origin, share: float = 0.3, names: list[str] | None = None) -> SplitReader:
-    return SplitReader(origin, Columns(inputs()), share, names)
+    return SplitReader(origin, Columns(inputs()), share, names, "one", ALL_STAY)
 
 
+ALL_STAY = Filtering(EVERY_ROW, Duplicates(list))
 WORDS = {"text": [f"text {i}" for i in range(200)]}
 
 

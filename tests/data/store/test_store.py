@@ -13,9 +13,11 @@ from numpy.typing import NDArray
 
 from zoo.data.columns.columns import Columns
 from zoo.data.ids import Piece, StoredFields
+from zoo.data.sources.filtering import EVERY_ROW, Filtering
 from zoo.data.sources.origin import Origin
 from zoo.data.sources.part import Table
 from zoo.data.sources.reader import SplitReader
+from zoo.data.sources.repeated.duplicates import Duplicates
 from zoo.data.sources.rows import SplitRows
 from zoo.data.store import encoding, writing
 from zoo.data.store.split import Split
@@ -70,13 +72,14 @@ class Given(Origin):
         ]  # fmt: skip
 
 
+ALL_STAY = Filtering(EVERY_ROW, Duplicates(list))
 INPUTS = ("text", "pair", "source", "target", "words", "tags", "context", "answers", "choices", "label")
 
 
 def rows(*tables: dict[str, list[Any]], names: list[str] | None = None, **given: Any) -> dict[str, SplitRows]:
     """A split named `validation`, so that nothing is held out; classes are named."""
     origin = Given("validation", *tables, **given)
-    return {"validation": SplitRows(SplitReader(origin, Columns(INPUTS), 0.3, names), "validation")}
+    return {"validation": SplitRows(SplitReader(origin, Columns(INPUTS), 0.3, names, "one", ALL_STAY), "validation")}
 
 
 def opened(form: str = "text", tokenizer: Letters | None = None, **columns: list[Any]) -> Split:

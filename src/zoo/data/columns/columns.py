@@ -65,7 +65,7 @@ def stored_columns(columns: Iterable[Column], present: Collection[str]) -> set[s
     return {name if name in present else name.partition(".")[0] for name in names}
 
 
-def check_named(columns: Mapping[str, Column], place: str, several: bool = False) -> None:
+def check_named(columns: Mapping[str, Column], place: str, several: bool) -> None:
     """Raise a ValueError where two inputs read one column, or an input reads several that can read only one.
 
     Args:

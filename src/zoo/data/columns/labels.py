@@ -26,7 +26,12 @@ logger = logging.getLogger(__name__)
 
 
 class LabelReader(ABC):
-    """Reads what a column of labels holds.
+    """Reads the labels of one split.
+
+    Args:
+        names: of the classes; none where labels are no classes.
+        values: the different ones that occur in the split.
+        given: whether a task or a checkpoint gives the names; those that train itself shows are names everywhere.
 
     Class attributes:
         unknown: what stands for a label that a test split keeps to itself.
@@ -39,6 +44,9 @@ class LabelReader(ABC):
     named: ClassVar[bool] = True
     coded: ClassVar[bool] = True
     several: ClassVar[bool] = False
+
+    def __init__(self, names: Sequence[str], values: Iterable[Any], given: bool) -> None:
+        self.names = tuple(names)
 
     @staticmethod
     def entries(value: Any) -> Sequence[Any]:
@@ -54,11 +62,6 @@ class LabelReader(ABC):
     def names_in(found: Iterable["Occurrence"], place: str) -> tuple[str, ...]:
         """The names of the classes that the labels of train show; none where they are no classes."""
         return ()
-
-    @classmethod
-    def over(cls, names: Sequence[str], values: Iterable[Any], given: bool) -> "LabelReader":
-        """What reads a split whose labels are `values`; the other arguments are those of `Labels`."""
-        return cls()
 
     @abstractmethod
     def read(self, value: Any, where: Callable[[], str]) -> Any:
@@ -88,10 +91,6 @@ class Labels(LabelReader):
 
     Positions, counted from 0, are read only where none of the names occurs; names that are numbers are always names.
     Anything looser would take the class 1 of one table for the second class of another.
-
-    Args:
-        written: the labels that occur in the split.
-        given: whether a task or a checkpoint gives the names; those that train itself shows are names everywhere.
     """
 
     unknown: ClassVar[Any] = -1
@@ -100,12 +99,9 @@ class Labels(LabelReader):
     def names_in(found: Iterable["Occurrence"], place: str) -> tuple[str, ...]:
         return distinct(found, place)
 
-    @classmethod
-    def over(cls, names: Sequence[str], values: Iterable[Any], given: bool) -> "Labels":
-        return cls(names, {str(value) for value in values}, given)
-
-    def __init__(self, names: Sequence[str], written: Collection[str], given: bool = True) -> None:
-        self.names = tuple(names)
+    def __init__(self, names: Sequence[str], values: Iterable[Any], given: bool) -> None:
+        super().__init__(names, values, given)
+        written = {str(value) for value in values}
         self.by_position = given and not any(name in written or is_number(name) for name in self.names)
         spelled = range(len(self.names)) if self.by_position else self.names
         self.index = {str(word): index for index, word in enumerate(spelled)}
@@ -164,12 +160,8 @@ class LabelLists(LabelReader):
             raise ValueError(f"{place}: the labels name too few classes ({len(names)}); at least two are needed")
         return tuple(names)
 
-    @classmethod
-    def over(cls, names: Sequence[str], values: Iterable[Any], given: bool) -> "LabelLists":
-        return cls(names)
-
-    def __init__(self, names: Sequence[str]) -> None:
-        self.names = tuple(names)
+    def __init__(self, names: Sequence[str], values: Iterable[Any], given: bool) -> None:
+        super().__init__(names, values, given)
         self.index = {name: number for number, name in enumerate(names)}
 
     def read(self, value: Any, where: Callable[[], str]) -> tuple[int, ...]:
@@ -210,28 +202,21 @@ class LabelNumbers(LabelReader):
 
 
 class LabelPositions(LabelReader):
-    """The number of the right choice, from 0, or in all rows of a split its letter; how many there are each row says.
-
-    Args:
-        letters: whether the split has letters: a number beside them may be counted from 1.
-    """
+    """The number of the right choice, from 0, or in all rows of a split its letter; each row says how many it has."""
 
     unknown: ClassVar[Any] = -1
     named: ClassVar[bool] = False
 
-    @classmethod
-    def over(cls, names: Sequence[str], values: Iterable[Any], given: bool) -> "LabelPositions":
-        return cls(any(is_letter(value) for value in values))
-
-    def __init__(self, letters: bool = False) -> None:
-        self.letters = letters
+    def __init__(self, names: Sequence[str], values: Iterable[Any], given: bool) -> None:
+        super().__init__(names, values, given)
+        self.has_letters = any(map(is_letter, values))  # a number beside them may be counted from 1
 
     def read(self, value: Any, where: Callable[[], str]) -> int:
         position = position_of(value)
         if position is None:
             allowed = "the number of the right choice, from 0, or its letter, from A"
             raise ValueError(f"{where()}: the label must be {allowed}; got {value!r:.80}")
-        if self.letters and not is_letter(value):
+        if self.has_letters and not is_letter(value):
             raise ValueError(f"{where()}: the label is {value!r}, but other rows have letters; write one or the other")
         return position
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from zoo.data.builtin.builtin import builtins
 from zoo.data.columns.columns import Columns
 from zoo.data.sources.files import find_files
+from zoo.data.sources.filtering import Filtering
 from zoo.data.sources.mixed import MixedRows
 from zoo.data.sources.origin import SPLITS, TRAIN, Origin
 from zoo.data.sources.reader import SplitReader
@@ -65,9 +66,8 @@ def load_rows(
     duplicates = Duplicates(lambda: [part for reader in readers.values() for part in reader.compared()])
     for name, source in wanted.items():
         origin, columns = find_origin(source, data_dir), Columns(inputs, source.columns or task.columns)
-        readers[name] = SplitReader(
-            origin, columns, source.validation, task.labels, task.label_kind, source.filter, duplicates
-        )
+        filtering = Filtering(source.filter, duplicates)
+        readers[name] = SplitReader(origin, columns, source.validation, task.labels, task.label_kind, filtering)
     found = {name: splits_of(reader, splits) for name, reader in readers.items()}
     return found[""] if task.source.mix is None else mix(task.source.weights, found)
 

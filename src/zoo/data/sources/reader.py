@@ -18,12 +18,12 @@ from zoo.data.sources.checking import (
     hold_out,
     one_text_a_row,
 )
-from zoo.data.sources.filtering import EVERY_ROW, Filtering, RowFilter
+from zoo.data.sources.filtering import Filtering
 from zoo.data.sources.known import remember
 from zoo.data.sources.numbering import label_key, labels_of, number_labels, refuse_many, storable
 from zoo.data.sources.origin import TEST, TRAIN, VALIDATION, Origin
 from zoo.data.sources.part import SourcePart
-from zoo.data.sources.repeated.duplicates import Compared, Duplicates
+from zoo.data.sources.repeated.duplicates import Compared
 
 HIDDEN = (LABEL, TAGS)  # what a test split may keep to itself
 VERSION = 6  # raise it where the same sources are read in another way
@@ -36,8 +36,7 @@ class SplitReader:
         share: of train that becomes validation, where the source has no such split.
         names: of the classes; None: the distinct values of train.
         kind: what a row's label is, as a task says it.
-        rule: which rows of train stay.
-        duplicates: which rows repeat others, of this source and those that are read with it; None: of this one.
+        filtering: which rows of train stay.
     """
 
     def __init__(
@@ -46,9 +45,8 @@ class SplitReader:
         columns: Columns,
         share: float,
         names: list[str] | None,
-        kind: str = "one",
-        rule: RowFilter = EVERY_ROW,
-        duplicates: Duplicates | None = None,
+        kind: str,
+        filtering: Filtering,
     ) -> None:
         self.origin = origin
         self.columns = columns
@@ -57,7 +55,7 @@ class SplitReader:
         self.kind, self.label_reader = kind, READERS[kind]
         self.holds_out = TRAIN in origin.splits() and VALIDATION not in origin.splits()
         self.parts = cache(origin.parts)
-        self.filtering = Filtering(rule, duplicates or Duplicates(self.compared))
+        self.filtering = filtering
         self.found_labels = cache(self.find_labels)
         self.numbers = cache(self.find_numbers)
 
@@ -205,13 +203,13 @@ class SplitReader:
     def find_labels(self, source: str) -> list[Occurrence]:
         """Each label that a split of the source holds, and where first; none where it has no such column."""
         first: dict[tuple[str, str], Occurrence] = {}
-        name, entries = TAGS if self.tags(source) else LABEL, self.reader_of(source)
+        name, reader = TAGS if self.tags(source) else LABEL, self.reader_of(source)
         for part in self.parts(source):
             chosen = self.choose(source, part)
             if name in chosen:
                 columns = {each: chosen[each] for each in (name, CHOICES) if each in chosen}
-                key = ["labels", VERSION, name, part.digest, *columns.values(), entries.several]
-                found = remember(key, partial(labels_of, part, columns, entries.entries))
+                key = ["labels", VERSION, name, part.digest, *columns.values(), reader.several]
+                found = remember(key, partial(labels_of, part, columns, reader.entries))
                 for value, row, entry in found:
                     first.setdefault(label_key(value), Occurrence(value, partial(part.line, row, entry)))
                 refuse_many(len(first), partial(self.origin.place, source))
@@ -224,7 +222,7 @@ class SplitReader:
             ValueError: a label is no number.
         """
         reader = self.reader_of(source)
-        labels = reader.over((), (), given=False)
+        labels = reader((), (), given=False)
         for number, row in enumerate(rows, 1):
             hidden = source == TEST and reader.hides(row[LABEL])
             label = reader.unknown if hidden else labels.read(row[LABEL], partial(part.line, number))
@@ -255,7 +253,7 @@ class SplitReader:
         values = [one.value for one in found]
         hidden = reader.hidden(values, self.labels) if source == TEST else [False] * len(found)
         written = [value for value, hides in zip(values, hidden, strict=True) if not hides]
-        labels = reader.over(self.labels, written, self.names is not None)
+        labels = reader(self.labels, written, self.names is not None)
         read = [reader.unknown if h else labels.read(*one) for one, h in zip(found, hidden, strict=True)]
         labels.report(read, place, train=source == TRAIN)
         return {**unknown, **dict(zip(map(label_key, values), read, strict=True))}

@@ -197,7 +197,7 @@ def open_split(rows: SplitRows, shards: Mapping[str, Sequence[Shard]]) -> Split:
             raise ValueError(f"{name}: no usable rows: each of {total:,} is empty")
         if "labels" in found[0].arrays(split) and not one.label_reader.coded:
             ends = [number for shard in found for number in shard.sides[split]["labels"]]
-            one.label_reader.over((), (), given=False).report(ends, name, train=split == TRAIN)
+            one.label_reader((), (), given=False).report(ends, name, train=split == TRAIN)
         if left_out := sum(shard.left_out(split) for shard in found):
             every = f"{total + left_out:,}"
             logger.info("%s: source.filter leaves out %s of %s rows", name, f"{left_out:,}", every)
