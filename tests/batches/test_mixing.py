@@ -119,7 +119,7 @@ def test_the_rows_of_an_epoch_follow_from_weights_as_they_are_written(
 ):
     given = examples("wiki", "books")
     mix = tuple(one._replace(weight=weight) for one, weight in zip(given.mix, (0.7, 0.3), strict=True))
-    monkeypatch.setattr(Examples, "sources", [Mock(rows_of_epoch=lambda epoch, n=n: n) for n in (largest, 2)])
+    monkeypatch.setattr(Examples, "sources", [Mock(rows_of_epoch=lambda n=n: n) for n in (largest, 2)])
     assert replace(given, mix=mix).rows_of_epoch() == rows
 
 

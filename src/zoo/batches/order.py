@@ -175,11 +175,11 @@ class Examples:
         shuffled = keyed(Purpose.ROWS, self.seed, epoch, window).permutation(len(packed))
         return [PackedRow(epoch, packed[i]) for i in shuffled]
 
-    def rows_of_epoch(self, epoch: int = 0) -> int:
-        """How many rows an epoch has; plans all of it. An epoch of a mixture has read its largest source once."""
+    def rows_of_epoch(self) -> int:
+        """How many rows epoch 0 has; plans all of it. An epoch of a mixture has read its largest source once."""
         if not self.mix:
-            return sum(len(self.rows(epoch, window)) for window in range(self.windows))
-        rows = [examples.rows_of_epoch(epoch) for examples in self.sources]
+            return sum(len(self.rows(0, window)) for window in range(self.windows))
+        rows = [examples.rows_of_epoch() for examples in self.sources]
         largest = max(range(len(rows)), key=rows.__getitem__)
         return math.ceil(rows[largest] / shares([one.weight for one in self.mix])[largest])
 

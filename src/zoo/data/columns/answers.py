@@ -63,10 +63,10 @@ def settle_answer(text: Any, start: Any, context: str) -> tuple[str, int]:
     if not isinstance(text, str) or not text.strip():
         raise ValueError(f"the answer {text!r:.80} is no text; a question without an answer has an empty list")
     found = context.find(text)
-    if start is None and found >= 0:
-        return text, found
     if found < 0:
         raise ValueError(f"the answer {text!r:.80} is not in the context")
+    if start is None:
+        return text, found
     if type(start) is not int:
         raise ValueError(
             f"the start of the answer {text!r:.80} must be a whole number, such as {found}; got {start!r:.80}"

@@ -10,7 +10,7 @@ from zoo.wording import counted
 MOST_CHOICES = 64
 
 
-def check_lists(row: dict[str, Any], hides: bool = False) -> None:
+def check_lists(row: dict[str, Any], hides: bool) -> None:
     """Check words, tags and choices.
 
     Args:

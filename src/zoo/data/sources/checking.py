@@ -61,7 +61,7 @@ def listed(value: Any) -> list[Any]:
 
 
 def checked_rows(
-    part: SourcePart, chosen: Mapping[str, Column], hides: bool, unread: Collection[str] = ()
+    part: SourcePart, chosen: Mapping[str, Column], hides: bool, unread: Collection[str]
 ) -> Iterator[dict[str, Any]]:
     """The rows of a part, their columns named by inputs.
 
@@ -161,7 +161,7 @@ def hold_out(
         yield from cut_text(chain(early, rows), int(whole * (1 - share)))
         return
     for number, row in enumerate(chain(early, rows), 1):
-        at = place_of(picture_of(row, part, number) or content(row, part, number))
+        at = place_of(content(row, part, number))
         yield Sided(TRAIN if at > border else VALIDATION, number, row, at)
 
 
@@ -182,11 +182,9 @@ def cut_text(rows: Iterable[dict[str, Any]], left: int) -> Iterator[Sided]:
 
 
 def content(row: Row, part: SourcePart, number: int) -> str:
-    """What tells rows apart: their texts, or the bytes of their pictures."""
-    texts = text_columns(row)
-    if texts:
-        return str(tuple(row[name] for name in texts))
-    return picture_of(row, part, number) or str(number)
+    """What tells rows apart: their pictures, whatever is said of them; else their texts, or their numbers."""
+    texts = tuple(row[name] for name in text_columns(row))
+    return picture_of(row, part, number) or str(texts or number)
 
 
 def picture_of(row: Row, part: SourcePart, number: int) -> str:

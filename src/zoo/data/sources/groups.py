@@ -87,8 +87,7 @@ class FileGroup(SourcePart):
     def line(self, row: int, entry: int | None = None) -> str:
         refuse_changed({file.path: file.stat for file in self.files})  # a file may have no such row by now
         path, number = self.find(row)
-        said = self.format.where(LineRange(path), self.options, number, entry)
-        return said or entry_at(f"{path}: row {number}", entry)
+        return self.format.where(LineRange(path), self.options, number, entry) or self.where(row, entry)
 
 
 def first_of(paths: Sequence[Path]) -> str:

@@ -5,6 +5,7 @@ import json
 import mmap
 import os
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -60,10 +61,8 @@ class Shard:
         if changed and self.verified() != times:
             if fault := next(self.faults(), None):
                 raise ValueError(fault)
-            try:
+            with suppress(RuntimeError):  # a folder that others may only read: its bytes are looked at each time
                 replace_file(self.folder / VERIFIED, json.dumps(times))
-            except RuntimeError:  # a folder that others may only read: its bytes are looked at each time
-                pass
 
     def verified(self) -> Any:
         try:

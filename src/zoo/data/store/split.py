@@ -264,8 +264,8 @@ class KeptRows:
 
     def __getitem__(self, document: int) -> dict[str, Any]:
         written = np.asarray(self.texts[int(self.offsets[document]) : int(self.offsets[document + 1])])
-        row = json.loads(written.tobytes())
+        row: dict[str, Any] = json.loads(written.tobytes())
         if LABEL not in row and TAGS not in row:
-            return dict(row)
+            return row
         number = self.split.shard_of(document)
         return number_labels(row, self.split.numbers[number], self.split.held[number].rows.label_reader)

@@ -263,7 +263,7 @@ def whole(text: str) -> str:
     return text
 
 
-def roles_by_id(files: Mapping[str, bytes], vocab_size: int, place: str = "tokenizer") -> Roles:
+def roles_by_id(files: Mapping[str, bytes], vocab_size: int, place: str) -> Roles:
     """The roles of a model that has no tokenizer, whose special tokens are known by their ids alone.
 
     Raises:

@@ -10,7 +10,7 @@ import numpy as np
 from zoo.data.home import home, name_file, name_for
 from zoo.data.making import make_once
 from zoo.data.sealed import read_sealed, write_sealed
-from zoo.data.sources.repeated.repeats import ENTRY, WAITING, RowPlace, code_of
+from zoo.data.sources.repeated.repeats import ENTRY, WAITING, code_of
 
 FOLDER, INDEX, CODES = "codes", "index.json", "codes"
 
@@ -64,7 +64,7 @@ def write_codes(folder: Path, rows: Iterable[CodedRow]) -> None:
     for row in rows:
         count = row.number
         if row.text is not None:
-            waiting.append((int.from_bytes(code_of(row.text), "big"), *RowPlace(row.split, 0, row.number)))
+            waiting.append((int.from_bytes(code_of(row.text), "big"), row.split, 0, row.number))
         if len(waiting) >= WAITING:
             flush()
     flush()

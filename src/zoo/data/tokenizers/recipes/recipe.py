@@ -71,11 +71,9 @@ class TokenizerRecipe(ABC):
         if not any(texts):
             raise ValueError("tokenizer: there is no text to train it on (every text is empty)")
         backend = self.pipeline(self.learn(texts))
-        backend.add_special_tokens([role_token(t, self.takes_space(role)) for role, t in self.role_tokens.items()])
+        tokens = self.role_tokens.items()
+        backend.add_special_tokens([role_token(t, role == "mask" and self.mask_takes_space) for role, t in tokens])
         return backend
-
-    def takes_space(self, role: str) -> bool:
-        return role == "mask" and self.mask_takes_space
 
     def normalizer(self, *steps: normalizers.Normalizer) -> normalizers.Normalizer | None:
         """The steps on texts of the recipe's form; what lowercasing takes apart is brought back into that form."""
