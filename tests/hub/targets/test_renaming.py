@@ -15,10 +15,8 @@ from zoo.hub.targets.declare.renaming import (
     affine,
     expand,
     halves,
-    rename,
     same,
     split_halves,
-    unnamed,
 )
 
 
@@ -50,16 +48,15 @@ def test_several_tensors_are_joined_then_transposed():
 
 
 def test_a_layer_entry_stands_for_every_layer():
-    tensors = {f"blocks.{i}.weight": torch.full((2,), float(i)) for i in range(12)}
+    tensors = {"more", *(f"blocks.{i}.weight" for i in range(12))}
     table = [same("blocks.{i}.weight", "h.{i}.w")]
-    assert list(rename(tensors, table, {})) == [f"h.{i}.w" for i in range(12)]
-    assert unnamed({**tensors, "more": torch.ones(1)}, table, {}) == ["more"]
+    assert [entry.theirs for entry in expand(table, {}, tensors)] == [f"h.{i}.w" for i in range(12)]
 
 
 def test_an_entry_of_a_setting_that_is_not_there_is_left_out():
     table = [Rename(("a",), "b", when=("tied", False))]
-    assert rename({"a": torch.ones(1)}, table, {"tied": (True,)}) == {}
-    assert list(rename({"a": torch.ones(1)}, table, {"tied": (False,)})) == ["b"]
+    assert not [*expand(table, {"tied": (True,)}, {"a"})]
+    assert [entry.theirs for entry in expand(table, {"tied": (False,)}, {"a"})] == ["b"]
 
 
 def test_a_change_may_depend_on_the_settings():
@@ -75,7 +72,8 @@ def test_a_change_may_depend_on_the_settings():
     ours = {f"{i}.{name}": torch.randn(4, 6) for i in range(2) for name in "qkv"}
     table = [Rename(("{i}.q", "{i}.k", "{i}.v"), "{i}.qkv", (by_heads,))]
     flat: Any = {"n_heads": (2,)}
-    theirs = rename(ours, table, flat)
+    entries = [*expand(table, flat, ours)]
+    theirs = {entry.theirs: entry.there(ours) for entry in entries}
     assert torch.equal(theirs["1.qkv"][:6], torch.cat([ours[f"1.{name}"][:2] for name in "qkv"]))
-    back = [entry.back(theirs[entry.theirs]) for entry in expand(table, flat, lambda entry: entry.theirs in theirs)]
+    back = [entry.back(theirs[entry.theirs]) for entry in entries]
     assert all(torch.equal(tensor, ours[name]) for part in back for name, tensor in part.items())

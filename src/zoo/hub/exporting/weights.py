@@ -2,7 +2,7 @@
 
 from zoo.hub.exporting.trained_model import TrainedModel
 from zoo.hub.targets.declare.flat_settings import flatten
-from zoo.hub.targets.declare.renaming import Tensors, rename, unnamed
+from zoo.hub.targets.declare.renaming import Tensors, expand
 from zoo.hub.targets.declare.target import NativeClass, Target
 from zoo.models.kinds.part import PARTS
 from zoo.runs.tensors import finite, unique_tensors
@@ -17,9 +17,11 @@ def native_tensors(trained: TrainedModel, target: Target, native: NativeClass) -
     """
     ours = {name: tensor.detach().cpu().float() for name, tensor in unique_tensors(trained.model).items()}
     finite(ours, "export")
-    renames, flat = (*target.renames, *native.renames), flatten(trained.settings)
+    flat = flatten(trained.settings)
+    table = [*expand((*target.renames, *native.renames), flat, ours)]
+    spoken = {name for rename in table for name in rename.ours}
     # the comparison with transformers would find it too, and say which logit differs instead of which tensor is missing
-    forgotten = [name for name in unnamed(ours, renames, flat) if name.split(".")[0] in PARTS]
+    forgotten = [name for name in ours if name not in spoken and name.split(".")[0] in PARTS]
     assert not forgotten, f"target {target.name} names no tensor for {first_few(forgotten)}"
     tables = {name: make(flat).float() for name, make in target.tables.items()}
-    return rename(ours, renames, flat) | tables
+    return {rename.theirs: rename.there(ours) for rename in table} | tables

@@ -109,7 +109,7 @@ def read_tensors(
         ValueError: a tensor of the body is missing, or one has another shape than config.json says.
     """
     flat, expected = flatten(settings), on_meta(settings).state_dict()
-    table = [r for r in expand(target.renames, flat, lambda r: r.ours[0] in expected) if r.ours[0] in expected]
+    table = [*expand(target.renames, flat, expected)]
     absent = [rename for rename in table if rename.theirs not in stored]
     lacking = [rename.theirs for rename in absent if rename.ours[0].split(".")[0] in PARTS]
     if lacking:

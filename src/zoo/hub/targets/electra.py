@@ -26,7 +26,6 @@ from zoo.hub.targets.declare.requirements import SAME_WIDTH, as_in, exactly, pla
 from zoo.hub.targets.declare.target import Copy, Target
 
 TOKENS = "electra.embeddings.word_embeddings.weight"
-PROJECT = affine("encoder.stack.embeddings.project", "electra.embeddings_project")
 POOLER = exactly("pooler", activation="gelu", norm=None, bias=True, mean=False)
 UNPOOLED = exactly("pooler", places=False)
 SUMMARY = {"summary_type": "first", "summary_use_proj": True, "summary_activation": "gelu"}  # of choices
@@ -54,7 +53,7 @@ target = Target(
     ),
     constants={**bert.constants, **SUMMARY},
     roles=bert.roles,
-    renames=(*map(renamed, bert.renames), *(dataclasses.replace(each, optional=True) for each in PROJECT)),
+    renames=(*map(renamed, bert.renames), *affine("encoder.stack.embeddings.project", "electra.embeddings_project")),
     classes=(
         replaced_token(
             "ElectraForPreTraining",

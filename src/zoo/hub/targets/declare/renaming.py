@@ -1,8 +1,8 @@
 """Rename tables: which tensor of ours is which of theirs, and what is done to it on the way there and back."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import count
+from itertools import count, takewhile
 from typing import Any
 
 import torch
@@ -55,7 +55,6 @@ class Rename:
             settings (rows ordered by heads need the number of heads).
         when: (path, value) of the setting without which the tensor is not there.
         start: the first layer that has it.
-        optional: whether a model may lack the tensor, as its sizes say.
     """
 
     ours: tuple[str, ...]
@@ -63,7 +62,6 @@ class Rename:
     through: tuple[AnyChange, ...] = ()
     when: tuple[str, Any] | None = None
     start: int = 0
-    optional: bool = False
 
     def layer(self, i: int) -> "Rename":
         return Rename(tuple(name.format(i=i) for name in self.ours), self.theirs.format(i=i), self.through)
@@ -117,31 +115,14 @@ def affine(
     )
 
 
-def expand(renames: Sequence[Rename], flat: FlatSettings, known: Callable[[Rename], bool]) -> Iterator[Rename]:
-    """The table for one model: entries of settings that it has, for each layer up to one that is not `known`."""
+def expand(renames: Sequence[Rename], flat: FlatSettings, ours: Container[str]) -> Iterator[Rename]:
+    """The table for one model: the entries of settings and tensors that it has, layer by layer.
+
+    Args:
+        ours: the names of its tensors.
+    """
     for rename in renames:
-        if rename.when is not None and flat[rename.when[0]] != (rename.when[1],):
-            continue
-        rename = rename.of(flat)
-        if "{i}" not in rename.theirs:
-            if known(rename) or not rename.optional:
-                yield rename
-            continue
-        layers = (rename.layer(i) for i in count(rename.start))
-        for layer in layers:
-            if not known(layer):
-                break
-            yield layer
-
-
-def rename(tensors: Mapping[str, Tensor], renames: Sequence[Rename], flat: FlatSettings) -> Tensors:
-    """Their tensors, from ours."""
-    table = expand(renames, flat, lambda r: r.ours[0] in tensors)
-    return {r.theirs: r.there(tensors) for r in table}
-
-
-def unnamed(tensors: Mapping[str, Tensor], renames: Sequence[Rename], flat: FlatSettings) -> list[str]:
-    """Names of ours that the table does not speak of."""
-    table = expand(renames, flat, lambda r: r.ours[0] in tensors)
-    spoken = {name for r in table for name in r.ours}
-    return [name for name in tensors if name not in spoken]
+        if rename.when is None or flat[rename.when[0]] == (rename.when[1],):
+            made = rename.of(flat)
+            layers = map(made.layer, count(made.start)) if "{i}" in made.theirs else [made]
+            yield from takewhile(lambda entry: entry.ours[0] in ours, layers)
