@@ -18,12 +18,14 @@ from zoo.hub.importing.importing import import_folder
 from zoo.hub.targets.declare.registry import targets
 
 SMALL_GPT2 = {**GPT2, "n_positions": 40, "pad_token_id": 0, "eos_token_id": 2}
+APART = {"share_encoder_decoder_embeddings": False, "vocab_size": 5, "decoder_vocab_size": 37}
 MODELS = [
     ("BertForMaskedLM", {**BERT, **PLACES, "pad_token_id": 0}),
     ("BertForSequenceClassification", {**BERT, **PLACES, "pad_token_id": 0, "type_vocab_size": 1}),
     ("GPT2LMHeadModel", SMALL_GPT2),
     ("T5ForConditionalGeneration", {**TOKENS, **T5}),
     ("MarianMTModel", {**TOKENS, **OPUS, "forced_eos_token_id": 1}),
+    ("MarianMTModel", {**TOKENS, **OPUS, **APART}),
 ]
 
 

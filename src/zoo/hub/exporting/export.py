@@ -78,9 +78,7 @@ def export_model(
     assert native is not None
     native = trained.as_read(native)
     left_out = [head.name for head in trained.settings.heads if head.name not in native.heads]
-    tables = [part.embeddings for part in trained.readers.values() if part.embeddings is not None]
-    rows = min((table.tokens.num_embeddings for table in tables), default=0)
-    check_vocabulary(trained.tokenizer, rows, trained.history.name)
+    check_vocabulary(trained.tokenizer, trained.vocab_size, trained.history.name)
     random = trained.never_trained(native)
     if random:
         logger.warning(

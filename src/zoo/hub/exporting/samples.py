@@ -59,7 +59,7 @@ def sample_rows(trained: TrainedModel, native: NativeClass, longest: int) -> lis
     files = pictures() if stream.image_size is not None else []
     if not stream.has_text:
         return [SampleRow([0], [], [], file) for file in files]  # a picture is one place of its row
-    texts, roles = [*encode(trained), random_ids(trained.roles, limit, 0)], trained.roles
+    texts, roles = [*encode(trained), random_ids(trained, limit, 0)], trained.roles
     if stream.source:
         start, targets = roles.id("start"), [*texts[1:-1], texts[0], texts[-1]]
         if files:
@@ -78,13 +78,14 @@ def sample_rows(trained: TrainedModel, native: NativeClass, longest: int) -> lis
 def encode(trained: TrainedModel) -> list[list[int]]:
     """The ids of the sample texts; without a tokenizer, random ones."""
     if trained.tokenizer is None:
-        return [random_ids(trained.roles, length, length) for length in LENGTHS]
+        return [random_ids(trained, length, length) for length in LENGTHS]
     return [ids.tolist() for ids in trained.tokenizer.encode(TEXTS)]
 
 
-def random_ids(roles: Roles, length: int, seed: int) -> list[int]:
-    """Ids of no role."""
-    found: list[int] = np.random.default_rng(seed).choice(roles.text, length).tolist()
+def random_ids(trained: TrainedModel, length: int, seed: int) -> list[int]:
+    """Ids of no role that an encoder and a decoder both know."""
+    ids = trained.roles.text
+    found: list[int] = np.random.default_rng(seed).choice(ids[ids < trained.vocab_size], length).tolist()
     return found
 
 

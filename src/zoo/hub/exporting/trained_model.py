@@ -118,6 +118,12 @@ class TrainedModel:
         return {side: part for side, part in parts.items() if part is not None and part.embeddings is not None}
 
     @property
+    def vocab_size(self) -> int:
+        """How many ids every part that reads tokens knows; 0 where none does."""
+        tables = [part.embeddings for part in self.readers.values() if part.embeddings is not None]
+        return min((table.tokens.num_embeddings for table in tables), default=0)
+
+    @property
     def segments(self) -> bool:
         """Whether token types tell the two texts of a pair apart."""
         return self.stream.segments and not self.stream.source

@@ -5,7 +5,7 @@ from zoo.hub.targets.declare.flat_settings import flatten
 from zoo.hub.targets.declare.renaming import Tensors, expand
 from zoo.hub.targets.declare.target import NativeClass, Target
 from zoo.models.kinds.part import PARTS
-from zoo.runs.tensors import finite, unique_tensors
+from zoo.runs.tensors import finite, part_of, unique_tensors
 from zoo.wording import first_few
 
 
@@ -21,7 +21,7 @@ def native_tensors(trained: TrainedModel, target: Target, native: NativeClass) -
     table = [*expand((*target.renames, *native.renames), flat, ours)]
     spoken = {name for rename in table for name in rename.ours}
     # the comparison with transformers would find it too, and say which logit differs instead of which tensor is missing
-    forgotten = [name for name in ours if name not in spoken and name.split(".")[0] in PARTS]
+    forgotten = [name for name in ours if name not in spoken and part_of(name) in PARTS]
     assert not forgotten, f"target {target.name} names no tensor for {first_few(forgotten)}"
     tables = {name: make(flat).float() for name, make in target.tables.items()}
     return {rename.theirs: rename.there(ours) for rename in table} | tables

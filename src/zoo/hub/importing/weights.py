@@ -12,7 +12,7 @@ from zoo.hub.targets.declare.target import NativeClass, Target
 from zoo.models.cost import on_meta
 from zoo.models.kinds.part import PARTS
 from zoo.models.settings import ModelSettings
-from zoo.runs.tensors import finite, shape, wrong_shapes
+from zoo.runs.tensors import finite, part_of, shape, wrong_shapes
 from zoo.wording import first_few
 
 ROUNDED = 4e-3  # of sines and cosines in half precision
@@ -111,7 +111,7 @@ def read_tensors(
     flat, expected = flatten(settings), on_meta(settings).state_dict()
     table = [*expand(target.renames, flat, expected)]
     absent = [rename for rename in table if rename.theirs not in stored]
-    lacking = [rename.theirs for rename in absent if rename.ours[0].split(".")[0] in PARTS]
+    lacking = [rename.theirs for rename in absent if part_of(rename.ours[0]) in PARTS]
     if lacking:
         raise ValueError(f"{place}: these tensors are missing: {first_few(lacking)}")
     extra = sorted(stored.keys() - {rename.theirs for rename in table} - set(target.tables))
