@@ -30,7 +30,7 @@ class Letters:
 
     def __init__(self, vocab_size: int = 1000) -> None:
         self.vocab_size = vocab_size
-        self.digest = "letters"
+        self.digest = f"letters {vocab_size}"
         self.seen: list[str] = []
 
     def encode(self, texts: Sequence[str]) -> list[NDArray[np.int64]]:

@@ -90,7 +90,7 @@ def test_missing_keys_mean_the_defaults_of_their_class(tmp_path: Path):
 
 
 def test_a_key_may_have_another_name(tmp_path: Path):
-    folder = saved(tmp_path, "GPT2LMHeadModel", n_embd=12, n_head=3)
+    folder = saved(tmp_path, "GPT2LMHeadModel", n_embd=12, n_head=3, embd_pdrop=0.2)  # unlike resid_pdrop
     before = logits(folder)
     change(folder, n_head=REQUIRED, n_positions=REQUIRED, num_attention_heads=3, max_position_embeddings=12)
     assert torch.equal(logits(folder), before)

@@ -108,7 +108,7 @@ def test_logits_stay_and_the_way_back_gives_the_same_tensors(
 LLAMA3 = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0}
 YARN = {"type": "yarn", "factor": 4.0, "original_max_position_embeddings": 7}
 OLDER = [
-    ("LlamaForCausalLM", BASE, {"rope_theta": 300.0}, ["rope_parameters"]),
+    ("LlamaForCausalLM", BASE, {"rope_theta": 300.0, "rope_scaling": None}, ["rope_parameters"]),
     (
         "LlamaForCausalLM",
         {"rope_parameters": {"rope_theta": 300.0, **LLAMA3}},
