@@ -48,8 +48,9 @@ def test_each_setting_is_what_runs(changes: dict[str, Any], key: str, said: str)
     assert fast_settings(settings(**changes), alone(), MODEL)[key] == said
 
 
-def test_of_a_model_without_blocks_no_layer_is_compiled():
-    assert fast_settings(settings(compile=True), alone(), create_model("rnn-seq2seq-nano"))["compile"] == "nothing"
+def test_of_a_model_without_blocks_no_layer_is_compiled_and_none_left_out():
+    cells = fast_settings(settings(compile=True), alone(), create_model("rnn-seq2seq-nano"))
+    assert (cells["compile"], cells["last_layer"]) == ("nothing", "of all places")
     mixed = create_model("gpt2-nano", **{"decoder.mixer": ["attention", "recurrent"]})
     said = fast_settings(settings(compile=True), alone(), mixed)["compile"]
     assert said == "1 of 2 blocks, those without recurrence"

@@ -7,6 +7,7 @@ from zoo.devices.memory import map_large_blocks
 from zoo.devices.precision import name_of_dtype
 from zoo.devices.workers import builders, building_workers
 from zoo.models.heads.cross_entropy import FEW, has_kernel, logits_at_once
+from zoo.models.kinds.part import Part
 from zoo.strict_yaml import Tree
 from zoo.training.devices.compiling import blocks_of, compilable, compiles
 from zoo.training.devices.strategy import DDP, FSDP, choose_strategy
@@ -36,12 +37,17 @@ def fast_settings(settings: Training, processes: Processes, model: nn.Module) ->
         "compile": compiled_of(model) if compiles(settings, device) else "nothing",
         "optimizer": f"{settings.optimizer.name}: {kernels(few)}",
         "loss": chunks if settings.chunked_loss else "of all logits at once",
-        "last_layer": "of places that a head reads" if settings.skip_unread else "of all places",
+        "last_layer": "of places that a head reads" if settings.skip_unread and picks(model) else "of all places",
         "dropout": "a byte for each number" if settings.byte_dropout and device.type == "cpu" else "torch's",
         "batches": f"built ahead by {builders(workers)}{pinned}",
         # the processes asked when they started; asking again says whether the C library agrees
         "large_blocks": "kept" if settings.keep_memory and map_large_blocks() else "given back",
     }
+
+
+def picks(model: nn.Module) -> bool:
+    """Whether a part of a model can leave out work on places that no head reads."""
+    return any(isinstance(module, Part) and module.picks for module in model.modules())
 
 
 def compiled_of(model: nn.Module) -> str:
