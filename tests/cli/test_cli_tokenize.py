@@ -90,6 +90,12 @@ def test_what_lies_beside_the_shards_is_checked_too(zoo: Zoo, several: Path, nam
     assert said.status == 1 and f"fault: {broken.parent}: " in said.out and "whole shards: 3;" in said.out
 
 
+@pytest.mark.parametrize("key", ["vocab_size", "training.steps"])
+def test_a_change_that_filling_would_not_read_is_refused(zoo: Zoo, several: Path, key: str):
+    said = zoo("tokenize", several / "many.yaml", f"{key}=300", "--data", several)
+    assert said.status == 2 and f"--set {key}: zoo tokenize does not read it; allowed: task.…" in said.err
+
+
 @pytest.mark.parametrize("part", ["0/2", "3/2", "1", "a/b"])
 def test_a_part_that_is_none_is_refused(zoo: Zoo, several: Path, part: str):
     said = zoo("tokenize", several / "many.yaml", "--part", part)

@@ -6,10 +6,9 @@ from typing import Annotated
 
 import typer
 
-from zoo.config import as_tree, parse_set
+from zoo.config import parse_set
 from zoo.disk import at_home
-from zoo.experiments.request import by_section
-from zoo.strict_yaml import Tree
+from zoo.experiments.request import Pair, by_section
 
 CHECKPOINT = "A run, a checkpoint folder inside one, a Hugging Face folder, or hub:ORG/NAME."
 Checkpoint = Annotated[str, typer.Argument(metavar="CHECKPOINT", help=CHECKPOINT)]
@@ -40,8 +39,8 @@ def output_path(text: str) -> Path:
     return at_home(text)  # a shell leaves the ~ of --output=~/runs as it is
 
 
-def read_section(texts: Sequence[str], section: str, command: str) -> Tree:
-    """The one section that a command reads of its changes.
+def read_section(texts: Sequence[str], section: str, command: str) -> list[Pair]:
+    """The changes of a command that reads one section alone.
 
     Raises:
         ValueError: a change is about anything else.
@@ -50,4 +49,4 @@ def read_section(texts: Sequence[str], section: str, command: str) -> Tree:
     for path, _ in pairs:
         if path[0] != section:
             raise ValueError(f"--set {'.'.join(path)}: zoo {command} does not read it; allowed: {section}.…")
-    return as_tree(by_section(pairs)[section])
+    return by_section(pairs)[section]

@@ -14,12 +14,11 @@ from zoo.cli.options import Data, Json, SetTask, read_section
 from zoo.cli.progress import bars
 from zoo.cli.surveyed import say_survey
 from zoo.cli.visible import say, say_json
-from zoo.config import parse_set
 from zoo.data.store.checking import check_store, shards_of
 from zoo.data.task import Task
 from zoo.data.task_list import ListedTask, listed_tasks
 from zoo.disk import at_home
-from zoo.experiments.request import Pair, by_section
+from zoo.experiments.request import Pair
 from zoo.experiments.resolve import check_task, resolve_alone, resolve_training
 from zoo.hub.checkpoint import load_checkpoint
 from zoo.hub.exporting.hashes import hash_faults
@@ -46,14 +45,13 @@ def check(
 ) -> None:
     """Check something for damage and mistakes; of a task, say what its data holds."""
     place = at_home(path)
-    read_section(sets, "task", "check")
-    pairs = [parse_set(text) for text in sets]
+    changes = read_section(sets, "task", "check")
     is_name = not place.exists() and str(path) in config.names("tasks")
     report = Report("task") if is_name else check_file(place) if place.is_file() else check_folder(place)
     found = None
     if report.kind == "task" and not report.faults:
-        found = survey(report, str(path if is_name else place), by_section(pairs)["task"], data, is_name)
-    elif report.kind != "task" and (pairs or data is not None):  # of a task that has a mistake, that is said
+        found = survey(report, str(path if is_name else place), changes, data, is_name)
+    elif report.kind != "task" and (sets or data is not None):  # of a task that has a mistake, that is said
         raise ValueError(f"{path}: --set and --data are for a task's data")
     if as_json:
         say_json({"path": str(path), **asdict(report), "whole": not report.faults, "data": found})

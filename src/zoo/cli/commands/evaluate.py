@@ -9,7 +9,7 @@ import typer
 from zoo.cli.options import Batch, Checkpoint, Data, Device, Json, SetGenerate, output_path, read_section
 from zoo.cli.progress import bars
 from zoo.cli.visible import say_json, say_rows
-from zoo.config import merge
+from zoo.config import as_tree, merge
 from zoo.data.task import load_task
 from zoo.devices.choose import EXACT, choose_placement
 from zoo.devices.precision import AUTO
@@ -38,7 +38,7 @@ def evaluate(
     as_json: Json = False,
 ) -> None:
     """Measure a checkpoint on a split of a task."""
-    changes = read_section(sets, "generate", "evaluate")
+    changes = as_tree(read_section(sets, "generate", "evaluate"))
     loaded = load_checkpoint(checkpoint, choose_placement(device, EXACT))
     if task is not None:
         loaded = on_task(loaded, load_task(task))

@@ -9,7 +9,7 @@ import typer
 from zoo.cli.main import FAILED
 from zoo.cli.options import Batch, Checkpoint, Device, Json, Precision, SetGenerate, read_section
 from zoo.cli.visible import complain, say, say_found, say_json, say_spans
-from zoo.config import merge
+from zoo.config import as_tree, merge
 from zoo.data.formats.lines import BYTE_ORDER_MARK, CR_ALONE
 from zoo.devices.choose import choose_placement
 from zoo.devices.precision import AUTO
@@ -36,7 +36,7 @@ def predict(
     as_json: Json = False,
 ) -> None:
     """Generate, fill masks, classify, translate or caption: what the checkpoint does."""
-    changes = read_section(sets, "generate", "predict")
+    changes = as_tree(read_section(sets, "generate", "predict"))
     loaded = load_checkpoint(checkpoint, choose_placement(device, precision))
     settings = parse_generate(merge(loaded.task.generate, changes))
     if changes:

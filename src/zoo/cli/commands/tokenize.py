@@ -4,15 +4,13 @@ from typing import Annotated
 
 import typer
 
-from zoo.cli.options import Changes, Data, SetTask
+from zoo.cli.options import Changes, Data, SetTask, read_section
 from zoo.cli.progress import bars
 from zoo.cli.visible import say
-from zoo.config import parse_set
 from zoo.data.home import home
 from zoo.data.processes import processes_for
 from zoo.data.store.filling import Filling, Share
 from zoo.data.tokenizers.tokenizer import BACKEND_FILE, Tokenizer
-from zoo.experiments.request import by_section
 from zoo.experiments.tokenize import plan_filling
 from zoo.late import load
 from zoo.wording import counted
@@ -34,8 +32,7 @@ def tokenize(
 ) -> None:
     """Fill the token store of a task ahead of a run."""
     share = None if part is None else Share.parse(part)
-    pairs = [parse_set(text) for text in [*sets, *changes]]
-    read = by_section(pairs)["task"]
+    read = read_section([*sets, *changes], "task", "tokenize")
     filling = plan_filling(task, read, data, load_tokenizer(tokenizer), retrain)
     workers = processes_for(len(filling.missing)) if share is None else 1
     if workers > 1:
