@@ -37,12 +37,20 @@ try:
 
       deep
     end"""
-except E: pass
+except E:
+  def f(): "Second"
+else:
+  match lambda: 0:
+    case 1:
+      def f(): "Third"
+finally:
+  def f(): "Fourth"
 class A:
-  "Second"
-  async def g(self): "Third"
+  "Fifth"
+  async def g(self): "Sixth"
 '''
-    assert list(docstrings_of(source)) == ["Module.", "First\n\n  deep\nend", "Second", "Third"]
+    named = ["Second", "Third", "Fourth", "Fifth", "Sixth"]
+    assert list(docstrings_of(source)) == ["Module.", "First\n\n  deep\nend", *named]
 
 
 def test_what_is_no_python_has_no_docstrings() -> None:

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+Documented = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+BLOCKS = ("body", "cases", "handlers", "orelse", "finalbody")  # of a statement, in the order of its source
 LEFT_OUT = frozenset({"test", "tests", "idlelib", "site-packages", "dist-packages"})
 SHORTEST = 20  # characters; a docstring has more
 SHARE = 0.1  # of each area's docstrings, held out for validation
@@ -75,10 +77,11 @@ def library() -> Path:
     return Path(sysconfig.get_path("stdlib"))
 
 
-def source_files(root: Path) -> list[Path]:
+@cache
+def source_files(root: Path) -> tuple[Path, ...]:
     """The library's source files in a fixed order, tests and installed packages left out."""
     files = ((path.relative_to(root).with_suffix("").parts, path) for path in root.rglob("*.py"))
-    return [path for parts, path in sorted(files) if not LEFT_OUT.intersection(parts)]
+    return tuple(path for parts, path in sorted(files) if not LEFT_OUT.intersection(parts))
 
 
 @cache
@@ -110,17 +113,25 @@ def read_modules(root: Path) -> tuple[LibraryModule, ...]:
 
 def docstrings_of(source: bytes) -> Iterator[str]:
     """The docstrings of a module, its classes and functions, with their indentation taken off."""
-    documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what the sources are warned about is not the reader's concern
         try:
             tree = ast.parse(source)
         except (SyntaxError, ValueError):
             return
-    nodes = [node for node in ast.walk(tree) if isinstance(node, documented)]
-    for node in sorted(nodes, key=lambda node: getattr(node, "lineno", 0)):
+    for node in definitions(tree):
         if text := ast.get_docstring(node):
             yield text
+
+
+def definitions(node: ast.AST) -> Iterator[Documented]:
+    """A module, its classes and functions in the order of its source; `ast.walk` would enter every expression."""
+    if isinstance(node, Documented):
+        yield node
+    for block in BLOCKS:
+        below = getattr(node, block, None)
+        for statement in below if isinstance(below, list) else ():  # the body of a lambda is an expression
+            yield from definitions(statement)
 
 
 def split_modules(modules: tuple[LibraryModule, ...]) -> dict[str, list[LibraryModule]]:

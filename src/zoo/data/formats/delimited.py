@@ -25,6 +25,9 @@ class Delimited(FileFormat):
     def cuts(self, options: ReadOptions) -> bool:
         return (options.quoting or self.quoting) == "none"
 
+    def has_header(self, options: ReadOptions) -> bool:
+        return not options.header
+
     def rows(self, stretch: LineRange, options: ReadOptions, wanted: Collection[str] | None = None) -> Iterator[Row]:
         """Rows of a delimited table, every value a text; blank lines are no rows.
 

@@ -67,6 +67,10 @@ class FileFormat(ABC):
         """Whether any line end of a file ends a row, so that stretches of lines can be read each for itself."""
         return False
 
+    def has_header(self, options: ReadOptions) -> bool:
+        """Whether a file's first line names its columns, so that a file of one line has no row."""
+        return False
+
     def is_one_text(self, options: ReadOptions) -> bool:
         """Whether all rows of a file are one text, which was cut because it is long."""
         return False

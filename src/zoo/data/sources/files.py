@@ -8,7 +8,6 @@ from functools import partial
 from pathlib import Path
 
 from zoo.data.formats.compression import is_compressed
-from zoo.data.formats.delimited import Delimited
 from zoo.data.formats.format import ReadOptions, claims, format_of, formats
 from zoo.data.formats.jsonl import refuse_unsaid
 from zoo.data.sources.groups import first_of, group_files
@@ -57,11 +56,9 @@ class Files(Origin):
 
 def with_rows(paths: Sequence[Path], reading: ReadOptions) -> Sequence[Path]:
     """Those that are not empty; if all are, they stay, to be refused by their names."""
-
-    def has_header(path: Path) -> bool:
-        return isinstance(format_of(path, reading), Delimited) and not reading.header
-
-    empty = [path for path in paths if is_empty(path, has_header(path))] if len(paths) > 1 else []
+    if len(paths) == 1:
+        return paths
+    empty = [path for path in paths if is_empty(path, format_of(path, reading).has_header(reading))]
     if not empty or len(empty) == len(paths):
         return paths
     logger.warning("left out, since nothing is in it: %s", first_few([str(path) for path in empty]))
