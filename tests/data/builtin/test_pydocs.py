@@ -2,6 +2,7 @@
 
 import ast
 from collections import Counter
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from zoo.data.builtin.docstrings import (
     split_modules,
 )
 from zoo.data.builtin.pydocs import Pydocs, PydocsTopic, mask, unwrap
+from zoo.data.formats.format import Row
 
 LONG = "A docstring of more than twenty characters"
 
@@ -84,9 +86,14 @@ def test_whole_modules_are_held_out_and_nothing_they_share_with_train() -> None:
     assert all(LONG not in module.docstrings for module in parts["validation"])
 
 
-def column(source: Pydocs, split: str, name: str) -> list[str]:
-    (part,) = source.parts(split)
-    return [row[name] for row in part.rows([name])]
+@cache  # several tests look at the same topics, which take half a second
+def rows(source: type[Pydocs], split: str) -> list[Row]:
+    (part,) = source().parts(split)
+    return list(part.rows(part.columns))
+
+
+def column(source: type[Pydocs], split: str, name: str) -> list[str]:
+    return [row[name] for row in rows(source, split)]
 
 
 def digest(source: Pydocs) -> str:
@@ -94,7 +101,7 @@ def digest(source: Pydocs) -> str:
 
 
 def test_the_library_gives_documents_for_both_splits() -> None:
-    texts = {split: column(Pydocs(), split, "text") for split in Pydocs().splits()}
+    texts = {split: column(Pydocs, split, "text") for split in Pydocs().splits()}
     assert len(texts["train"]) > 300 and len(texts["validation"]) > 30
     assert sum(map(len, texts["train"])) > 1_000_000
     assert not set(texts["train"]) & set(texts["validation"])
@@ -109,7 +116,7 @@ def test_every_docstring_of_the_library_is_read() -> None:
 
 def test_topics_are_many_and_balanced_in_both_splits() -> None:
     for split, least in (("train", 3000), ("validation", 300)):
-        labels = Counter(column(PydocsTopic(), split, "label"))
+        labels = Counter(column(PydocsTopic, split, "label"))
         assert set(labels) == set(AREAS) and len(labels) >= 6
         assert labels.total() > least
         assert max(labels.values()) / labels.total() < 0.3
@@ -121,7 +128,7 @@ def test_quickstart_names_the_share_of_the_most_frequent_topic() -> None:
 
 
 def test_no_topic_text_stands_in_both_splits() -> None:
-    train, validation = (set(column(PydocsTopic(), split, "text")) for split in ("train", "validation"))
+    train, validation = (set(column(PydocsTopic, split, "text")) for split in ("train", "validation"))
     assert not train & validation
 
 
@@ -131,7 +138,7 @@ def test_what_names_the_topic_is_masked() -> None:
 
 
 def test_no_topic_text_names_a_package_of_its_area() -> None:
-    for text in column(PydocsTopic(), "validation", "text"):
+    for text in column(PydocsTopic, "validation", "text"):
         assert not {"tkinter", "asyncio", "importlib", "unittest", "urllib"} & set(text.lower().split())
 
 
