@@ -15,7 +15,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from zoo.batches.ahead import FILES, Found, Steps, build_ahead
+from zoo.batches.ahead import FILES, LoadedSteps, Steps, build_ahead
 from zoo.batches.collate import MicroBatch
 from zoo.batches.feed import Feed
 from zoo.batches.order import PackedRow, share
@@ -132,7 +132,7 @@ def test_where_one_process_that_builds_is_killed_all_end():
 @pytest.mark.parametrize("error", [ConnectionResetError(104, "Connection reset by peer"), EOFError()], ids=repr)
 def test_a_process_that_was_killed_while_it_handed_a_step_over_is_told_of(error: Exception):
     """The kill may come before torch has looked whether its processes live."""
-    found = Found(iter(Mock(side_effect=error), None))  # type: ignore[arg-type]
+    found = LoadedSteps(iter(Mock(side_effect=error), None))  # type: ignore[arg-type]
     with pytest.raises(RuntimeError, match=r"\(DataLoader worker\): (ConnectionReset|EOF)Error\(.*was it killed"):
         next(found)
 

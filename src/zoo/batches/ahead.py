@@ -104,7 +104,7 @@ def build_ahead(steps: Steps, pin: bool = False, workers: int = 0) -> Generator[
         return step._replace(parts=[part.pinned() for part in step.parts]) if pin else step
 
     # the thread ends before what it reads from does
-    with closing(Found(loader)) as found, ThreadPoolExecutor(max_workers=1, thread_name_prefix="zoo-feed") as thread:
+    with closing(LoadedSteps(loader)) as found, ThreadPoolExecutor(max_workers=1, thread_name_prefix="zoo-feed") as thread:
         ahead = thread.submit(build, found)
         for left in range(steps.steps - 1, -1, -1):
             step = ahead.result()
@@ -122,13 +122,13 @@ def open_many() -> None:
             resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
-class Found:
-    """What a loader gives, one after the other; closed, its processes have ended."""
+class LoadedSteps:
+    """The steps of a loader, one after the other; once closed, the loader's processes have ended."""
 
     def __init__(self, loader: "DataLoader[Any]") -> None:
         self.steps: Iterator[Any] | None = iter(loader)
 
-    def __iter__(self) -> "Found":
+    def __iter__(self) -> "LoadedSteps":
         return self
 
     def __next__(self) -> Any:

@@ -179,10 +179,10 @@ class SourceSurvey:
             note_first(self.unanswered, place.split, place)
         if text:
             code = code_of(text)
-            self.repeats.add_code(code, place)
+            self.repeats.add(code, place)
             self.near.add(text, code, place)
         elif not text_columns(sided.row):
-            self.repeats.add(content(sided.row, part, sided.number), place)
+            self.repeats.add(code_of(content(sided.row, part, sided.number)), place)
 
     def try_picture(self, value: Any, part: SourcePart, number: int) -> None:
         """Decode a picture, as training will in some step."""

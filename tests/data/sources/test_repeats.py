@@ -21,7 +21,7 @@ def test_rows_are_compared_within_a_split_and_across_splits(tmp_path: Path, monk
     rows = [("a", 0), ("b", 0), ("a", 0), ("c", 1), ("a", 1), ("a", 1), ("d", 0), ("c", 2), ("e", 2)]
     found = Repeats(tmp_path)
     for number, (text, split) in enumerate(rows, 1):
-        found.add(text, RowPlace(split, 0, number))
+        found.add(code_of(text), RowPlace(split, 0, number))
     repetition = found.find(3)
     assert repetition.within == {0: 1, 1: 1, 2: 0}
     assert repetition.across == {(0, 1): 2, (0, 2): 0, (1, 2): 1}
@@ -32,7 +32,8 @@ def test_lines_that_are_repeated_often_take_no_memory(tmp_path: Path, monkeypatc
     monkeypatch.setattr(repeats, "ENTRIES", 50)
     found = Repeats(tmp_path)
     for number in range(1, 1001):
-        found.add("a text" if number % 10 else f"text {number}", RowPlace(number > 900, number // 500, number))
+        text = "a text" if number % 10 else f"text {number}"
+        found.add(code_of(text), RowPlace(number > 900, number // 500, number))
     found.flush()
     assert max(len(entries) for entries, _ in found.buckets()) < 60
     repetition = found.find(2)
@@ -42,8 +43,8 @@ def test_lines_that_are_repeated_often_take_no_memory(tmp_path: Path, monkeypatc
 
 def test_white_space_tells_no_texts_apart(tmp_path: Path) -> None:
     found = Repeats(tmp_path)
-    found.add("one two", RowPlace(0, 0, 1))
-    found.add(" one\n two ", RowPlace(0, 3, 7))
+    found.add(code_of("one two"), RowPlace(0, 0, 1))
+    found.add(code_of(" one\n two "), RowPlace(0, 3, 7))
     repetition = found.find(1)
     assert repetition.within == {0: 1}
     assert repetition.shown == [[RowPlace(0, 0, 1), RowPlace(0, 3, 7)]]

@@ -22,19 +22,20 @@ class Columns:
         wanted: input -> column of the data, or `column.entry` of a column of maps; empty: every column that is named
             like an input. A list of columns becomes the choices, the lines of one text, or the classes of a row: those
             whose column holds a 1.
-        optional: inputs that the data may lack.
     """
 
     inputs: Sequence[str]
     wanted: Mapping[str, Column] = field(default_factory=dict)
-    optional: tuple[str, ...] = ()
 
     def unread(self, present: Sequence[str]) -> list[str]:
         """The columns that would be read if they were there; none where the task names those to read."""
         return [] if self.wanted else [name for name in self.inputs if name not in present]
 
-    def choose(self, present: Sequence[str], place: str) -> dict[str, Column]:
+    def choose(self, present: Sequence[str], place: str, optional: Collection[str] = ()) -> dict[str, Column]:
         """Input -> column, for data that has the columns `present`.
+
+        Args:
+            optional: inputs that the data may lack.
 
         Raises:
             ValueError: an input is unknown, a column is missing, or no column has an input's name.
@@ -50,7 +51,7 @@ class Columns:
         chosen = {
             name: wanted[name]
             for name in self.inputs
-            if name in wanted and (name not in self.optional or stored_columns([wanted[name]], present) <= set(present))
+            if name in wanted and (name not in optional or stored_columns([wanted[name]], present) <= set(present))
         }
         for name, column in chosen.items():
             # pictures are read where they are stored

@@ -77,10 +77,9 @@ class SplitReader:
         Raises:
             ValueError: a column is missing, or the first part has others.
         """
-        columns = replace(self.columns, optional=HIDDEN if source == TEST else ())
-        first = self.parts(source)[0]
-        chosen, wanted = (columns.choose(one.columns, one.place) for one in (part, first))
-        if (set(chosen) ^ set(wanted)) - set(columns.optional):
+        first, optional = self.parts(source)[0], HIDDEN if source == TEST else ()
+        chosen, wanted = (self.columns.choose(one.columns, one.place, optional) for one in (part, first))
+        if (set(chosen) ^ set(wanted)).difference(optional):
             said = f"it has {', '.join(chosen)}, but {first.place} has {', '.join(wanted)}"
             raise ValueError(f"{part.place}: {said}; say which to read under 'columns'")
         return chosen

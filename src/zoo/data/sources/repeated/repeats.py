@@ -48,12 +48,8 @@ class Repeats:
         self.folder = folder
         self.waiting: list[tuple[int, int, int, int]] = []
 
-    def add(self, text: str, place: RowPlace) -> None:
-        """One more row."""
-        self.add_code(code_of(text), place)
-
-    def add_code(self, code: bytes, place: RowPlace) -> None:
-        """One more row by its text's `code_of`."""
+    def add(self, code: bytes, place: RowPlace) -> None:
+        """Take one more row, by its text's `code_of`."""
         self.waiting.append((int.from_bytes(code, "big"), *place))
         if len(self.waiting) >= WAITING:
             self.flush()
