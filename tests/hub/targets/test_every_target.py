@@ -1,7 +1,9 @@
 """What holds for every registered target: its example goes to transformers and back, and no setting is forgotten."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -9,6 +11,7 @@ import transformers
 from strangers import disturb, look_up
 from untold import untold, untold_run
 
+from zoo.config import parse_set
 from zoo.data.tokenizers.tokenizer import Tokenizer
 from zoo.hub.checkpoint import load_checkpoint
 from zoo.hub.exporting.export import export_model
@@ -21,6 +24,7 @@ from zoo.hub.targets.declare.registry import register, targets
 from zoo.hub.targets.declare.target import NativeClass, Target
 from zoo.models.heads.head import heads
 from zoo.models.model import Model
+from zoo.models.settings import ModelSettings, load_settings
 from zoo.registry import REQUIRED
 
 SIZES = {"d_model": 24, "max_length": 37, "n_heads": 4, "d_ff": 96, "n_layers": 3}
@@ -29,17 +33,24 @@ every_class = pytest.mark.parametrize(("target", "chosen"), CLASSES, ids=[chosen
 every_target = pytest.mark.parametrize("target", targets.values(), ids=list(targets))
 
 
+def example_settings(target: Target, changed: Mapping[str, Any] = {}) -> ModelSettings:
+    """The settings of a target's example, some of them changed (dotted path -> value)."""
+    model, *sets = target.example.split()
+    more = [(tuple(path.split(".")), value) for path, value in changed.items()]
+    return load_settings(model, [*map(parse_set, sets), *more])
+
+
 def small(target: Target, chosen: NativeClass, tokenizer: Tokenizer) -> TrainedModel:
     """A small model of a class, no parameter as it began."""
     sides = {f"{side}.{name}": SIZES[name] for side in target.sides for name in ("n_heads", "d_ff", "n_layers")}
     sizes = {"d_model": SIZES["d_model"], "max_length": SIZES["max_length"], "vocab_size": tokenizer.vocab_size}
-    settings = target.example_settings({**sizes, **sides, "heads": list(chosen.heads)})
+    settings = example_settings(target, {**sizes, **sides, "heads": list(chosen.heads)})
     return untold(disturb(Model(settings).initialize(0)), tokenizer, list(chosen.heads))
 
 
 @every_target
 def test_its_example_is_exported_to_it_by_default(target: Target):
-    settings = target.example_settings({})
+    settings = example_settings(target)
     assert choose_target(settings).name == target.name
     assert set(obstacles(settings)) == set(targets) - set(fits(settings))
 
@@ -136,7 +147,7 @@ def test_no_setting_of_a_stack_is_forgotten(target: Target):
     derived = {f"{side}.{name}" for side in ("encoder", "decoder") for name in ("layers", "attention.n_kv_heads")}
     paths = [path for key in target.keys for path in key.paths] + [r.path for r in target.requirements]
     spoken = {path.partition(" in ")[0] for path in paths} | derived
-    for path in flatten(target.example_settings({})):
+    for path in flatten(example_settings(target)):
         of_stack = path.startswith(("encoder.", "decoder.")) and " in " not in path
         if of_stack and path.split(".")[-1] not in free:
             assert path in spoken, f"{target.name} says nothing of {path}"

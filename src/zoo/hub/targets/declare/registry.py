@@ -5,7 +5,7 @@ from zoo.hub.targets.declare.target import Target
 targets: dict[str, Target] = {}  # in the order in which export tries them
 
 
-def register(target: Target) -> Target:
+def register(target: Target) -> None:
     """Add a family to those that export and import know.
 
     Raises:
@@ -17,4 +17,3 @@ def register(target: Target) -> Target:
     ordered = sorted([*targets.values(), target], key=lambda known: (known.rank, known.name))
     targets.clear()
     targets.update({known.name: known for known in ordered})
-    return target

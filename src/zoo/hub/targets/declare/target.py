@@ -7,14 +7,13 @@ from typing import Any
 
 from torch import Tensor
 
-from zoo.config import parse_set
 from zoo.examples.template import Template
 from zoo.hub.targets.declare.flat_settings import FlatSettings, flatten
 from zoo.hub.targets.declare.key import Key
 from zoo.hub.targets.declare.recipes import Recipe
 from zoo.hub.targets.declare.renaming import Rename
 from zoo.hub.targets.declare.words import articles, carried_heads, listed
-from zoo.models.settings import ModelSettings, load_settings
+from zoo.models.settings import ModelSettings
 
 Allowed = tuple[Any, ...] | Callable[[FlatSettings], tuple[Any, ...]]
 ROLES = {"pad_token_id": "pad", "bos_token_id": "start", "eos_token_id": "end"}
@@ -168,12 +167,6 @@ class Target:
     counts_positions: bool = False
     pictures: Mapping[str, Any] = field(default_factory=dict)
     rank: int = 10
-
-    def example_settings(self, changed: Mapping[str, Any]) -> ModelSettings:
-        """The example's settings, some of them changed (dotted path -> value)."""
-        model, *sets = self.example.split()
-        more = [(tuple(path.split(".")), value) for path, value in changed.items()]
-        return load_settings(model, [*map(parse_set, sets), *more])
 
     def native_class(self, settings: ModelSettings) -> NativeClass | None:
         """The class that carries the model."""
