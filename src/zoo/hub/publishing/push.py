@@ -115,4 +115,4 @@ def check_shown(repository: Repository, files: list[Path], gone: list[str]) -> N
     missing = [path.name for path in files if after is None or not shows(after, path)]
     missing += [name for name in gone if after is not None and name in names_of(after)]
     if missing:
-        raise HubFailure(f"{repository.name}: shows something else than was committed: {missing}", passing=True, wait=0)
+        raise HubFailure(f"{repository.name}: shows something else than was committed: {missing}", passing=True)

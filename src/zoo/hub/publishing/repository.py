@@ -1,19 +1,20 @@
 """A model repository of the Hugging Face hub: what it shows, and one commit that changes it."""
 
+import logging
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from huggingface_hub import CommitOperationAdd, CommitOperationCopy, CommitOperationDelete, HfApi, ModelInfo
+from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi, ModelInfo
 from huggingface_hub.errors import HfHubHTTPError
 from huggingface_hub.utils.sha import git_hash
 
-from zoo.hub.sources.failures import HubFailure, explaining, log
+from zoo.hub.sources.failures import HubFailure, clean, explaining
 from zoo.runs.files import digest
 
 TITLE = "zoo push"  # the title of our commits: how the files that zoo wrote are told from those of others
-Operation = CommitOperationAdd | CommitOperationCopy | CommitOperationDelete
+logger = logging.getLogger(__name__)
 
 
 def names_of(found: ModelInfo) -> set[str]:
@@ -59,7 +60,7 @@ class Repository:
             self.api.create_repo(self.name, private=private or None, exist_ok=True)
         found = self.look()
         if found is None:
-            raise HubFailure(f"{self.name} exists, but this token cannot see it", passing=False, wait=0)
+            raise HubFailure(f"{self.name} exists, but this token cannot see it", passing=False)
         return found
 
     def of_others(self, names: Sequence[str], head: str | None) -> list[str]:
@@ -81,7 +82,7 @@ class Repository:
 
     def commit(self, head: str | None, additions: Sequence[CommitOperationAdd], gone: Sequence[str]) -> None:
         """Put files in and take others out, all in one commit on top of `head`."""
-        operations: list[Operation] = [*additions, *(CommitOperationDelete(name) for name in gone)]
+        operations: list[CommitOperationAdd | CommitOperationDelete] = [*additions, *map(CommitOperationDelete, gone)]
         with explaining(f"committing to {self.name}"), warnings_logged():
             self.api.create_commit(self.name, operations, commit_message=TITLE, parent_commit=head)
 
@@ -93,4 +94,4 @@ def warnings_logged() -> Iterator[None]:
         warnings.simplefilter("always")
         yield
     for warning in said:
-        log(str(warning.message))
+        logger.warning("%s", clean(str(warning.message)))

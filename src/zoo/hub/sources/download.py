@@ -58,7 +58,7 @@ def look(repository: str) -> list[str]:
     error it gives an old copy without a word.
     """
     if constants.is_offline_mode():
-        raise HubFailure("HF_HUB_OFFLINE is set, and it was not fetched before", passing=True, wait=0)
+        raise HubFailure("HF_HUB_OFFLINE is set, and it was not fetched before", passing=True)
     with explaining(f"looking for {repository} at {constants.ENDPOINT}"):
         info = within(SECONDS, lambda: HfApi().model_info(repository, timeout=SECONDS))
     return [file.rfilename for file in info.siblings or ()]

@@ -41,10 +41,10 @@ class HubFailure(RuntimeError):
 
     Args:
         passing: whether it may go well another time.
-        wait: seconds that the hub asked to wait.
+        wait: seconds that the hub asked to wait, if it did.
     """
 
-    def __init__(self, message: str, passing: bool, wait: float) -> None:
+    def __init__(self, message: str, passing: bool, wait: float = 0.0) -> None:
         super().__init__(message)
         self.passing, self.wait = passing, wait
 
@@ -140,8 +140,3 @@ def clean(text: str) -> str:
     token = get_token()
     text = text.replace(token, "…") if token else text
     return text if len(text) <= SHOWN else f"{text[:SHOWN]}…"
-
-
-def log(message: str) -> None:
-    """A line of the log, cleaned."""
-    logger.warning("%s", clean(message))
