@@ -34,16 +34,14 @@ TIE = 1e-6  # of the larger score, at least of 1: what adding up 10 log-probabil
 def score(model: Model, rows: Sequence[SampleRow], pixels: Tensor | None = None) -> dict[str, Tensor]:
     """Our logits of all rows in one batch."""
     if pixels is not None and model.decoder is None:
-        alone: Output = model(pixels.to(model.device))
-        return to_cpu(alone)
+        return to_cpu(model(pixels.to(model.device)))
     tokens, documents = pad([row.tokens for row in rows])
     given: dict[str, Tensor] = {"documents": documents, **({} if pixels is None else {"source": pixels})}
     if model.settings.embeddings.segments > 1 and rows[0].segments:
         given["segments"] = pad([row.segments for row in rows])[0]
     if rows[0].source:
         given["source"], given["source_documents"] = pad([row.source for row in rows])
-    output: Output = model(tokens.to(model.device), **{name: tensor.to(model.device) for name, tensor in given.items()})
-    return to_cpu(output)
+    return to_cpu(model(tokens.to(model.device), **{name: each.to(model.device) for name, each in given.items()}))
 
 
 def to_cpu(output: Output) -> dict[str, Tensor]:

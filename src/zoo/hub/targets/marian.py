@@ -126,7 +126,7 @@ target = Target(
     constants={"is_encoder_decoder": True, "forced_eos_token_id": None},
     roles={**ROLES, "decoder_start_token_id": "start"},
     renames=(
-        same(TOKENS.format("encoder"), "model.shared.weight", COLUMNS, when=("embeddings.shared", True)),
+        same(TOKENS.format("encoder"), SHARED, COLUMNS, when=("embeddings.shared", True)),
         same(TOKENS.format("encoder"), "model.encoder.embed_tokens.weight", COLUMNS, when=("embeddings.shared", False)),
         same(TOKENS.format("decoder"), "model.decoder.embed_tokens.weight", COLUMNS, when=("embeddings.shared", False)),
         *LAYERS,

@@ -13,7 +13,7 @@ from zoo.hub.targets.declare.recipes import PEGASUS
 from zoo.hub.targets.declare.registry import register
 from zoo.hub.targets.declare.renaming import same
 from zoo.hub.targets.declare.requirements import UNSCALED, both, exactly
-from zoo.hub.targets.marian import COLUMNS, LAYERS, LOGITS_BIAS, SIZES, TOKENS, stacks, writes_stream
+from zoo.hub.targets.marian import COLUMNS, LAYERS, LOGITS_BIAS, SHARED, SIZES, TOKENS, stacks, writes_stream
 from zoo.hub.targets.marian import target as marian
 
 target = dataclasses.replace(
@@ -28,7 +28,7 @@ target = dataclasses.replace(
     keys=(key("vocab_size", *both("vocab_size"), default=50265), *SIZES),
     constants={**marian.constants, "tie_word_embeddings": True},
     renames=(
-        same(TOKENS.format("encoder"), "model.shared.weight", COLUMNS),
+        same(TOKENS.format("encoder"), SHARED, COLUMNS),
         *LAYERS,
         *writes_stream("encoder.stack.norm", "model.encoder.layer_norm"),
         *writes_stream("decoder.stack.norm", "model.decoder.layer_norm"),

@@ -1,6 +1,6 @@
 """The target `zoo`: any model, in zoo's own classes; settings, not a recipe, say what it is.
 
-Needs no transformers; the classes themselves are in `shell.py`.
+Needs no transformers; the classes themselves are in `hub/modeling/shell.py`.
 """
 
 import dataclasses
