@@ -119,12 +119,14 @@ def test_numbers_are_numbers(tmp_path: Path):
     assert set(labels_of(splits["train"])) <= {i / 4 for i in range(40)}
     known, unknown = labels_of(splits["test"])
     assert known == -1.0 and math.isnan(unknown)
+    assert splits["test"].shards[0].sides["test"]["labels"] == [-1.0, -1.0]
 
 
 def test_each_row_keeps_its_own_number_and_the_index_has_two(tmp_path: Path):
-    splits = opened(tmp_path, "number", "".join(f"t {i}\t{i / 7}\n" for i in range(600)), HEADER + "x\t1\n")
-    assert sorted(labels_of(splits["train"])) == sorted(set(labels_of(splits["train"])))
-    assert len(splits["train"].shards[0].sides["train"]["labels"]) == 2
+    splits = opened(tmp_path, "number", "".join(f"t {i}\t{i / 7}\n" for i in range(600, 0, -1)), HEADER + "x\t1\n")
+    kept = labels_of(splits["train"])
+    assert sorted(kept) == sorted(set(kept)) and set(kept) <= {i / 7 for i in range(601)}
+    assert splits["train"].shards[0].sides["train"]["labels"] == [min(kept), max(kept)]
     assert splits["test"].rows[0]["label"] == 1.0
     assert not any("labels" in path.read_text() for path in (tmp_path / "cache" / "known").glob("*.json"))
 

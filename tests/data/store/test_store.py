@@ -12,7 +12,7 @@ import pytest
 from numpy.typing import NDArray
 
 from zoo.data.columns.columns import Columns
-from zoo.data.ids import Piece, StoredFields
+from zoo.data.ids import PICTURE, Piece, StoredFields
 from zoo.data.sources.filtering import EVERY_ROW, Filtering
 from zoo.data.sources.origin import Origin
 from zoo.data.sources.part import Table
@@ -141,7 +141,7 @@ def test_each_word_is_a_unit_also_where_it_has_no_token() -> None:
 
 
 def test_numbers_are_kept_with_their_document() -> None:
-    tagged = rows({"words": [["a", "b"], ["c"]], "tags": [["V", "N"], ["V"]]}, names=["N", "V"])
+    tagged = rows({"words": [[], ["a", "b"], ["c"]], "tags": [[], ["V", "N"], ["V"]]}, names=["N", "V"])
     stored = StoredFields(("words",), words=("words",), numbers=("tags",))
     split = open_cache(tagged, stored, Letters())["validation"]  # type: ignore[arg-type]
     assert [split.read(split.lengths.span("tags", document)).tolist() for document in (0, 1)] == [[1, 0], [1]]
@@ -170,12 +170,18 @@ def test_small_vocabularies_take_two_bytes_an_id() -> None:
     assert large.ids["text"].dtype == np.uint32 and ids(large) == ["ab"]
 
 
+def test_a_picture_of_any_number_is_kept_whatever_the_vocabulary(tmp_path: Path) -> None:
+    writer, stored = writing.ArrayWriter(tmp_path), StoredFields((PICTURE,))
+    writing.write_batch(writer, {PICTURE: [70_000]}, stored, Letters())  # type: ignore[arg-type]
+    assert np.fromfile(tmp_path / f"{PICTURE}.ids", writer.kinds[f"{PICTURE}.ids"]["dtype"]).tolist() == [70_000]
+
+
 def test_empty_documents_are_left_out_counted_and_logged(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
         split = opened("pair", text=["a", "", "b", "c"], pair=["x", "y", " \n", "z"], label=["O", "b", "c", "d"])
     assert "validation: 2 of 4 rows are empty and left out" in caplog.text
     assert ids(split) == ["a", "c"] and split.skipped == 2
-    assert [split.rows[document]["label"] for document in range(2)] == [0, 3]
+    assert [split.rows[document]["label"] for document in range(2)] == [0, 3] == split.lengths.labels[:].tolist()  # type: ignore
 
 
 def test_a_split_of_empty_documents_is_refused(home: Path) -> None:
