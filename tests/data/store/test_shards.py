@@ -76,6 +76,8 @@ def test_several_shards_read_as_one() -> None:
         assert parts.rows[document] == whole.rows[document]
         assert parts.lengths.span("text", document) == whole.lengths.span("text", document)
         assert parts.lengths.borders("text", document).tolist() == whole.lengths.borders("text", document).tolist()
+    with pytest.raises(IndexError, match="-1 is not below 6"):
+        parts.bytes[-1]
     mixed = [4, 0, 5, 2]
     begins, ends = (found.tolist() for found in parts.lengths.spans("text", mixed))
     spans = [whole.lengths.span("text", document) for document in mixed]
@@ -208,7 +210,7 @@ def test_an_interrupted_making_leaves_nothing_and_a_killed_one_is_cleared_away(h
 
 
 def test_the_sources_of_a_mixture_are_one_split_and_each_for_itself() -> None:
-    tables = {"one": {"text": ["a", "b"], "label": ["y", "x"]}, "two": {"text": ["c"], "label": ["x"]}}
+    tables = {"one": {"text": ["a", "b"], "label": ["y", "x"]}, "two": {"text": ["c"], "label": [0]}}
     sources = {name: rows(table, names=["x", "y"])["validation"] for name, table in tables.items()}
     first = sources["one"]
     mixed = MixedRows(first.reader, "validation", mixed=sources, shares={"one": 1.0, "two": 3.0})

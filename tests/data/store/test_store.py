@@ -145,6 +145,7 @@ def test_numbers_are_kept_with_their_document() -> None:
     stored = StoredFields(("words",), words=("words",), numbers=("tags",))
     split = open_cache(tagged, stored, Letters())["validation"]  # type: ignore[arg-type]
     assert [split.read(split.lengths.span("tags", document)).tolist() for document in (0, 1)] == [[1, 0], [1]]
+    assert [split.rows[document]["tags"] for document in (0, 1)] == [[1, 0], [1]]
 
 
 def test_an_answer_is_kept_as_its_first_token_and_the_one_behind_its_last() -> None:
