@@ -104,7 +104,7 @@ def build_ahead(steps: Steps, pin: bool = False, workers: int = 0) -> Generator[
         return step._replace(parts=[part.pinned() for part in step.parts]) if pin else step
 
     # the thread ends before what it reads from does
-    with closing(LoadedSteps(loader)) as found, ThreadPoolExecutor(max_workers=1, thread_name_prefix="zoo-feed") as thread:
+    with closing(LoadedSteps(loader)) as found, ThreadPoolExecutor(1, thread_name_prefix="zoo-feed") as thread:
         ahead = thread.submit(build, found)
         for left in range(steps.steps - 1, -1, -1):
             step = ahead.result()

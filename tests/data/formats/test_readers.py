@@ -167,7 +167,13 @@ def test_a_missing_column_names_the_nearest(tmp_path: Path) -> None:
 
 def test_data_without_an_inputs_name_asks_for_columns(tmp_path: Path) -> None:
     message = refusal(write(tmp_path, "a.csv", "sentence,class\nx,1\n"))
-    assert "found: sentence, class; say which to read under 'columns'" in message
+    assert message.endswith("found: sentence, class; say which to read under 'columns'")
+
+
+@pytest.mark.parametrize(("name", "mark"), [("a.csv", ";"), ("a.csv", "\t"), ("a.tsv", ",")])
+def test_a_table_with_another_delimiter_is_told_so(tmp_path: Path, name: str, mark: str) -> None:
+    message = refusal(write(tmp_path, name, f"text{mark}label\nx{mark}1\n"))
+    assert message.endswith(f"fields are apart by commas in a .csv file and by tabs in a .tsv file, not by {mark!r}")
 
 
 def test_columns_are_named_by_the_inputs(tmp_path: Path) -> None:

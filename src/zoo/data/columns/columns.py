@@ -10,6 +10,7 @@ from zoo.wording import refuse_unknown
 # of the data; several become one list of choices, one text of as many lines, or the names of those that hold a 1
 Column = str | list[str]
 SET, NOT_SET, HIDDEN = ("1", "1.0", "True", "true"), ("0", "0.0", "False", "false"), ("-1", "-1.0", "", "None")
+DELIMITERS = ";,\t|"  # of tables; those that a format takes apart stand in no name
 
 
 @dataclass(frozen=True)
@@ -44,10 +45,8 @@ class Columns:
             refuse_unknown(name, self.inputs, "input", "task.columns")
         wanted: Mapping[str, Column] = self.wanted or {name: name for name in self.inputs if name in present}
         if not wanted:
-            raise ValueError(
-                f"{place}: no column is named {', '.join(self.inputs)}; found: {', '.join(present)}; "
-                "say which to read under 'columns'"
-            )
+            found = f"{place}: no column is named {', '.join(self.inputs)}; found: {', '.join(present)}"
+            raise ValueError(f"{found}; say which to read under 'columns'{in_one_column(present)}")
         chosen = {
             name: wanted[name]
             for name in self.inputs
@@ -138,6 +137,13 @@ def classes_set(names: Sequence[str], values: Sequence[Any]) -> list[str] | None
         if text not in (*SET, *NOT_SET):
             raise ValueError(f"'{name}' must be 1 or 0, for a class that the row has or not, got {value!r:.80}")
     return [name for name, text in zip(names, written, strict=True) if text in SET]
+
+
+def in_one_column(present: Sequence[str]) -> str:
+    """What a message adds where a table's one column looks like several."""
+    mark = next((mark for mark in DELIMITERS if len(present) == 1 and mark in present[0]), None)
+    rule = "fields are apart by commas in a .csv file and by tabs in a .tsv file"
+    return "" if mark is None else f"; {rule}, not by {mark!r}"
 
 
 def read_column(row: Mapping[str, Any], column: str) -> Any:
