@@ -24,12 +24,8 @@ class Written(Exception):
 def pretend(folder: Path) -> Any:
     """torch with a GPU that only tensors without numbers can be on, of which it knows what its compiler asks."""
     sys.path.insert(0, str(PRETENDED))
-    found = importlib.util.find_spec("torch")
-    assert found is not None and found.origin is not None
-    torch_folder, library = Path(found.origin).parent, folder / "cuda.so"
-    includes = [f"-I{torch_folder / 'include' / part}" for part in ("", "torch/csrc/api/include")]
-    flags = ["-std=c++20", "-O0", "-shared", "-fPIC", *includes, f"-L{torch_folder / 'lib'}", "-lc10", "-ltorch_cpu"]
-    subprocess.run(["g++", str(PRETENDED / "cuda.cpp"), *flags, "-o", str(library)], check=True)
+    library = folder / "cuda.so"
+    subprocess.run([sys.executable, str(PRETENDED / "device.py"), str(library)], check=True)
     os.environ["PRETENDED_CUDA"] = str(library)
     os.environ |= {"TORCHINDUCTOR_FORCE_DISABLE_CACHES": "1", "TORCHINDUCTOR_CACHE_DIR": str(folder / "written")}
     importlib.import_module("load")
