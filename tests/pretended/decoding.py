@@ -21,15 +21,16 @@ CUDA, ROWS, END = torch.device("cuda"), 3, 2
 WINDOWED = {"name": "grouped", "n_kv_heads": 2, "window": [3, None], "sinks": 1}
 BEAMS, SAMPLES = GenerateSettings(beams=3), GenerateSettings(temperature=1.0, top_k=5, top_p=0.9)
 GREEDY = GenerateSettings()
+ONE = [(("decoder", "n_layers"), 1)]  # another says the same
 FAMILIES = [
-    ("gpt2-nano", SAMPLES, ()),
-    ("gpt2-nano", GREEDY, ()),
-    ("gpt-modern-nano", BEAMS, [(("decoder", "attention"), WINDOWED)]),
+    ("gpt2-nano", SAMPLES, ONE),
+    ("gpt2-nano", GREEDY, ONE),
+    ("gpt-modern-nano", BEAMS, [*ONE, (("decoder", "attention"), WINDOWED)]),
     ("gpt-nano", SAMPLES, [(("decoder", "mixer"), ["convolution", "attention"]), (("decoder", "position"), "alibi")]),
-    ("transformer-nano", BEAMS, [(("decoder", "position"), "relative")]),
-    ("t5-nano", BEAMS, ()),
-    ("t5-nano", GREEDY, ()),
-    ("captioner-transformer-nano", BEAMS, ()),
+    ("transformer-nano", BEAMS, [*ONE, (("decoder", "position"), "relative")]),
+    ("t5-nano", BEAMS, ONE),
+    ("t5-nano", GREEDY, ONE),
+    ("captioner-transformer-nano", BEAMS, ONE),
     ("rnn-attention-nano", BEAMS, [(("decoder", "cell"), "lstm")]),
     ("rnn-seq2seq-nano", SAMPLES, ()),
     ("captioner-rnn-nano", BEAMS, ()),
@@ -90,7 +91,7 @@ def decode(model: Model, settings: GenerateSettings, steady: bool) -> Tensor:
     logits = logits[copies]
     if steady:
         model.decoder.settle(state)
-    for _ in range(3):
+    for _ in range(2):
         chosen, parents = search.choose(logits)
         there = (~search.ended).long().repeat_interleave(search.width)[:, None]
         before = [id(x) for x in tensors_in(state)]

@@ -31,7 +31,7 @@ from zoo.training.settings import Training
 from zoo.training.step import take_step
 from zoo.training.supervision.processes import Processes
 
-CUDA, ROWS, LENGTH, SCORED = torch.device("cuda"), 3, 16, 4
+CUDA, ROWS, LENGTH, SCORED = torch.device("cuda"), 3, 9, 4
 
 
 def ones(*shape: int) -> Tensor:
@@ -164,7 +164,8 @@ torch.cuda.is_bf16_supported = lambda including_emulation=True: True
 for kind in (nn.GRU, nn.LSTM, nn.RNN):
     kind.forward = kernel_of_recurrence  # type: ignore[method-assign,assignment]
 with FakeTensorMode(allow_non_fake_inputs=True):
-    others = {optimizer: step("gpt2-nano", optimizer) for optimizer in optimizers.names()}
+    one: Sets = [(("decoder", "n_layers"), 1)]  # whose matrices and vectors are of every kind
+    others = {optimizer: step("gpt2-nano", optimizer, one) for optimizer in optimizers.names()}
     others["recurrent mixer"] = step("bert-nano", changes=[(("encoder", "mixer"), "recurrent")])
     others["norms of heads"] = step("gpt-modern-nano", changes=[(("decoder", "attention", "qk_norm"), True)])
     done = {**{name: step(name) for name in list_models("*-nano")}, **others}

@@ -13,6 +13,7 @@ import torch
 from functorch.compile import nop
 from tiny import alone, settings
 from torch import distributed, nn
+from torch._dynamo import guards
 from torch._dynamo.backends.common import aot_autograd
 from torch._dynamo.utils import counters
 from torch.nn.parallel import DistributedDataParallel
@@ -25,6 +26,7 @@ from zoo.training.learner import Learner
 
 by_torch = nn.Module.compile
 nn.Module.compile = partialmethod(by_torch, backend="eager")  # traced, then run as it is
+guards.profile_guard_manager = lambda *given: 0.0  # it empties the processor's caches to time what nobody reads
 LENGTH = 8
 PACKED = [[3, 2], [8], []]
 graphs = 0
