@@ -14,7 +14,7 @@ from test_cli_processes import free_port
 from patience import HANGS
 from zoo.runs.saved import open_run
 
-SIZES = {"large": 80, "middle": 45, "small": 15}
+SIZES = {"large": 40, "middle": 25, "small": 9}
 SETS = ("training.batch=4", "training.evaluate_every=0", "training.save_every=0", "training.warmup_steps=0")
 TWO = Path(__file__).with_name("two_processes.py")
 

@@ -122,20 +122,29 @@ def test_nobody_may_read_what_is_printed(monkeypatch: pytest.MonkeyPatch):
     assert call("--version") == 0
 
 
-@pytest.mark.parametrize("gone", ["reader", "disk"])
-def test_work_whose_log_nobody_can_read_goes_on_and_keeps_its_status(gone: str, data: Path, tmp_path: Path):
+def wrong_with(log: int) -> int:
+    """The status of a wrong command in a process of its own, whose log goes there; closes it."""
+    with os.fdopen(log, "w") as stderr:
+        return subprocess.run([sys.executable, "-m", "zoo", "show", "no-such-model"], stderr=stderr).returncode
+
+
+def test_work_whose_log_nobody_reads_goes_on_and_keeps_its_status(data: Path, tmp_path: Path):
     reading, log = os.pipe()
     os.close(reading)
-    if gone == "disk":
-        os.close(log)
-        log = os.open("/dev/full", os.O_WRONLY)
-    zoo, made = [sys.executable, "-m", "zoo"], tmp_path / "run"
-    words = [*zoo, "pretrain", "gpt2-nano", str(data / "lm.yaml"), "-o", str(made), "--data", str(data)]
-    trained = subprocess.run(words, stdout=subprocess.PIPE, stderr=log)
-    wrong = subprocess.run([*zoo, "show", "no-such-model"], stderr=log)
-    os.close(log)
-    assert (trained.returncode, wrong.returncode) == (0, 2)
-    assert b"(3 steps)" in trained.stdout and (made / "checkpoints" / "3").is_dir()
+    words = ["pretrain", "gpt2-nano", str(data / "lm.yaml"), "-o", str(tmp_path / "run"), "--data", str(data)]
+    trained = subprocess.run([sys.executable, "-m", "zoo", *words], stdout=subprocess.PIPE, stderr=log)
+    assert (trained.returncode, wrong_with(log)) == (0, 2)
+    assert b"(3 steps)" in trained.stdout and (tmp_path / "run" / "checkpoints" / "3").is_dir()
+
+
+def test_work_whose_log_finds_no_space_goes_on_and_keeps_its_status(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    words = ["pretrain", "gpt2-nano", data / "lm.yaml", "-o", tmp_path / "run", "--data", data]
+    with open("/dev/full", "w") as full, monkeypatch.context() as patched:
+        patched.setattr(sys, "stderr", full)
+        assert call(*words) == 0 and call("show", "no-such-model") == 2
+    assert wrong_with(os.open("/dev/full", os.O_WRONLY)) == 2 and (tmp_path / "run" / "checkpoints" / "3").is_dir()
 
 
 @pytest.mark.parametrize(("maker", "last"), [("nanobind", ""), ("pybind11_builtins", "leaked")])
