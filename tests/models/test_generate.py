@@ -68,8 +68,7 @@ def renamed(state: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     return out
 
 
-@pytest.mark.parametrize("beams", [1, 3, 4])
-@pytest.mark.parametrize("penalty", [0.0, 0.6, 1.0, 2.0])
+@pytest.mark.parametrize(("beams", "penalty"), [(1, 1.0), *((b, p) for b in (3, 4) for p in (0.0, 0.6, 1.0, 2.0))])
 def test_left_padded_prompts_are_continued_as_transformers_does(
     model: Model, reference: GPT2LMHeadModel, beams: int, penalty: float
 ):
@@ -127,10 +126,10 @@ def test_beams_stop_as_transformers_does_where_ends_are_likely(
 @pytest.mark.parametrize(
     "changes", [{}, {"temperature": 1.0}, {"beams": 3}, {"beams": 3, "length_penalty": 0.0}], ids=str
 )
-@pytest.mark.parametrize("end", [END, None])
+@pytest.mark.parametrize("end", [4, None])  # which some of the samples and beams write
 def test_a_prompt_has_the_room_that_it_has_alone(model: Model, changes: dict[str, Any], end: int | None):
     settings, drawn = parse_generate({"max_new_tokens": 100, **changes}), torch.Generator().manual_seed(2)
-    prompts = [torch.randint(3, VOCAB, (n,), generator=drawn).tolist() for n in (60, 2, 64, 31)]
+    prompts = [torch.randint(3, VOCAB, (n,), generator=drawn).tolist() for n in (60, 44, 64, 53)]
     together = generate(model, prompts, settings, end)
     for number, (prompt, found) in enumerate(zip(prompts, together, strict=True)):
         (alone,) = generate(model, [prompt], settings, end, numbers=[number])
