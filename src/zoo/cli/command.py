@@ -12,7 +12,7 @@ from typing import Any
 import typer
 
 from zoo.cli.early import check_words
-from zoo.cli.main import DONE, FAILED, WRONG, is_main_process, launched_together
+from zoo.cli.main import DONE, FAILED, WRONG, discard, is_main_process, launched_together
 from zoo.cli.table import COMMANDS, TOGETHER
 from zoo.cli.visible import Printed, complain
 from zoo.late import load
@@ -73,8 +73,8 @@ def with_status(command: Callable[..., None], debug: bool = False) -> Callable[.
     def guarded(*words: Any, **options: Any) -> None:
         try:
             command(*words, **options)
-        except BrokenPipeError:  # whoever read our output has seen enough; Python flushes it once more at its end
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        except BrokenPipeError:  # whoever read our output has seen enough
+            discard(sys.stdout)
             sys.exit(DONE)
         except Exception as error:
             raise_if_stopped()  # numpy and others, whose import a signal broke off, raise errors of their own

@@ -3,6 +3,7 @@
 import os
 import sys
 from io import TextIOWrapper
+from typing import TextIO
 
 from zoo.cli.table import COMMAND, COMMANDS, VERSION
 from zoo.late import load
@@ -54,12 +55,17 @@ def write_out(text: str) -> None:
         if sys.stdout is not None:
             sys.stdout.write(text)
             sys.stdout.flush()
-    except BrokenPipeError:  # Python flushes it once more at its end
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except BrokenPipeError:
+        discard(sys.stdout)
     except OSError as error:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        discard(sys.stdout)
         sys.stderr.write(f"error: standard output: {error.strerror}\n")
         sys.exit(FAILED)
+
+
+def discard(stream: TextIO) -> None:
+    """Let what a stream still holds, and all that follows, go nowhere: Python flushes it once more at its end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def take_debug(arguments: list[str]) -> tuple[list[str], bool]:

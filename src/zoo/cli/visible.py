@@ -2,7 +2,6 @@
 
 import json
 import logging
-import os
 import sys
 from codecs import lookup
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,6 +15,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from zoo.cli.main import discard
 from zoo.strict_yaml import parse_yaml
 
 
@@ -133,7 +133,7 @@ def complain(text: str, style: str | None = "red") -> None:
         errors.print(visible(text), style=style, markup=False)
     except OSError:
         with suppress(AttributeError, OSError):  # a program's own standard error may be no file
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
+            discard(sys.stderr)
 
 
 class Printed(logging.Handler):
