@@ -162,7 +162,7 @@ class Examples:
         return self if len(found) <= most else self.these(found[:most])
 
     def these(self, plans: Iterable[ExamplePlan]) -> "Examples":
-        """The same examples, but only those that are planned so in epoch 0."""
+        """Of the same examples only those of some plans of epoch 0."""
         only: dict[int, set[int]] = {}
         for plan in plans:
             only.setdefault(plan.document, set()).add(plan.number)

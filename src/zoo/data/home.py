@@ -18,7 +18,7 @@ def home() -> Path:
 
 
 def name_for(key: Any) -> str:
-    """The name of what plain lists, maps, texts and numbers decide: a hash of them."""
+    """A name for what a key of plain lists, maps, texts and numbers decides: its hash."""
     return hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:32]
 
 

@@ -25,7 +25,7 @@ Picture = NDArray[np.uint8]
 class Roles:
     """Token ids of the roles that templates and masking use; None where the tokenizer has no such token.
 
-    The fields that are ids are the list of all roles, in the order of a trained tokenizer's ids.
+    Its fields that are ids name all roles, in the order of a trained tokenizer's ids.
     """
 
     vocab_size: int
@@ -74,7 +74,7 @@ class Piece(NamedTuple):
         return self.stop - self.start
 
     def first(self, tokens: int) -> "Piece":
-        """Its first tokens, of which it has as many at least."""
+        """Its first tokens; it has at least so many."""
         field, start, stop = self
         return self if start + tokens == stop else Piece(field, start, start + tokens)
 
@@ -125,7 +125,7 @@ class StoredFields(NamedTuple):
 
     @property
     def decisive(self) -> tuple[Any, ...]:
-        """Of all of it, what decides the content of a shard."""
+        """What of it decides the content of a shard."""
         return tuple(value for name, value in self._asdict().items() if name != "even")
 
 

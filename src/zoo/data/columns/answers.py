@@ -22,7 +22,7 @@ def describe_unanswered(lacking: int, questions: int, setting: str) -> str:
 
 
 def settle_answers(row: dict[str, Any]) -> None:
-    """Have a row hold its answers as a map of two lists: the texts, and the characters that they begin with.
+    """Replace a row's answers by a map of two lists: the texts, and the characters that they begin with.
 
     Raises:
         ValueError: a question or a context is empty, or an answer does not stand where it is said to.

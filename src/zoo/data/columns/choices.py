@@ -11,7 +11,7 @@ ALLOWED = "a list of texts, a map of two lists, 'text' and 'label', or a list of
 
 
 def settle_choices(row: dict[str, Any]) -> None:
-    """Have a row whose choices are labelled hold their texts, and the number of the right one, from 0.
+    """Replace a row's labelled choices by their texts, and its label by the number of the right one, from 0.
 
     Raises:
         ValueError: a choice lacks its text or its label, or the row's label is none of theirs.

@@ -60,7 +60,7 @@ class Columns:
 
 
 def stored_columns(columns: Iterable[Column], present: Collection[str]) -> set[str]:
-    """The columns that names are read from: of `question.stem`, unless a column is called so, the one of maps."""
+    """The columns that are read: for `question.stem`, unless a column has that name, `question`."""
     names = (name for column in columns for name in names_of(column))
     return {name if name in present else name.partition(".")[0] for name in names}
 

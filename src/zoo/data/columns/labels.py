@@ -50,7 +50,7 @@ class LabelReader(ABC):
 
     @staticmethod
     def entries(value: Any) -> Sequence[Any]:
-        """What of a row's value is read, each for itself."""
+        """The parts of a row's value that are read one by one."""
         return [value]
 
     @staticmethod
@@ -138,7 +138,7 @@ class LabelLists(LabelReader):
 
     @staticmethod
     def entries(value: Any) -> Sequence[Any]:
-        """Lists of one name: few names may stand together in very many ways. What is no list of names stays whole."""
+        """Each name in a list of its own, since few names combine in very many ways; anything else stays whole."""
         if absent(value) or not are_names(names := written_names(value)):
             return [value]
         return [[name] for name in names]

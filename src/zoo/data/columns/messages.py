@@ -12,7 +12,7 @@ Turn = TypeVar("Turn")
 
 
 def settle_messages(row: dict[str, Any]) -> None:
-    """Have a row hold its conversation as texts, in turn those of others and those of the assistant.
+    """Replace a row's conversation by its texts, in turn those of others and those of the assistant.
 
     What follows the assistant's last turn is left out: nothing answers it.
 

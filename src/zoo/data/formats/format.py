@@ -35,7 +35,7 @@ class FileFormat(ABC):
 
     Class attributes:
         extensions: of the files that are read so unless the task says otherwise, in small letters.
-        names_files: whether a row may name a file, such as a picture's, by a path that begins at the folder of its own.
+        names_files: whether a row may name a file, such as a picture, by a path relative to the folder of its own file.
     """
 
     extensions: ClassVar[tuple[str, ...]]
@@ -76,7 +76,7 @@ class FileFormat(ABC):
         return False
 
     def where(self, stretch: LineRange, options: ReadOptions, row: int, entry: int | None) -> str | None:
-        """The line of a row of a stretch, counted from 1, or of an entry of a list in it; None where rows tell more."""
+        """Where row `row` of a stretch stands (from 1), or an entry of a list in it; None: the number says as much."""
         return None
 
 

@@ -48,7 +48,7 @@ def has_text(sided: Sided, every: bool) -> bool:
     """Whether a row can be held out: one whose texts are blank becomes no document.
 
     Args:
-        every: whether each of its columns needs a text, or one of them; no more than a form reads are needed.
+        every: whether each of its columns must have a text, or one of them: a form may read fewer columns.
     """
     columns = [listed(sided.row[name]) for name in text_columns(sided.row)]
     filled = [any(text.strip() for text in texts) for texts in columns]
@@ -146,7 +146,7 @@ def refuse_half(text: str, name: str) -> None:
 def hold_out(
     part: SourcePart, rows: Iterator[dict[str, Any]], share: float, border: float, alone: bool
 ) -> Iterator[Sided]:
-    """The rows of train and validation: by a hash of each, or the last part of the text where there is only one.
+    """Rows with their split, train or validation, by a hash of each; of an only text, the end is validation.
 
     Args:
         share: of the one text that becomes validation.
@@ -166,12 +166,12 @@ def hold_out(
 
 
 def characters_of(part: SourcePart) -> int:
-    """How many characters a text has that is cut into several rows."""
+    """How many characters the one text of a part has, which is cut into several rows."""
     return int(remember(["characters", part.digest], lambda: sum(len(row["text"]) for row in part.rows(["text"]))))
 
 
 def cut_text(rows: Iterable[dict[str, Any]], left: int) -> Iterator[Sided]:
-    """The rows that one text has become: so many characters of it are train, what is behind them is validation."""
+    """The rows that one text became, with their split: its first `left` characters are train, the rest validation."""
     for number, row in enumerate(rows, 1):
         text = row["text"]
         if left or number == 1:

@@ -62,7 +62,7 @@ class KnownRange(NamedTuple):
 
 
 def remember(key: Sequence[Any], make: Callable[[], Any]) -> Any:
-    """What `make` found for a key, once and for all: of plain lists, maps, texts and numbers."""
+    """What `make` finds for a key, asked once; both are plain lists, maps, texts and numbers."""
     decided = json.dumps([VERSION, *key], sort_keys=True)
     place = home() / "known" / f"{hashlib.sha256(decided.encode()).hexdigest()[:32]}.json"
     try:
@@ -79,7 +79,7 @@ def remember(key: Sequence[Any], make: Callable[[], Any]) -> Any:
 
 
 def remember_file(what: str, path: Path, stat: Stat, how: Any, make: Callable[[], Any]) -> Any:
-    """What `make` found in a file, once and for all while it has this `stat`; a young file is looked at each time.
+    """What `make` finds in a file, asked once as long as it has this `stat`; a young file is looked at each time.
 
     Args:
         what: is found; `how` decides it beside the file.

@@ -72,7 +72,7 @@ class SourcePart(ABC):
         return entry_at(f"{self.place}: row {row}", entry)
 
     def line(self, row: int, entry: int | None = None) -> str:
-        """Where a row stands, by its line in files that have such; reads the file, so only for a refusal."""
+        """As `where`, by the line in a file of lines; reads the file, so it is asked for a refusal alone."""
         return self.where(row, entry)
 
     def pictures(self, column: str) -> Pictures:

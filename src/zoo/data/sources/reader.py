@@ -89,7 +89,7 @@ class SplitReader:
         return self.choose(source, self.parts(source)[0])
 
     def inputs(self, source: str) -> list[str]:
-        """The columns of a split, by what they are for; those that a test split keeps to itself are among them."""
+        """The inputs that a split has, with those that a test split keeps to itself."""
         found = list(self.chosen(source))
         if source != TEST or LABEL in found or TAGS in found:
             return found

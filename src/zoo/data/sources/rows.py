@@ -68,7 +68,7 @@ class SplitRows:
 
     @cached_property
     def inputs(self) -> list[str]:
-        """The columns that the split has, by what they are for."""
+        """The inputs that the split has."""
         return self.reader.inputs(self.source)
 
     @cached_property

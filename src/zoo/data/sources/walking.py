@@ -56,7 +56,7 @@ def unreadable(error: OSError, place: str) -> ValueError:
 
 
 class Links:
-    """Which linked folders are walked: not those of the folder itself, which are met where they are, and each once."""
+    """Which linked folders are walked, each once; those inside of the folder itself are met without their links."""
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.met = folder.resolve(), set[Path]()

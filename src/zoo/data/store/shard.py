@@ -19,8 +19,6 @@ from zoo.disk import sync
 
 INDEX = "index.json"
 VERIFIED = "verified.json"  # the times of files whose bytes were looked at, after the shard was copied
-KEYS = {"sides", "files", "source"}
-SIDE_KEYS = {"rows", "left_out", "documents", "arrays", "fields", "labels"}
 OPEN = 256  # arrays that are mapped at once: a process may have few files open
 
 
@@ -38,16 +36,11 @@ class Shard:
             index = read_sealed(folder / INDEX)
         except ValueError as damage:
             raise ValueError(f"{folder / INDEX}: {damage}") from None
-        if not isinstance(index, dict) or not set(index) >= KEYS:
-            raise ValueError(f"{folder / INDEX}: a key is missing")
         self.sides: dict[str, dict[str, Any]] = index["sides"]
         self.files: dict[str, dict[str, Any]] = index["files"]
         self.source: str = index["source"]
-        # what `map_file` is asked, twice for each document that is planned: making a path takes longer than the rest
+        # the arguments of `map_file`: two for each document that is planned, and a path takes longest to make
         self.mappings: dict[tuple[str, str], tuple[str, str, int, int]] = {}
-        for side, found in self.sides.items():
-            if not set(found) >= SIDE_KEYS:
-                raise ValueError(f"{folder / INDEX}: {side}: a key is missing")
         self.check_times()
 
     def check_times(self) -> None:
@@ -65,6 +58,7 @@ class Shard:
                 replace_file(self.folder / VERIFIED, json.dumps(times))
 
     def verified(self) -> Any:
+        """The times of the files whose bytes were found whole; None: none were."""
         try:
             return json.loads((self.folder / VERIFIED).read_text("utf-8"))
         except (OSError, ValueError):
@@ -104,7 +98,7 @@ class Shard:
 
 
 def release(array: NDArray[Any]) -> None:
-    """Give back the memory of what was read of a mapped array; who reads it again finds it where it was."""
+    """Give back the memory of what was read of a mapped array; it can be read again."""
     if isinstance(array.base, np.memmap):
         array.base._mmap.madvise(mmap.MADV_DONTNEED)  # type: ignore[attr-defined]  # numpy has no other way to it
 

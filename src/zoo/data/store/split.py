@@ -77,7 +77,7 @@ class Split:
 
     @property
     def names(self) -> list[str]:
-        """Of its shards: what they are called says what they hold."""
+        """The names of its shards: hashes of what decides their content."""
         return [shard.folder.name for shard in self.shards]
 
     def kinds(self, name: str) -> list[Mapping[str, Any]]:
@@ -111,7 +111,7 @@ class Split:
         return JoinedLabels(self.offsets("labels.offsets"), values, self.held[0].rows.label_reader.join)
 
     def of(self, source: str) -> "Split":
-        """What one of its sources gives."""
+        """The same split of one of its sources."""
         return Split(self.source.sources[source], {"": self.given[source]})
 
     @cached_property

@@ -24,7 +24,7 @@ from zoo.disk import sync
 VERSION = 11  # raise it where the same rows and tokenizer give another shard
 SHARDS = "shards"
 WAIT = 0.2  # seconds between two looks at what another process makes
-OFTEN = 250  # rows between two words about progress
+OFTEN = 250  # rows between two calls for progress
 MEBIBYTE = 1 << 20
 Progress = Callable[[str, int, int], None]
 logger = logging.getLogger(__name__)

@@ -12,7 +12,7 @@ FirstRows = dict[int, RowPlace]  # by a number of entries, the first row that ha
 
 
 def note_first(first: FirstRows, count: int, place: RowPlace) -> None:
-    """Meet a row that has so many entries."""
+    """Keep the place of a row that has so many entries, if it is the first one."""
     if count not in first or place < first[count]:
         first[count] = place
 

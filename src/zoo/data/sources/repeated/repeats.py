@@ -98,7 +98,7 @@ class Repeats:
         return Repetition(within, across, [*leaking[:SHOWN], *alike[:SHOWN]])
 
     def again(self, other: int, split: int) -> Iterator[NDArray[np.void]]:
-        """The entries of a split whose text stands in another one, or in an earlier row; holds hashes, not rows."""
+        """The entries of a split whose text stands in another split, or in an earlier row; holds hashes, not rows."""
         self.flush()
         for path in self.files():
             known = np.zeros(0, np.uint64)
@@ -113,7 +113,7 @@ class Repeats:
                 yield entries[earlier]
 
     def files(self) -> Iterator[Path]:
-        """Of the buckets."""
+        """The files of the buckets, in the order of their hashes."""
         paths = (self.folder / str(number) for number in range(BUCKETS))
         return (path for path in paths if path.exists())
 
@@ -127,7 +127,7 @@ class Repeats:
 
 
 def fewer(entries: NDArray[np.void]) -> tuple[NDArray[np.void], NDArray[np.int64]]:
-    """Of those that have their hash and split in common, the first, which stands for all but one, and the last."""
+    """Of entries with one hash and split the first and the last; the first stands for the rows of all but the last."""
     entries = entries[in_order(entries)]
     alike = (entries["hash"][1:] == entries["hash"][:-1]) & (entries["split"][1:] == entries["split"][:-1])
     first = np.flatnonzero(np.append(True, ~alike))
