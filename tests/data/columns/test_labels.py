@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from zoo.data.columns.labels import Labels, Occurrence, distinct
+from zoo.data.columns.labels import Labels, Occurrence
 
 NAMES = ["negative", "positive"]
 
@@ -59,18 +59,18 @@ def test_labels_read_as_positions_are_said_in_the_log(caplog: pytest.LogCaptureF
 
 
 def test_hundreds_of_classes_that_are_numbers_are_warned_of(caplog: pytest.LogCaptureFixture) -> None:
-    assert len(distinct(found(*range(101)), "train")) == 101
+    assert len(Labels.names_in(found(*range(101)), "train")) == 101
     assert "train: the labels are 101 different numbers; is each of them a class?" in caplog.text
 
 
 def test_names_are_the_sorted_values_of_train() -> None:
-    assert distinct(found("b", "a", "b"), "train") == ("a", "b")
-    assert distinct(found("10", "9", 2), "train") == ("2", "9", "10")
+    assert Labels.names_in(found("b", "a", "b"), "train") == ("a", "b")
+    assert Labels.names_in(found("10", "9", 2), "train") == ("2", "9", "10")
 
 
 def test_names_of_one_value_have_one_order() -> None:
     for names in (["1", "01", "-0", "0"], ["0", "-0", "01", "1"]):
-        assert distinct([Occurrence(name, lambda: "") for name in names], "rows") == ("-0", "0", "01", "1")
+        assert Labels.names_in([Occurrence(name, lambda: "") for name in names], "rows") == ("-0", "0", "01", "1")
 
 
 def test_a_class_of_the_name_of_nothing_hides_no_other_way() -> None:
@@ -79,15 +79,15 @@ def test_a_class_of_the_name_of_nothing_hides_no_other_way() -> None:
 
 @pytest.mark.parametrize("label", ["--1", "9" * 5_000])
 def test_what_no_number_can_be_is_a_name(label: str) -> None:
-    assert set(distinct([Occurrence(label, lambda: ""), Occurrence("1", lambda: "")], "rows")) == {label, "1"}
+    assert set(Labels.names_in([Occurrence(label, lambda: ""), Occurrence("1", lambda: "")], "rows")) == {label, "1"}
 
 
 def test_a_single_class_is_refused() -> None:
     with pytest.raises(ValueError, match="train: every row has the label 'a'; at least two classes are needed"):
-        distinct(found("a", "a"), "train")
+        Labels.names_in(found("a", "a"), "train")
 
 
 @pytest.mark.parametrize("value", [None, "", 0.5, True])
 def test_a_label_that_is_no_name_is_refused_by_row(value: object) -> None:
     with pytest.raises(ValueError, match="train: row 2: a label must be a text or a whole number"):
-        distinct(found("a", value), "train")
+        Labels.names_in(found("a", value), "train")

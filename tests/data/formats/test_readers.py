@@ -40,7 +40,7 @@ def read(path: Path, **options: Any) -> list[dict[str, Any]]:
     columns = Columns(inputs(), options.pop("columns", {}))
     reading = ReadOptions(**options)
     part = FilePart(known_stretches(path, cut=False)[0], reading)
-    return list(checked_rows(part, columns.choose(part.columns, part.place), hides=False, unread=()))
+    return list(checked_rows(part, columns.choose(part.columns, part.place), hides=False, unread=frozenset()))
 
 
 def refusal(path: Path, **options: Any) -> str:

@@ -28,9 +28,9 @@ class Columns:
     inputs: Sequence[str]
     wanted: Mapping[str, Column] = field(default_factory=dict)
 
-    def unread(self, present: Sequence[str]) -> list[str]:
+    def unread(self, present: Sequence[str]) -> frozenset[str]:
         """The columns that would be read if they were there; none where the task names those to read."""
-        return [] if self.wanted else [name for name in self.inputs if name not in present]
+        return frozenset() if self.wanted else frozenset(self.inputs).difference(present)
 
     def choose(self, present: Sequence[str], place: str, optional: Collection[str] = ()) -> dict[str, Column]:
         """Input -> column, for data that has the columns `present`.

@@ -60,7 +60,11 @@ class LabelReader(ABC):
 
     @staticmethod
     def names_in(found: Iterable["Occurrence"], place: str) -> tuple[str, ...]:
-        """The names of the classes that the labels of train show; none where they are no classes."""
+        """The names of the classes that the labels of train show; none where they are no classes.
+
+        Raises:
+            ValueError: a label is no name, or there are fewer than two classes.
+        """
         return ()
 
     @abstractmethod
@@ -97,7 +101,19 @@ class Labels(LabelReader):
 
     @staticmethod
     def names_in(found: Iterable["Occurrence"], place: str) -> tuple[str, ...]:
-        return distinct(found, place)
+        """The different labels that occur, sorted: as numbers where all are whole numbers."""
+        names: set[str] = set()
+        for value, where in found:
+            if not isinstance(value, str | int) or isinstance(value, bool) or value == "":
+                raise ValueError(f"{where()}: a label must be a text or a whole number, got {value!r}")
+            names.add(str(value))
+        if len(names) < 2:
+            raise ValueError(f"{place}: every row has the label '{min(names)}'; at least two classes are needed")
+        if all(map(is_number, names)):
+            if len(names) > MANY:
+                logger.warning("%s: the labels are %d different numbers; is each of them a class?", place, len(names))
+            return tuple(sorted(names, key=lambda name: (int(name), name)))  # 1 and 01 are two names
+        return tuple(sorted(names))
 
     def __init__(self, names: Sequence[str], values: Iterable[Any], given: bool) -> None:
         super().__init__(names, values, given)
@@ -239,23 +255,3 @@ def warn_of_unseen(names: Sequence[str], seen: Container[int], place: str) -> No
     unseen = [name for number, name in enumerate(names) if number not in seen]
     if unseen:
         logger.warning("%s: no row has the label %s, so it cannot be learned", place, first_few(unseen, most=SHOWN))
-
-
-def distinct(found: Iterable[Occurrence], place: str) -> tuple[str, ...]:
-    """The different labels that occur, sorted: as numbers where all are whole numbers.
-
-    Raises:
-        ValueError: a value is not a text or a whole number, or all are the same.
-    """
-    names: set[str] = set()
-    for value, where in found:
-        if not isinstance(value, str | int) or isinstance(value, bool) or value == "":
-            raise ValueError(f"{where()}: a label must be a text or a whole number, got {value!r}")
-        names.add(str(value))
-    if len(names) < 2:
-        raise ValueError(f"{place}: every row has the label '{min(names)}'; at least two classes are needed")
-    if all(map(is_number, names)):
-        if len(names) > MANY:
-            logger.warning("%s: the labels are %d different numbers; is each of them a class?", place, len(names))
-        return tuple(sorted(names, key=lambda name: (int(name), name)))  # 1 and 01 are two names
-    return tuple(sorted(names))

@@ -62,7 +62,7 @@ def read_lines(stretch: LineRange) -> Iterator[str]:
 
 def read_line(stream: io.BufferedIOBase) -> bytes:
     """The next line as far as it may be text: at most `LONGEST_LINE` bytes; nothing behind a long one's NUL byte."""
-    pieces = [stream.readline(min(PIECE, LONGEST_LINE))]
+    pieces = [stream.readline(PIECE)]
     left = LONGEST_LINE - PIECE
     while left > 0 and len(pieces[-1]) == PIECE and not pieces[-1].endswith(b"\n"):
         if b"\0" in pieces[-1]:

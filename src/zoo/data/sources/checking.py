@@ -61,7 +61,7 @@ def listed(value: Any) -> list[Any]:
 
 
 def checked_rows(
-    part: SourcePart, chosen: Mapping[str, Column], hides: bool, unread: Collection[str]
+    part: SourcePart, chosen: Mapping[str, Column], hides: bool, unread: frozenset[str]
 ) -> Iterator[dict[str, Any]]:
     """The rows of a part, their columns named by inputs.
 
@@ -86,7 +86,7 @@ def checked_rows(
         check_lists(row, hides)
         settle_answers(row)
 
-    return settled_rows(part, chosen, settle, frozenset(unread))
+    return settled_rows(part, chosen, settle, unread)
 
 
 def settled_rows(

@@ -56,7 +56,8 @@ class Unigram(TokenizerRecipe):
         scratch = self.pipeline(models.Unigram())
         scratch.pre_tokenizer = pre_tokenizers.Sequence([scratch.pre_tokenizer, without_others(letters)])
         scratch.train_from_iterator(in_batches(texts), trainer)
-        found = {piece: score for piece, score in read_vocabulary(scratch) if piece not in roles}
+        scores: list[tuple[str, float]] = json.loads(scratch.to_str())["model"]["vocab"]  # log probabilities
+        found = {piece: score for piece, score in scores if piece not in roles}
         fixed = [(token, 0.0) for token in (*roles, *self.bytes)]
         pieces = settle(found, frozenset(letters), self.vocab_size - len(fixed))
         return models.Unigram([*fixed, *pieces], roles.index(self.role_tokens["unk"]), bool(self.bytes))
@@ -66,11 +67,6 @@ def without_others(letters: Sequence[str]) -> pre_tokenizers.PreTokenizer:
     """Cuts words at characters outside an alphabet, which the trainer would have to take in, however many there are."""
     known = "".join(rf"\x{{{ord(letter):x}}}" for letter in letters)
     return pre_tokenizers.Split(Regex(f"[^{known}]"), "removed")
-
-
-def read_vocabulary(backend: Backend) -> list[tuple[str, float]]:
-    """The pieces of a trained backend with their scores (log probabilities)."""
-    return [(piece, score) for piece, score in json.loads(backend.to_str())["model"]["vocab"]]
 
 
 def settle(found: Mapping[str, float], letters: frozenset[str], room: int) -> list[tuple[str, float]]:
