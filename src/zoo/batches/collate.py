@@ -18,6 +18,7 @@ from zoo.examples.form import ModelTraits
 from zoo.models.kinds.part import CHANNELS
 
 Inputs = dict[str, Tensor | Documents | dict[str, Tensor]]
+DOCUMENTS = ("documents", "source_documents")  # inputs that are numbers of documents
 
 
 @dataclass(frozen=True)
@@ -75,7 +76,6 @@ def collate(
     documents_of = [[document for example in row for document in example.split()] for row in built]
     tokens, documents = lay_rows(documents_of, (micro_batch, length), pad)
     arrays: dict[str, NDArray[Any]] = {"tokens": tokens, "documents": documents}
-    used, slots = (documents > 0).sum(), documents.size
     if stream.segments:
         parts = [[np.zeros_like(e.tokens) if e.segments is None else e.segments for e in row] for row in built]
         arrays["segments"] = lay_rows(parts, (micro_batch, length), 0)[0]
@@ -86,16 +86,15 @@ def collate(
         arrays["tokens"] = lay_pictures(built, micro_batch, stream)
     if examples.form.source:
         arrays["source"], arrays["source_documents"] = lay_sources(built, (micro_batch, source), pad, stream)
-        used, slots = used + (arrays["source_documents"] > 0).sum(), slots + arrays["source_documents"].size
     inputs: Inputs = {
-        name: documents_in(array) if name in ("documents", "source_documents") else torch.from_numpy(array)
-        for name, array in arrays.items()
+        name: documents_in(array) if name in DOCUMENTS else torch.from_numpy(array) for name, array in arrays.items()
     }
+    held = np.concatenate([arrays[name].reshape(-1) for name in DOCUMENTS if name in arrays]) > 0
     scored, targets = score(built, examples, micro_batch, length)
     if scored:
         inputs["places"] = scored
     named = [name for row in rows for name in row.names]
-    return MicroBatch(inputs, targets, named, int(used), float(used / slots))
+    return MicroBatch(inputs, targets, named, int(held.sum()), float(held.mean()))
 
 
 def lay_rows(

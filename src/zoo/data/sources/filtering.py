@@ -55,15 +55,19 @@ class Filtering:
     rule: RowFilter
     duplicates: Duplicates
 
+    def touches(self, source: str) -> bool:
+        """Whether rows of a split of the source may be left out."""
+        return source == TRAIN and self.rule != EVERY_ROW
+
     def key(self, source: str, part: SourcePart) -> list[object]:
         """What decides which rows of a part are left out; nothing where all stay."""
-        if source != TRAIN or self.rule == EVERY_ROW:
+        if not self.touches(source):
             return []
         return [asdict(self.rule), self.duplicates.digest(part) if self.rule.deduplicate else None]
 
     def apply(self, rows: Iterator[Sided], source: str, part: SourcePart) -> Iterator[Sided]:
         """The rows of a part; those of train that do not stay are on a side of their own."""
-        if source != TRAIN or self.rule == EVERY_ROW:
+        if not self.touches(source):
             return rows
         marks = self.duplicates.marks(part) if self.rule.deduplicate else None
         return (self.judge(sided, marks) for sided in rows)

@@ -9,7 +9,7 @@ from pathlib import Path
 from zoo.data.home import home, name_for
 from zoo.data.ids import PICTURE, StoredFields
 from zoo.data.making import claim, make_folder, remove_all_leftovers, tell_damage
-from zoo.data.sources.filtering import EVERY_ROW, LEFT_OUT
+from zoo.data.sources.filtering import LEFT_OUT
 from zoo.data.sources.origin import TRAIN
 from zoo.data.sources.part import SourcePart
 from zoo.data.sources.rows import SplitRows
@@ -190,8 +190,8 @@ def open_split(rows: SplitRows, shards: Mapping[str, Sequence[Shard]]) -> Split:
         name, one = f"{split} {source}".strip(), rows.sources[source]
         total, documents = (sum(shard.sides[split][what] for shard in found) for what in ("rows", "documents"))
         if total == 0:
-            filtered = split == TRAIN and one.reader.filtering.rule != EVERY_ROW
-            said = "source.filter leaves out all of its rows" if filtered else "it has no rows"
+            touched = one.reader.filtering.touches(split)
+            said = "source.filter leaves out all of its rows" if touched else "it has no rows"
             raise ValueError(f"{one.place}: {said}")
         if documents == 0:
             raise ValueError(f"{name}: no usable rows: each of {total:,} is empty")
