@@ -16,6 +16,7 @@ from zoo.examples.template import Template
 from zoo.hub.exporting.tokenizer_files import DEFAULT_CHAT, THEIR_ROLES
 from zoo.hub.importing.generation import read_first
 from zoo.hub.sources.folder import ADDED, CHAT, GENERATION, OPTIONS, SPECIAL, CheckpointFolder, Json
+from zoo.hub.targets.declare.recipes import spelling
 from zoo.hub.targets.declare.target import NativeClass, Target
 from zoo.strict_json import parse_json
 
@@ -146,12 +147,6 @@ def added_token(token: Mapping[str, Any]) -> AddedToken:
     special = bool(token.get("special"))
     said = {} if special else {flag: value for flag in FLAGS if type(value := token.get(flag)) is bool}
     return AddedToken(token["content"], **{"normalized": not special, **said}, special=special)
-
-
-def spelling(token: Any) -> str | None:
-    """How a token is written, whichever way a file says it."""
-    token = token.get("content") if isinstance(token, Mapping) else token
-    return token if isinstance(token, str) and token else None
 
 
 def named_tokens(foreign: CheckpointFolder, options: Json, backend: Backend, target: Target) -> Tokens:

@@ -62,6 +62,12 @@ def option(options: Options, name: str, default: bool | None) -> bool | None:
     return value
 
 
+def spelling(token: Any) -> str | None:
+    """How a token is written, whichever way a file says it."""
+    token = token.get("content") if isinstance(token, Mapping) else token
+    return token if isinstance(token, str) and token else None
+
+
 def read_vocabulary(files: Files) -> dict[str, int]:
     """vocab.json: token -> id."""
     vocabulary = parse_json(files["vocab.json"], "vocab.json")
@@ -85,7 +91,7 @@ def wordpiece(files: Files, options: Options) -> Backend:
     """BERT's: Devlin et al. 2019, `BasicTokenizer`, then longest matches first."""
     words = files["vocab.txt"].decode("utf-8").removesuffix("\n").split("\n")
     vocabulary = {word.rstrip("\r"): i for i, word in enumerate(words)}
-    unk = BERT.tokens["unk_token"] if not isinstance(named := options.get("unk_token"), str) else named
+    unk = spelling(options.get("unk_token")) or BERT.tokens["unk_token"]
     backend = Backend(models.WordPiece(vocabulary, unk_token=unk))
     backend.normalizer = normalizers.BertNormalizer(
         clean_text=True,
@@ -126,15 +132,15 @@ def end_of_text(options: Options, name: str, backend: Backend) -> str:
         ValueError: there is none.
     """
     named = options.get(name, ENDING)
-    token = named.get("content") if isinstance(named, Mapping) else named
-    if not isinstance(token, str) or backend.token_to_id(token) is None:
+    token = spelling(named)
+    if token is None or backend.token_to_id(token) is None:
         raise ValueError(f"tokenizer_config.json: add_{name} is true, and {name} is no token: {named!r:.80}")
     return token
 
 
 def word_ends(files: Files, options: Options) -> Backend:
     """GPT-1's: pairs of letters, merged within lower-case words whose last piece is marked (Radford et al. 2018)."""
-    unk = OPENAI_GPT.tokens["unk_token"]
+    unk = spelling(options.get("unk_token")) or OPENAI_GPT.tokens["unk_token"]
     merges = read_merges(files)
     backend = Backend(models.BPE(read_vocabulary(files), merges, end_of_word_suffix="</w>", unk_token=unk))
     backend.normalizer = normalizers.BertNormalizer(lowercase=True)
@@ -211,8 +217,8 @@ BERT = Recipe(
     ("vocab.txt",),
     {"unk_token": "[UNK]", "sep_token": "[SEP]", "pad_token": "[PAD]", "cls_token": "[CLS]", "mask_token": "[MASK]"},
     wordpiece,
-    {"vocab.txt": b"[UNK]\n"},
-    ("BertTokenizer", "DistilBertTokenizer", "ElectraTokenizer"),
+    least={"vocab.txt": b"[UNK]\n"},
+    alike=("BertTokenizer", "DistilBertTokenizer", "ElectraTokenizer"),
 )
 MERGED = ("vocab.json", "merges.txt")
 LEAST = {"vocab.json": b"{}", "merges.txt": b""}
