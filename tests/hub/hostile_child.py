@@ -25,7 +25,6 @@ import hostile_changes
 import hostile_runs
 import torch
 
-import zoo
 from zoo.data.task import load_task
 from zoo.experiments.finetune import finetune
 from zoo.experiments.request import Request
@@ -134,7 +133,6 @@ def task_file(target: Path) -> str:
 def use_load(folder: Path, target: Path) -> None:
     loaded = load_checkpoint(folder)
     predict(loaded, ["a boy"], None, GenerateSettings())
-    zoo.load(folder)
 
 
 def use_import(folder: Path, target: Path) -> None:
@@ -184,10 +182,10 @@ def use_badly(folder: Path, target: Path) -> None:
 
 
 Uses = dict[str, Callable[[Path, Path], None]]
-READ: Uses = {"load": use_load, "import": use_import}
-ALL: Uses = {**READ, "evaluate": use_evaluate, "finetune": use_finetune, "export": use_export, "push": use_push}
-RUN: Uses = {"load": use_load, "resume": use_resume, "finetune": use_finetune, "evaluate": use_evaluate,
-             "export": use_export, "push": use_push}  # fmt: skip
+EVERY: Uses = {"load": use_load, "evaluate": use_evaluate, "finetune": use_finetune, "export": use_export,
+               "push": use_push}  # fmt: skip
+ALL: Uses = {**EVERY, "import": use_import}
+RUN: Uses = {**EVERY, "resume": use_resume}
 
 
 def try_use(guard: Guard, name: str, verb: str, use: Callable[[Path, Path], None], folder: Path, root: Path) -> None:
@@ -238,8 +236,7 @@ def main(root: Path) -> None:
     for verb, use in ALL.items():
         try_use(guard, "benign", verb, use, copy("hf", f"benign-{verb}", None), root)
     for name, change in hostile.INERT.items():
-        for verb, use in READ.items():
-            try_use(guard, name, verb, use, copy("hf", f"{name}-{verb}", change), root)
+        try_use(guard, name, "load", use_load, copy("hf", f"{name}-load", change), root)  # which imports it first
     everything = hostile_changes.after(*(change for name, change in hostile.INERT.items()))
     for verb, use in ALL.items():
         try_use(guard, "everything", verb, use, copy("hf", f"everything-{verb}", everything), root)
