@@ -1,5 +1,6 @@
 """What every test runs under: no network, a cache of its own, one thread, and checked shapes."""
 
+import functools
 import gc
 import ipaddress
 import os
@@ -9,6 +10,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import FunctionType
 from typing import Any
 
 import jaxtyping
@@ -21,7 +23,31 @@ if "PYTEST_XDIST_WORKER" not in os.environ:  # the workers of one run share its 
     FOLDER = tempfile.TemporaryDirectory(prefix="zoo-tests-")
     os.environ |= {"ZOO_CACHE": f"{FOLDER.name}/zoo", "HF_HOME": f"{FOLDER.name}/hugging-face"}
 
+at_once = jaxtyping.jaxtyped
+
+
+def jaxtyped(*, typechecker: Any) -> Callable[[Any], Any]:
+    """As jaxtyping's, but a function is made ready for checks by its first call that is checked; most have none.
+
+    One that stands in another is defined at each call of that: being made ready took half the time of decoding.
+    """
+
+    def decorate(defined: Any) -> Any:
+        if not isinstance(defined, FunctionType):
+            return at_once(defined, typechecker=typechecker)
+        ready = functools.cache(lambda: at_once(defined, typechecker=typechecker))
+
+        @functools.wraps(defined)
+        def call(*given: Any, **named: Any) -> Any:
+            return (defined if jaxtyping.config.jaxtyping_disable else ready())(*given, **named)
+
+        return call
+
+    return decorate
+
+
 # before zoo is imported: every annotated shape in these packages can be checked at each call, which doubles its time
+jaxtyping.jaxtyped = jaxtyped  # type: ignore[assignment]
 jaxtyping.install_import_hook(["zoo.blocks", "zoo.models", "zoo.examples", "zoo.objectives"], "beartype.beartype")
 SHAPES = ("blocks", "examples", "objectives", "test_shapes.py")  # with the tests marked `shapes` they call all of them
 
