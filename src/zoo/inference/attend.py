@@ -15,7 +15,7 @@ from zoo.data.columns.pictures import decode, read_file
 from zoo.data.ids import Picture
 from zoo.disk import at_home
 from zoo.inference.loaded import Loaded, refuse_not_finite
-from zoo.inference.predictors.predictor import Predictor, pair_obstacle, predictors
+from zoo.inference.predictors.predictor import Predictor, first_predictor, pair_obstacle, predictors
 from zoo.inference.readable import readable
 from zoo.inference.typed import as_inputs, picture_inputs, refuse_longer, source_inputs
 from zoo.inference.writing import Writing, Written, write
@@ -135,11 +135,6 @@ def see_text(loaded: Loaded, text: str | None, target: str | None, settings: Gen
     inputs, places = as_inputs(loaded, [example]), Places(readable(loaded.tokenizer, example.tokens.tolist()))
     texts = {"text": text} if target is None else {"text": text, reader.second: target}
     return Seen(inputs, places, places, places, texts)
-
-
-def first_predictor(loaded: Loaded) -> Predictor:
-    """What uses the model for what its first objective trained it for."""
-    return predictors.build(next(iter(loaded.mixture.members)))
 
 
 def reader_of(loaded: Loaded, text: str, second: str | None) -> Predictor:

@@ -10,7 +10,7 @@ from zoo.disk import refuse_unwritable, settle_output, written_aside
 from zoo.inference.gathered import About
 from zoo.inference.loaded import refuse_not_finite
 from zoo.inference.predict import numbers_in
-from zoo.inference.predictors.predictor import predictors
+from zoo.inference.predictors.predictor import first_predictor
 
 BEGINNING, MOST = re.compile(rb'\{"row": \d+, "input": '), 64  # of every line, and bytes that it may take
 
@@ -54,7 +54,7 @@ def told(about: About, kept: Mapping[int, Sequence[Any]]) -> Iterator[dict[str, 
     Raises:
         RuntimeError: the model's scores are not finite; of rows without a label no loss has told it.
     """
-    predictor = predictors.build(next(iter(about.loaded.mixture.members)))
+    predictor = first_predictor(about.loaded)
     form, rows, numbers = about.examples.form, about.split.rows, about.split.kept
     for document in sorted(kept):
         given = form.given(rows[document])

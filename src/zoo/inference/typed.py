@@ -1,6 +1,6 @@
 """Texts that someone typed, and pictures that someone named, as the examples that the model was trained on."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import torch
@@ -9,7 +9,7 @@ from torch import Tensor
 from zoo.batches.collate import changed, documents_in, lay_rows
 from zoo.blocks.rows.documents import Documents
 from zoo.data.columns.pictures import decode, read_file
-from zoo.data.ids import Ids, Piece, Read
+from zoo.data.ids import Ids, Piece
 from zoo.disk import at_home
 from zoo.examples.example import Example, ExamplePlan
 from zoo.examples.form import forms
@@ -41,21 +41,16 @@ def typed_examples(loaded: Loaded, texts: Sequence[Ids], pairs: Sequence[Ids] | 
     template, most = template_of(loaded, 1 if pairs is None else 2), loaded.model.stream.max_length
     built = []
     for given in zip(*([texts] if pairs is None else [texts, pairs]), strict=True):
-        by_field = {str(number): ids for number, ids in enumerate(given)}
-        plan = ExamplePlan(0, 0, 0, pieces=tuple(Piece(field, 0, len(ids)) for field, ids in by_field.items()))
+        pieces = {Piece(str(number), 0, len(ids)): ids for number, ids in enumerate(given)}
+        plan = ExamplePlan(0, 0, 0, pieces=tuple(pieces))
         beyond = sum(map(len, given)) + overhead(template) - most
         if beyond > 0:
             limit = f"the model reads at most {most}, special tokens included"
             raise ValueError(f"the text is {counted(beyond, 'token')} too long: {limit}")
-        built.append(lay_out(template, plan, reader(by_field), loaded.tokenizer.roles, loaded.stream.causal))
+        built.append(lay_out(template, plan, pieces.__getitem__, loaded.tokenizer.roles, loaded.stream.causal))
         if not len(built[-1].tokens):
             raise ValueError("the text is empty, and the tokenizer writes nothing around it: the model reads no token")
     return built
-
-
-def reader(by_field: Mapping[str, Ids]) -> Read:
-    """What reads whole fields."""
-    return lambda piece: by_field[piece.field]
 
 
 def template_of(loaded: Loaded, texts: int) -> Template:

@@ -126,6 +126,11 @@ class Predictor(ABC):
 predictors: Slot[Predictor] = Slot("predictor")
 
 
+def first_predictor(loaded: Loaded) -> Predictor:
+    """What uses the model for what its first objective trained it for."""
+    return predictors.build(next(iter(loaded.mixture.members)))
+
+
 def pair_obstacle(loaded: Loaded, name: str, pair: str | None) -> str | None:
     """Why an objective's predictor cannot do with such a second text, or without one."""
     if pair is not None and not predictors[name].pairs:

@@ -7,7 +7,6 @@ import numpy as np
 
 from zoo.data.ids import ANSWERS, CONTEXT, QUESTION, Ids, Lengths, Piece
 from zoo.data.tokenizers.placed import place_tokens
-from zoo.examples.example import Example
 from zoo.inference.gathered import About, Passed, answer_found, spans
 from zoo.inference.loaded import Loaded
 from zoo.inference.predictors.predictor import Prediction, Predictor, Questions, Told, predictors
@@ -96,12 +95,8 @@ class Windows:
         for start in range(0, len(plans), BATCH):
             some = plans[start : start + BATCH]
             built = [self.form.build(plan, self.read, self.loaded.tokenizer.roles) for plan in some]
-            offsets = [plan.pieces[-1].start for plan in some]
-            found += self.spans(built, offsets)
+            logits = self.loaded.run(**as_inputs(self.loaded, built)).scores["span"].exact().cpu().numpy()
+            for plan, example, said in zip(some, built, logits, strict=True):
+                assert example.marked is not None, "a form of windows marks their places"
+                found.append(best_span(said[: len(example.tokens)], example.marked, plan.pieces[-1].start))
         return found
-
-    def spans(self, built: Sequence[Example], offsets: Sequence[int]) -> list[WindowAnswer]:
-        """The best spans of some windows, which begin with these tokens of their context."""
-        logits = self.loaded.run(**as_inputs(self.loaded, built)).scores["span"].exact().cpu().numpy()
-        known = ((e, said[: len(e.tokens)], offset) for e, said, offset in zip(built, logits, offsets, strict=True))
-        return [best_span(said, e.marked, offset) for e, said, offset in known if e.marked is not None]
