@@ -17,7 +17,7 @@ from zoo.devices.memory import in_batches
 from zoo.devices.precision import widest
 from zoo.inference.gathered import GATHERED, About, Compared, Passed
 from zoo.inference.loaded import Loaded
-from zoo.inference.predictors.predictor import predictors
+from zoo.inference.predictors.predictor import first_predictor
 from zoo.inference.typed import BATCH, WINDOW
 from zoo.inference.writing import Writing, Written, write, write_on
 from zoo.metrics.choose import ChosenMetric, parse_metrics
@@ -167,8 +167,8 @@ class Evaluation:
         for needs, name in compared:
             sums.compared[needs, name] = GATHERED[needs].gather(passed[name])
         if self.kept is not None and not self.examples.form.writes:
-            first = next(iter(passed))
-            for plan, one in zip(passed[first].plans, predictors.build(first).keep(passed[first]), strict=True):
+            first = next(iter(passed.values()))
+            for plan, one in zip(first.plans, first_predictor(loaded).keep(first), strict=True):
                 self.kept.setdefault(plan.document, []).append(one)
         return sums
 

@@ -55,8 +55,9 @@ class Passed(NamedTuple):
 
     def filled(self) -> NDArray[np.bool_]:
         """By place that a head with a capacity has, whether a target fills it."""
-        assert self.places is not None, "a head with a capacity is asked for places"
-        return self.places >= 0
+        places = self.places
+        assert places is not None, "a head with a capacity is asked for places"
+        return places >= 0
 
     def owners(self) -> NDArray[np.int64]:
         """By target, the number of its example among `plans`; -1 where there is none."""
