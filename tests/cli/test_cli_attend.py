@@ -75,10 +75,13 @@ def test_what_does_not_fit_writes_nothing(zoo: Zoo, run_of: Callable[[str], Path
     assert said.status == 2 and not list(tmp_path.iterdir())
 
 
-def test_a_link_goes_on_naming_the_page(zoo: Zoo, run_of: Callable[[str], Path], tmp_path: Path):
+def test_a_link_goes_on_naming_the_page_and_the_page_names_the_folder_that_one_is_in(
+    zoo: Zoo, run_of: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     (tmp_path / "page.html").write_text("old")
     (tmp_path / "page.html").chmod(0o640)
     (tmp_path / "link.html").symlink_to("page.html")
-    assert zoo("attend", run_of("lm"), "the red cat", "-o", tmp_path / "link.html").status == 0
-    assert (tmp_path / "link.html").is_symlink() and "<html" in (tmp_path / "page.html").read_text()
+    monkeypatch.chdir(run_of("lm"))
+    assert zoo("attend", ".", "the red cat", "-o", tmp_path / "link.html").status == 0
+    assert (tmp_path / "link.html").is_symlink() and "<title>lm</title>" in (tmp_path / "page.html").read_text()
     assert (tmp_path / "page.html").stat().st_mode & 0o777 == 0o640

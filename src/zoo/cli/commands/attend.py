@@ -33,5 +33,5 @@ def attend(
     check_output(output, text, image)
     loaded = load_checkpoint(checkpoint, choose_placement(device, precision))
     found = run_attend(loaded, text, target, image, parse_generate(loaded.task.generate))
-    write_maps(found, Path(checkpoint).name, output)
+    write_maps(found, Path(checkpoint).absolute().name, output)  # `.` has no name
     say(output)
