@@ -65,10 +65,7 @@ class RetryPolicy:
     timeout: float = 60.0
 
     def persist(self, work: Callable[[], T]) -> T:
-        """Do something, again where it fails with what may pass.
-
-        The client's own `http_backoff` repeats one request; a push that failed must look at the repository again.
-        """
+        """Do something, again where it fails with what may pass."""
         for retry in range(self.retries):
             try:
                 return work()
