@@ -1,8 +1,10 @@
 """Small models with every parameter away from 0 and 1, tokenizers of each kind, and exports checked in this process."""
 
 import functools
+import shutil
 import ssl
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -91,14 +93,26 @@ def quick(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> No
         monkeypatch.setattr(verify, "NEW_TOKENS", 5)
 
 
+@pytest.fixture(scope="session")
+def shells() -> dict[str, ExportReport]:
+    """What `shelled` has exported so far, by what it was asked for."""
+    return {}
+
+
 @pytest.fixture
-def shelled(trained: dict[str, Tokenizer], export: Callable[..., ExportReport]) -> Callable[..., ExportReport]:
-    """Export a small model in zoo's own class, checked in this process."""
+def shelled(
+    trained: dict[str, Tokenizer], shells: dict[str, ExportReport], tmp_path_factory: Any, tmp_path: Path
+) -> Callable[..., ExportReport]:
+    """A copy of a small model's export in zoo's own class, which is made and checked in this process, once."""
 
     def make(name: str, sets: dict[str, Any], kind: str = "bpe", **known: Any) -> ExportReport:
-        values = {"d_model": 12, "max_length": 37, "vocab_size": trained[kind].vocab_size, **sets}
-        settings = load_settings(name, [(tuple(path.split(".")), value) for path, value in values.items()])
-        return export(untold(disturb(Model(settings).initialize(0)), copy_of(trained[kind]), **known), "zoo")
+        asked = repr((name, sets, kind, known))
+        if asked not in shells:
+            values = {"d_model": 12, "max_length": 37, "vocab_size": trained[kind].vocab_size, **sets}
+            settings = load_settings(name, [(tuple(path.split(".")), value) for path, value in values.items()])
+            given = untold(disturb(Model(settings).initialize(0)), copy_of(trained[kind]), **known)
+            shells[asked] = export_model(given, tmp_path_factory.mktemp("shell") / "out", "zoo", reload)
+        return replace(shells[asked], folder=shutil.copytree(shells[asked].folder, tmp_path / "out"))
 
     return make
 

@@ -1,22 +1,31 @@
 """What a push shows: a run's checked export, or a Hugging Face folder as it lies and nothing beside the model."""
 
 import json
-from collections.abc import Callable
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from zoo.hub.exporting.export import ExportReport
+from zoo.hub.exporting import samples
+from zoo.hub.exporting.export import export_model
+from zoo.hub.exporting.reloading import reload
 from zoo.hub.publishing.published import published_files
 
 MODEL = {"README.md", "config.json", "generation_config.json", "model.safetensors", "tokenizer.json"}
 MODEL |= {"tokenizer_config.json", "hashes.json"}
 
 
+@pytest.fixture(scope="module")
+def exported(build: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(samples, "LINES", 30)
+        return export_model(build("gpt2-nano"), tmp_path_factory.mktemp("exported") / "out", reload=reload).folder
+
+
 @pytest.fixture
-def folder(build: Any, export: Callable[..., ExportReport]) -> Path:
-    return export(build("gpt2-nano")).folder
+def folder(exported: Path, tmp_path: Path) -> Path:
+    return shutil.copytree(exported, tmp_path / "out")
 
 
 def files(folder: Path) -> dict[str, bytes]:
