@@ -134,6 +134,7 @@ def test_each_row_keeps_its_own_number_and_the_index_has_two(tmp_path: Path):
 def test_numbers_that_are_all_the_same_are_reported(tmp_path: Path, caplog: pytest.LogCaptureFixture):
     opened(tmp_path, "number", "".join(f"t {i}\t0.5\n" for i in range(9)))
     assert "train: every row has the number 0.5, so there is nothing to learn" in caplog.text
+    assert "test: every row" not in caplog.text
 
 
 def test_labels_that_are_no_classes_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -7,6 +7,7 @@ import pytest
 from test_readers import read, refusal, write
 
 from zoo.data.formats import conll
+from zoo.data.formats.format import ReadOptions
 from zoo.data.sources.find import load_rows
 from zoo.data.task import read_task
 from zoo.examples.form import inputs
@@ -32,6 +33,17 @@ def test_conll_u_is_read_by_the_names_of_its_columns(tmp_path: Path):
     lines = "# text = don't\n1-2\tdon't\t_\n1\tdo\tAUX\n2\tn't\tPART\n2.1\tnothing\tX\n3\t#\tSYM\n"
     found = read(write(tmp_path, "a.conllu", lines), header=("id", "words", "tags"))
     assert found == [{"words": ["do", "n't", "#"], "tags": ["AUX", "PART", "SYM"]}]
+    found = read(write(tmp_path, "b.conllu", "1\t1-2\tNUM\n1\t1\tNUM\n"), header=("words", "id", "tags"))
+    assert found == [{"words": ["1"], "tags": ["NUM"]}]
+
+
+def test_a_hash_begins_a_comment_where_no_tab_follows_in_a_file_with_tabs(tmp_path: Path):
+    found = read(write(tmp_path, "a.conll", "#comment\n-DOCSTART-\n\nNew York\tB-loc\n#\tO\n#another\n"))
+    assert found == [{"words": ["New York", "#"], "tags": ["B-loc", "O"]}]
+
+
+def test_a_file_of_one_column_has_words_alone(tmp_path: Path):
+    assert conll.Conll().columns(write(tmp_path, "a.conll", "EU\nrejects\n"), ReadOptions()) == ["words"]
 
 
 def test_spaces_around_a_field_are_no_part_of_a_tag(tmp_path: Path):
@@ -41,6 +53,7 @@ def test_spaces_around_a_field_are_no_part_of_a_tag(tmp_path: Path):
 
 def test_a_hash_is_a_word_where_columns_are_apart_by_spaces(tmp_path: Path):
     assert read(write(tmp_path, "a.conll", "# O\n1 O\n")) == [{"words": ["#", "1"], "tags": ["O", "O"]}]
+    assert read(write(tmp_path, "b.conll", "1 x = O\n# x = O\n")) == [{"words": ["1", "#"], "tags": ["O", "O"]}]
 
 
 @pytest.mark.parametrize("said", ["# sent_id = 3", "# newdoc id = n01", "# text = EU #", "# id 5f3b\tdomain=en"])

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from test_readers import read, refusal, write
 
-from zoo.data.formats.format import ReadOptions
+from zoo.data.formats.format import ReadOptions, formats
 from zoo.data.sources.known import known_stretches
 from zoo.data.sources.part import FilePart
 
@@ -20,6 +20,7 @@ def test_a_text_where_a_list_is_wanted_is_named_with_its_line(tmp_path: Path) ->
     ("name", "text", "header"),
     [
         ("a.csv", 'words\n"of two\nlines"\nplain\n', None),
+        ("b.csv", "words\nfirst\n\nplain\n", None),
         ("a.tsv", "words\nfirst\n\nplain\n", None),  # blank lines are no rows
         ("b.tsv", "\nfirst\n\nplain\n", ("words",)),
     ],
@@ -28,6 +29,17 @@ def test_a_row_of_a_table_is_named_by_its_line(tmp_path: Path, name: str, text: 
     path = write(tmp_path, name, text)
     part = FilePart(known_stretches(path, cut=False)[0], ReadOptions(header=header))
     assert part.line(2) == f"{path}: line 4"
+
+
+def test_a_row_of_empty_fields_is_a_row(tmp_path: Path) -> None:
+    found = read(write(tmp_path, "a.tsv", "text\tpair\n\t\nx\ty\n"))
+    assert found == [{"text": "", "pair": ""}, {"text": "x", "pair": "y"}]
+
+
+@pytest.mark.parametrize("name", ["csv", "tsv"])
+def test_a_table_is_read_in_stretches_unless_a_quote_may_hold_a_line_end(name: str) -> None:
+    table = formats.build(name)
+    assert [table.cuts(ReadOptions(quoting=each)) for each in ("none", "csv", None)] == [True, False, name == "tsv"]
 
 
 def test_a_cr_in_a_field_without_quotes_is_refused_as_that(tmp_path: Path) -> None:

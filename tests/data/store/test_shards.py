@@ -12,10 +12,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_store import Letters, ids, opened, rows
+from test_store import Given, Letters, ids, opened, rows
 
+from zoo.data.columns.columns import Columns
+from zoo.data.ids import StoredFields
 from zoo.data.making import ASIDE, claim, remove_leftovers
+from zoo.data.sources.checking import place_of
 from zoo.data.sources.mixed import MixedRows
+from zoo.data.sources.reader import SplitReader
+from zoo.data.sources.rows import SplitRows
 from zoo.data.store import store as cache
 from zoo.data.store.checking import check_store
 from zoo.data.store.shard import INDEX, Shard
@@ -51,6 +56,34 @@ def test_rows_form_and_tokenizer_each_have_a_shard_of_their_own(home: Path) -> N
     opened("text", other, text=["ab"])
     opened(text=["ac"])
     assert len(list((home / SHARDS).iterdir())) == 4
+
+
+@pytest.mark.parametrize("changed", [{"predicted": ("text",)}, {"sentences": True}, {"sentences": True, "language": "de"}])
+def test_what_is_kept_decides_the_name_of_a_shard(changed: dict[str, Any]) -> None:
+    pytest.importorskip("sentencex")
+    split, stored = rows({"text": ["ab"]})["validation"], StoredFields(("text",), lists=("text",))
+    one, other = (plan_shards(split, StoreRecipe(each, Letters())) for each in (stored, stored._replace(**changed)))  # type: ignore
+    assert one[0].folder != other[0].folder
+
+
+def test_other_columns_of_a_source_have_shards_of_their_own() -> None:
+    readers = [SplitReader(Given("test", {"a": ["x"], "b": ["y"]}), Columns(["text"], {"text": n}), 0.3, None) for n in "ab"]
+    splits = [{"test": SplitRows(reading, "test")} for reading in readers]
+    assert [ids(open_cache(one, forms["text"].stored, Letters())["test"]) for one in splits] == [["x"], ["y"]]  # type: ignore
+
+
+def held_out(share: float, *parts: list[str]) -> dict[str, list[str]]:
+    reading = SplitReader(Given("train", *({"text": texts} for texts in parts)), Columns(["text"]), share, None)
+    splits = {name: SplitRows(reading, name) for name in ("train", "validation")}
+    return {name: ids(one) for name, one in open_cache(splits, forms["text"].stored, Letters()).items()}  # type: ignore
+
+
+def test_a_new_part_changes_what_is_held_out_of_those_that_were_made_before() -> None:
+    least, *others = sorted("abcd", key=lambda text: place_of(str((text,))))
+    assert held_out(1e-9, others[:1], others[1:])["validation"] == others[:1]
+    assert held_out(1e-9, others[:1], others[1:], [least]) == {"train": others, "validation": [least]}
+    assert held_out(0.5, ["0123456789"]) == {"train": ["01234"], "validation": ["56789"]}
+    assert "0123456789" in sum(held_out(0.5, ["0123456789"], [*"abcd"]).values(), [])
 
 
 TABLES = [{"text": ["ab", "", "c"]}, {"text": ["  "]}, {"text": ["def"]}, {"text": ["g", "hi", "j"]}]

@@ -60,11 +60,18 @@ def test_a_link_is_refused(folder: Path, tmp_path: Path, name: str):
         files(folder)
 
 
-@pytest.mark.parametrize("key", ["auto_map", "custom_pipelines", "custom_generate"])
-def test_a_configuration_that_asks_for_code_is_refused(folder: Path, key: str):
-    config = json.loads((folder / "config.json").read_text())
-    (folder / "config.json").write_text(json.dumps({**config, key: {"AutoModel": "other/repo--code.Model"}}))
-    with pytest.raises(ValueError, match=f"config.json: {key} asks readers to run code of others; a push shows none"):
+@pytest.mark.parametrize(
+    ("name", "key"),
+    [
+        ("config.json", "custom_pipelines"),
+        ("generation_config.json", "custom_generate"),
+        ("tokenizer_config.json", "auto_map"),
+    ],
+)
+def test_a_configuration_that_asks_for_code_is_refused(folder: Path, name: str, key: str):
+    config = json.loads((folder / name).read_text())
+    (folder / name).write_text(json.dumps({**config, key: {"AutoModel": "other/repo--code.Model"}}))
+    with pytest.raises(ValueError, match=f"{name}: {key} asks readers to run code of others; a push shows none"):
         files(folder)
 
 

@@ -134,6 +134,17 @@ def test_a_commit_that_came_between_is_not_overwritten(hub: LocalHub, files: Pat
     assert shown(hub.repos[NAME])["config.json"] == b"theirs"
 
 
+def test_an_ignored_commit_is_tried_again_and_told(hub: LocalHub, files: Path, monkeypatch: pytest.MonkeyPatch):
+    (files / "config.json").rename(files / "generation_config.json")
+    send()
+    (files / "generation_config.json").rename(files / "config.json")
+    tried: list[Any] = []
+    monkeypatch.setattr(Repository, "commit", lambda *given: tried.append(given))
+    with pytest.raises(RuntimeError, match=r"was committed: \['config.json', 'generation_config.json'\]"):
+        send()
+    assert len(tried) == QUICK.retries + 1
+
+
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_failure_at_any_request_shows_nothing_half_written_and_a_rerun_completes(
     hub: LocalHub, files: Path, fault: int | str
