@@ -1,11 +1,14 @@
 """What is remembered of sources."""
 
+import os
 from pathlib import Path
 
 import pytest
 
+from zoo.data.formats.format import ReadOptions
 from zoo.data.home import replace_file
-from zoo.data.sources.known import remember
+from zoo.data.sources.known import hash_stretches, known_stretches, remember
+from zoo.data.sources.part import FilePart
 
 
 def test_where_nothing_can_be_written_it_is_found_again_each_time(
@@ -15,6 +18,25 @@ def test_where_nothing_can_be_written_it_is_found_again_each_time(
     monkeypatch.setenv("ZOO_CACHE", str(tmp_path / "cache"))
     made = iter([7, 8])
     assert [remember(["key"], lambda: next(made)) for _ in range(2)] == [7, 8]
+
+
+def test_what_is_remembered_of_a_file_is_not_said_of_it_where_it_is_read_in_another_way(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ZOO_CACHE", str(tmp_path / "cache"))
+    path = tmp_path / "a.tsv"
+    path.write_text("x\ty\n1\t2\n")
+    os.utime(path, (1e9, 1e9))  # of a younger file nothing is remembered
+    for header, names in ((None, ["x", "y"]), (("a", "b"), ["a", "b"])):
+        for _ in range(2):
+            part = FilePart(known_stretches(path, cut=True)[0], ReadOptions(header=header))
+            assert part.columns == names
+
+
+def test_a_file_that_ends_with_a_stretch_has_no_empty_one(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("ab\n" * 4)
+    found = [one.stretch[1:] for one in hash_stretches(tmp_path / "a.txt", 6)]
+    assert found == [(0, 6, 1), (6, 12, 3)]
 
 
 def test_nothing_is_left_of_a_file_that_cannot_be_put_in_its_place(tmp_path: Path) -> None:

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from zoo.data.columns.columns import Columns
-from zoo.data.sources.checking import place_of
-from zoo.data.sources.filtering import EVERY_ROW, Filtering
+from zoo.data.sources.checking import cut_text, place_of
+from zoo.data.sources.filtering import EVERY_ROW, Filtering, RowFilter
 from zoo.data.sources.origin import Origin
 from zoo.data.sources.part import Table
 from zoo.data.sources.reader import SplitReader
@@ -109,6 +109,45 @@ def test_too_few_rows_to_hold_some_out_are_refused() -> None:
         list(reader(Given(train={"source": ["a", "a"], "target": ["b", "b"]})).read("validation"))
 
 
+def columns_of(**wanted: str) -> SplitReader:
+    table = {"a": ["x, y", "y", "z"], "b": ["u", "v", "w"]}
+    return SplitReader(Given(train=table), Columns(inputs(), wanted), 1e-9, None, "one", ALL_STAY)
+
+
+def test_what_is_remembered_of_one_column_is_not_said_of_another() -> None:
+    assert [len(column(columns_of(text=name), "validation", "text")) for name in "ab"] == [1, 1]
+    found = [columns_of(text=text, label=label) for text, label in ("ba", "ab")]
+    assert [reading.labels for reading in found] == [("x, y", "y", "z"), ("u", "v", "w")]
+
+
+@pytest.mark.parametrize(("left", "train", "validation"), [(0, [""], ["ab", "cd"]), (2, ["ab"], ["cd"])])
+def test_one_text_in_several_rows_is_cut_without_empty_ones(left: int, train: list[str], validation: list[str]) -> None:
+    found = list(cut_text([{"text": "ab"}, {"text": "cd"}], left))
+    sides = [[sided.row["text"] for sided in found if sided.side == side] for side in ("train", "validation")]
+    assert sides == [train, validation]
+
+
+CHANGES: list[dict[str, Any]] = [
+    {},
+    {"columns": Columns(inputs(), {"text": "pair", "label": "label"})},
+    {"share": 0.4},
+    {"names": ["y", "x"]},
+    {"kind": "several"},
+    *(
+        {"filtering": Filtering(RowFilter(**rule), Duplicates(list))}
+        for rule in ({"shortest": 1}, {"longest": 8}, {"longest": 9})
+    ),
+]
+
+
+def test_a_fingerprint_tells_all_apart_that_decides_what_is_read() -> None:
+    table = {"text": ["a", "b", "c"], "pair": ["d", "e", "f"], "label": ["x", "y", "x"]}
+    given: dict[str, Any] = {"columns": Columns(inputs()), "share": 0.3, "names": None, "kind": "one"}
+    given |= {"filtering": ALL_STAY}
+    found = [SplitReader(Given(train=table), **{**given, **changed}).fingerprint("train") for changed in CHANGES]
+    assert len(set(found)) == len(CHANGES)
+
+
 def test_a_large_source_is_asked_for_a_few_rows_to_know_what_is_held_out() -> None:
     seen: list[int] = []
 
@@ -159,6 +198,9 @@ def test_an_unknown_label_is_named_with_its_file_and_row() -> None:
     rows = {"text": ["a", "b"], "label": ["no", "yes"]}
     reading = reader(Given(train=rows, validation={"text": ["a", "b"], "label": ["no", "maybe"]}))
     with pytest.raises(ValueError, match="validation.tsv: row 2: unknown label 'maybe'; allowed: no, yes$"):
+        list(reading.read("validation"))
+    reading = reader(Given(train=rows, validation={"text": ["a"], "label": [-1]}))  # which only a test split may have
+    with pytest.raises(ValueError, match="validation.tsv: row 1: unknown label -1; allowed: no, yes$"):
         list(reading.read("validation"))
 
 

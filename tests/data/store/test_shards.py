@@ -12,14 +12,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_store import Given, Letters, ids, opened, rows
+from test_store import ALL_STAY, Given, Letters, ids, opened, rows
 
 from zoo.data.columns.columns import Columns
 from zoo.data.ids import StoredFields
 from zoo.data.making import ASIDE, claim, remove_leftovers
 from zoo.data.sources.checking import place_of
+from zoo.data.sources.filtering import Filtering, RowFilter
 from zoo.data.sources.mixed import MixedRows
 from zoo.data.sources.reader import SplitReader
+from zoo.data.sources.repeated.duplicates import Duplicates
 from zoo.data.sources.rows import SplitRows
 from zoo.data.store import store as cache
 from zoo.data.store.checking import check_store
@@ -58,7 +60,9 @@ def test_rows_form_and_tokenizer_each_have_a_shard_of_their_own(home: Path) -> N
     assert len(list((home / SHARDS).iterdir())) == 4
 
 
-@pytest.mark.parametrize("changed", [{"predicted": ("text",)}, {"sentences": True}, {"sentences": True, "language": "de"}])
+@pytest.mark.parametrize(
+    "changed", [{"predicted": ("text",)}, {"sentences": True}, {"sentences": True, "language": "de"}]
+)
 def test_what_is_kept_decides_the_name_of_a_shard(changed: dict[str, Any]) -> None:
     pytest.importorskip("sentencex")
     split, stored = rows({"text": ["ab"]})["validation"], StoredFields(("text",), lists=("text",))
@@ -67,15 +71,30 @@ def test_what_is_kept_decides_the_name_of_a_shard(changed: dict[str, Any]) -> No
 
 
 def test_other_columns_of_a_source_have_shards_of_their_own() -> None:
-    readers = [SplitReader(Given("test", {"a": ["x"], "b": ["y"]}), Columns(["text"], {"text": n}), 0.3, None) for n in "ab"]
-    splits = [{"test": SplitRows(reading, "test")} for reading in readers]
+    splits = []
+    for name in "ab":
+        origin, columns = Given("test", {"a": ["x"], "b": ["y"]}), Columns(["text"], {"text": name})
+        splits.append({"test": SplitRows(SplitReader(origin, columns, 0.3, None, "one", ALL_STAY), "test")})
     assert [ids(open_cache(one, forms["text"].stored, Letters())["test"]) for one in splits] == [["x"], ["y"]]  # type: ignore
 
 
 def held_out(share: float, *parts: list[str]) -> dict[str, list[str]]:
-    reading = SplitReader(Given("train", *({"text": texts} for texts in parts)), Columns(["text"]), share, None)
+    origin = Given("train", *({"text": texts} for texts in parts))
+    reading = SplitReader(origin, Columns(["text"]), share, None, "one", ALL_STAY)
     splits = {name: SplitRows(reading, name) for name in ("train", "validation")}
     return {name: ids(one) for name, one in open_cache(splits, forms["text"].stored, Letters()).items()}  # type: ignore
+
+
+def test_the_hashes_of_a_part_are_those_of_its_border_and_its_rule() -> None:
+    def decided(*parts: list[str], **rule: Any) -> Any:
+        origin = Given("train", *({"text": texts} for texts in parts))
+        filtering = Filtering(RowFilter(**rule), Duplicates(list))
+        return SplitReader(origin, Columns(["text"]), 1e-9, None, "one", filtering).compared()[0].decided
+
+    least, *others = sorted("abcd", key=lambda text: place_of(str((text,))))
+    known = decided(others[:1], others[1:])
+    assert known == decided(others[:1], others[1:], deduplicate=True)
+    assert known != decided(others[:1], others[1:], [least]) and known != decided(others[:1], others[1:], shortest=1)
 
 
 def test_a_new_part_changes_what_is_held_out_of_those_that_were_made_before() -> None:

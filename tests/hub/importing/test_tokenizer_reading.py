@@ -45,18 +45,6 @@ def test_published_vocabularies_give_the_ids_of_their_class(tmp_path: Path, kind
     assert len(LINES) > 1000 and len({i for ids in wanted for i in ids}) > 150
 
 
-TOKEN = {"__type": "AddedToken", "content": "[ODD]"}
-
-
-@pytest.mark.parametrize(("kind", "named"), [("bert", TOKEN), ("openai-gpt", "<odd>")])
-def test_a_folder_may_name_another_token_for_what_is_unknown(tmp_path: Path, kind: str, named: Any):
-    folder = publish(tmp_path, kind, unk_token=named)
-    file = next(folder.glob("vocab.*"))
-    file.write_text(file.read_text().replace("[UNK]", "[ODD]").replace("<unk>", "<odd>"))
-    wanted = transformers.AutoTokenizer.from_pretrained(folder)("a ☃ b", add_special_tokens=False)["input_ids"]
-    assert len(wanted) == 3 and read(folder, kind).encode(["a ☃ b"])[0].tolist() == wanted
-
-
 def test_a_tokenizer_file_is_taken_as_it_is(tmp_path: Path):
     fast = transformers.PreTrainedTokenizerFast(tokenizer_object=backend("gpt2"), eos_token=ENDING, bos_token=ENDING)
     fast.save_pretrained(tmp_path)
