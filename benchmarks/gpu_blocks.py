@@ -1,12 +1,15 @@
 """Does torch's compiler have kernels for every kind of block on a GPU, forward and backward? It asks without a GPU.
 
     python benchmarks/gpu_blocks.py [PART OF A NAME ...]
+    python benchmarks/gpu_blocks.py --moved MODEL ROWS LENGTH [--dropout SHARE]
 
 Needs g++ and the package triton. Each variant of each slot that enters a block of a
 Transformer is compiled whole, with dropout and without, by the backend that training would choose for it in bfloat16;
 then flex attention alone, on rows of several lengths and heads of several widths. Kernels are compiled to machine code,
 and nothing is computed. Ends with status 1 where the compiler finds no kernels, does not take a block as one graph, or
 needs more shared memory than an H100 has. Takes about ten minutes.
+
+`--moved` says instead what each kernel of a model's last block reads and writes, for full rows: what it takes at least.
 """
 
 import argparse
@@ -23,6 +26,8 @@ from rows.pretended_gpu import pretend, refuse_without_triton
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", metavar="NAME", help="only cases with this in their names")
+    parser.add_argument("--moved", nargs=3, metavar=("MODEL", "ROWS", "LENGTH"), help="bytes that kernels move")
+    parser.add_argument("--dropout", type=float, default=0.0, metavar="SHARE", help="for --moved")
     options = parser.parse_args()
     refuse_without_triton(parser)
     warnings.simplefilter("ignore")
@@ -31,6 +36,12 @@ def main() -> None:
         for name in ("torch._inductor", "torch._dynamo"):
             logging.getLogger(name).setLevel(logging.CRITICAL)  # of `Written`
         lowering = importlib.import_module("rows.lowering")
+        if options.moved:
+            model, rows, length = options.moved
+            try:
+                return lowering.tell_moved(model, int(rows), int(length), options.dropout)
+            except ValueError as error:
+                parser.error(str(error))
         wanted = [case for case in lowering.CASES if not options.names or any(n in case.name for n in options.names)]
         if not wanted:
             parser.error(f"no case has {' or '.join(options.names)} in its name")

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 from unittest import mock
 
 import torch
@@ -15,6 +15,7 @@ from torch._functorch import config as functions
 from torch._inductor.codecache import PyCodeCache
 from torch._inductor.graph import GraphLowering
 from torch._inductor.runtime import triton_helpers
+from torch._inductor.scheduler import BaseSchedulerNode, ExternKernelSchedulerNode
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from rows.pretended_gpu import Written
@@ -38,17 +39,38 @@ GROUPED = {"name": "grouped", "n_kv_heads": 2}
 SINKS = {"sinks": 2, "window": 5}
 KERNEL = re.compile(r"async_compile\.triton\('(\w+)', \'\'\'(.*?)\'\'\', device_str", re.S)
 SHARED = 232_448  # bytes of memory that a block of threads may share on an H100
+PRODUCTS = {"mm", "addmm", "bmm", "baddbmm"}
 written: list[str] = []
+kernels: list[list["Kernel"]] = []  # by graph
+
+
+class Kernel(NamedTuple):
+    """What one kernel of a graph, or a call of torch's own, computes, and the bytes that it reads and writes."""
+
+    operators: str
+    moved: int
+    kind: str
 
 
 def note(graph: GraphLowering) -> Any:
-    """Keep the source of the kernels; whoever would run them is stopped."""
+    """Keep the source of the kernels, and what each moves; whoever would run them is stopped."""
     written.append(graph.codegen()[0].value)
+    kernels.append([kernel_of(node) for node in graph.scheduler.nodes])
 
     def call(given: list[Any]) -> None:
         raise Written
 
     return SimpleNamespace(call=call, __file__="", key="", runner=None)
+
+
+def kernel_of(node: BaseSchedulerNode) -> Kernel:
+    """A node of a graph that was planned."""
+    origins = [origin for one in node.get_nodes() for origin in getattr(one.node, "origins", ())]
+    named = dict.fromkeys(str(getattr(one.target, "overloadpacket", one.target)).rpartition(".")[2] for one in origins)
+    kind = "written by the compiler"
+    if isinstance(node, ExternKernelSchedulerNode):
+        kind = "products" if PRODUCTS & {*named} else "attention"
+    return Kernel(" ".join(named), node.get_read_write_buffers_sizes(), kind)
 
 
 GraphLowering.compile_to_module = note  # type: ignore[method-assign]
@@ -59,7 +81,11 @@ functions.force_non_lazy_backward_lowering = True  # not in the backward pass, w
 
 @dataclass(frozen=True)
 class Case:
-    """The last block of a model's part, on rows so long; `alone`: its attention, each kernel by itself."""
+    """The last block of a model's part, on rows so long; `alone`: its attention, each kernel by itself.
+
+    Args:
+        full: so many rows of two documents each; 0: three rows, one of them with a gap and one empty.
+    """
 
     name: str
     model: str
@@ -67,6 +93,7 @@ class Case:
     part: str = "decoder"
     length: int = LENGTH
     alone: bool = False
+    full: int = 0
 
 
 def cases() -> Iterator[Case]:
@@ -110,6 +137,7 @@ def tell(case: Case) -> bool:
     """Whether there are kernels forward and backward that can be compiled; prints how many, or what is wrong."""
     torch._dynamo.reset()
     written.clear()
+    kernels.clear()
     error = stopped(case)
     if len(written) >= 2:  # forward and backward
         try:
@@ -122,6 +150,20 @@ def tell(case: Case) -> bool:
     fault = "it ran" if error is None else f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
     print(f"{case.name}: {fault}", flush=True)
     return False
+
+
+def tell_moved(model: str, full: int, length: int, dropout: float) -> None:
+    """Print what the kernels of a model's last block move, forward and backward, on full rows."""
+    part = "decoder" if load_settings(model, []).decoder is not None else "encoder"
+    error = stopped(Case(model, model, [(("dropout",), dropout)], part, length, full=full))
+    if len(kernels) < 2:
+        raise SystemExit(f"{model}: {type(error).__name__}: {error}")
+    for name, graph in zip(("forward", "backward"), kernels, strict=True):
+        for kernel in graph:
+            if kernel.moved >= 1e6:
+                print(f"{name:9} {kernel.moved / 1e6:7.1f} MB  {kernel.kind}: {kernel.operators[:120]}")
+        for kind in dict.fromkeys(kernel.kind for kernel in graph):
+            print(f"{name}, {kind}: {sum(kernel.moved for kernel in graph if kernel.kind == kind) / 1e6:,.0f} MB")
 
 
 def compile_kernels(source: str) -> int:
@@ -149,7 +191,7 @@ def stopped(case: Case) -> Exception | None:
             model = Model(load_settings(case.model, list(case.sets))).train()
         use_backends(model, Training(precision="bfloat16"), CUDA)
         part = getattr(model, case.part)
-        documents, x = rows(case.length), vectors(case, part.d_model)
+        documents, x = rows(case), vectors(case, part.d_model)
         view = part.stack.views(Visibility(documents, documents, causal=part.stack.causal))[-1]
         source = None
         if part.stack.blocks[-1].cross is not None:
@@ -171,9 +213,10 @@ def apart(function: Any, graphs: int, **options: Any) -> Any:
     return function
 
 
-def rows(length: int) -> Documents:
-    """Packed rows: two documents with a gap behind them, a full row, an empty one."""
-    packed = [[length // 2, length // 4], [length], []]
+def rows(case: Case) -> Documents:
+    """Full rows of two documents, or two documents with a gap behind them, a full row and an empty one."""
+    length = case.length
+    packed = [[length // 2, length - length // 2]] * case.full or [[length // 2, length // 4], [length], []]
     numbers = [[k for k, n in enumerate(row, 1) for _ in range(n)] + [0] * (length - sum(row)) for row in packed]
     documents = Documents.packed(packed, torch.tensor(numbers, device="cpu")).to(CUDA)
     assert documents.positions is not None  # computed before anything is compiled
@@ -181,5 +224,5 @@ def rows(length: int) -> Documents:
 
 
 def vectors(case: Case, width: int) -> torch.Tensor:
-    """A stream of three rows."""
-    return torch.randn(3, case.length, width, device=CUDA, requires_grad=True)
+    """A stream of rows."""
+    return torch.randn(case.full or 3, case.length, width, device=CUDA, requires_grad=True)
