@@ -37,17 +37,12 @@ def test_the_stride_of_windows(build: Any, export: Any, tmp_path: Any, target: s
     assert load_run(open_run(tmp_path / "run")).task.objective == {"span": options}
 
 
-@pytest.mark.parametrize("stride", [0, -1, "16", True, None, 1.5])
-def test_a_stride_of_strangers_that_is_none_changes_nothing(build: Any, export: Any, tmp_path: Any, stride: Any):
+def test_a_stride_of_strangers_that_is_none_and_parameters_of_other_tasks_change_nothing(
+    build: Any, export: Any, tmp_path: Any
+):
     file = export(build("bert-nano", {"heads": ["span"]})).folder / "config.json"
-    params = {"task_specific_params": {"question-answering": {"stride": stride}}}
-    file.write_text(json.dumps({**json.loads(file.read_text()), **params}))
-    import_folder(file.parent, tmp_path / "run")
-    assert load_run(open_run(tmp_path / "run")).task.objective == {"span": {}}
-
-
-def test_parameters_of_other_tasks_change_nothing(build: Any, export: Any, tmp_path: Any):
-    file = export(build("bert-nano", {"heads": ["span"]})).folder / "config.json"
-    file.write_text(json.dumps({**json.loads(file.read_text()), "task_specific_params": {"summarization": {"a": 1}}}))
-    import_folder(file.parent, tmp_path / "run")
-    assert load_run(open_run(tmp_path / "run")).task.objective == {"span": {}}
+    config, strides = json.loads(file.read_text()), (0, -1, "16", True, None, 1.5)
+    for number, params in enumerate([*({"question-answering": {"stride": n}} for n in strides), {"summarization": {}}]):
+        file.write_text(json.dumps({**config, "task_specific_params": params}))
+        import_folder(file.parent, tmp_path / f"run{number}")
+        assert load_run(open_run(tmp_path / f"run{number}")).task.objective == {"span": {}}

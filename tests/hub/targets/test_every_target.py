@@ -17,6 +17,7 @@ from zoo.hub.checkpoint import load_checkpoint
 from zoo.hub.exporting.export import export_model, write_files
 from zoo.hub.exporting.reloading import Unrounded, reload, scores_in
 from zoo.hub.exporting.trained_model import TrainedModel
+from zoo.hub.sources.folder import OPTIONS
 from zoo.hub.targets.choose import choose_target, fits, obstacles
 from zoo.hub.targets.declare.flat_settings import flatten
 from zoo.hub.targets.declare.key import Key
@@ -75,9 +76,12 @@ def test_its_example_is_reloaded_by_transformers_and_imported_back_as_it_was(
     before, after = given.model.state_dict(), loaded.model.state_dict()
     assert before.keys() == after.keys() and all(torch.equal(before[name], after[name]) for name in before)
     again = untold_run(loaded)
-    export_model(again, tmp_path / "again", target.name, reload)
-    one, other = (json.loads((tmp_path / name / "config.json").read_text()) for name in ("hf", "again"))
-    assert one == other
+    (tmp_path / "again").mkdir()
+    write_files(tmp_path / "again", again, target, again.as_read(chosen))
+    for path in (tmp_path / "again").iterdir():
+        # decoders that write no text come back without the role of a separator
+        assert path.name == OPTIONS or path.read_bytes() == (tmp_path / "hf" / path.name).read_bytes(), path.name
+    assert loaded.tokenizer.role_tokens.items() <= trained["bpe"].role_tokens.items()
 
 
 @every_class
