@@ -1,4 +1,4 @@
-"""Tokens that a folder names around its texts: a family's own class writes them, whatever tokenizer.json shows."""
+"""Tokens that a folder names for its texts: a family's own class writes them, whatever tokenizer.json shows."""
 
 import json
 from pathlib import Path
@@ -57,6 +57,19 @@ def test_the_older_file_goes_before_the_newer_one_that_lists_no_tokens(
     theirs = transformers.AutoTokenizer.from_pretrained(tmp_path)
     assert with_template(ours, True, bert.classes[0]).encode("add it").ids == theirs("add it").input_ids
     assert ours.role_tokens["separator"] == ("[SEP]" if listed else "[MASK]")
+
+
+@pytest.mark.parametrize(
+    ("kind", "named"), [("bert", {"__type": "AddedToken", "content": "[ODD]"}), ("openai-gpt", "<odd>")]
+)
+def test_what_no_token_spells_is_the_token_that_the_folder_names(tmp_path: Path, kind: str, named: Any):
+    publish(tmp_path, kind, unk_token=named)
+    file = next(tmp_path.glob("vocab.*"))
+    file.write_text(file.read_text().replace("[UNK]", "[ODD]").replace("<unk>", "<odd>"))
+    ours = read_tokenizer(CheckpointFolder(tmp_path), {}, targets[kind], targets[kind].classes[0])
+    assert isinstance(ours, Tokenizer)
+    wanted = transformers.AutoTokenizer.from_pretrained(tmp_path)("a ☃ b", add_special_tokens=False).input_ids
+    assert len(wanted) == 3 and ours.encode(["a ☃ b"])[0].tolist() == wanted
 
 
 def test_of_several_ends_that_of_the_older_file_is_the_tokenizers_own(tmp_path: Path):
