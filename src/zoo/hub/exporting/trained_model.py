@@ -120,8 +120,8 @@ class TrainedModel:
     @property
     def vocab_size(self) -> int:
         """How many ids every part that reads tokens knows; 0 where none does."""
-        tables = [part.embeddings for part in self.readers.values() if part.embeddings is not None]
-        return min((table.tokens.num_embeddings for table in tables), default=0)
+        known = (part.embeddings for part in self.readers.values())
+        return min((table.tokens.num_embeddings for table in known if table is not None), default=0)
 
     @property
     def segments(self) -> bool:

@@ -55,11 +55,11 @@ def other_switches(foreign: CheckpointFolder, target: Target) -> tuple[str, ...]
 
     That class (version 5) takes the vocabulary of tokenizer.json, and its own switches instead of what stands there.
     """
+    if not foreign.has(BACKEND_FILE):
+        return ()
     options, recipe = foreign.read_json(OPTIONS), target.recipe
     own_class = OWN.get(target.model_type) if recipe is None else recipe.class_name
     named = foreign.tokenizer_class or own_class
-    if not foreign.has(BACKEND_FILE):
-        return ()
     own = read_backend(foreign.read(BACKEND_FILE), str(foreign.folder / BACKEND_FILE))
     found: list[tuple[list[str], list[str]]] = []
     if recipe is not None and recipe.least is not None and recipe.is_of(named):

@@ -38,9 +38,9 @@ def eval_results(
     native: NativeClass, history: TrainingHistory, metrics: Mapping[str, float], datasets: list[str]
 ) -> list[EvalResult]:
     """What was measured, as the hub wants it; nothing where the class has no task there, or a sample was measured."""
-    task = visible(name_of(history.request.task)).removesuffix(".yaml") or "its task"
     if native.pipeline is None or history.sample is not None:
         return []
+    task = visible(name_of(history.request.task)).removesuffix(".yaml") or "its task"
     return [
         EvalResult(
             task_type=native.pipeline,

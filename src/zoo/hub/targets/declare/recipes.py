@@ -221,9 +221,14 @@ BERT = Recipe(
     alike=("BertTokenizer", "DistilBertTokenizer", "ElectraTokenizer"),
 )
 MERGED = ("vocab.json", "merges.txt")
-LEAST = {"vocab.json": b"{}", "merges.txt": b""}
-THREE = dict.fromkeys(("unk_token", "bos_token", "eos_token"), ENDING)
-GPT2 = Recipe("GPT2Tokenizer", MERGED, THREE, byte_level, LEAST, frames=False)
+GPT2 = Recipe(
+    "GPT2Tokenizer",
+    MERGED,
+    dict.fromkeys(("unk_token", *ENDS), ENDING),
+    byte_level,
+    least={"vocab.json": b"{}", "merges.txt": b""},
+    frames=False,
+)
 OPENAI_GPT = Recipe("OpenAIGPTTokenizer", MERGED, {"unk_token": "<unk>"}, word_ends, frames=False)
 SEQ2SEQ = {"unk_token": "<unk>", "pad_token": "<pad>", "eos_token": "</s>"}
 T5 = Recipe("T5Tokenizer", (SPIECE,), SEQ2SEQ, t5_pieces)
