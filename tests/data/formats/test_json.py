@@ -44,6 +44,13 @@ def test_what_is_wrong_behind_an_entry_is_found_without_reading_the_rest(
     assert stream.more()
 
 
+def test_an_entry_without_an_end_is_not_read_to_the_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(json_array, "PIECE", 8)
+    monkeypatch.setattr(json_array, "MOST", 20)
+    path = write(tmp_path, "a.json", '[{"text": "a"}, {"text": "' + "b" * 999)
+    assert "not JSON: [1]: Unterminated string starting at, or it has more than 20" in refusal(path, format="json")
+
+
 @pytest.mark.parametrize("text", [TWO, '[{"text": "a"}]', '{\n "version": "1"}'])
 def test_a_file_that_is_one_value_is_told_its_format(tmp_path: Path, text: str):
     said = "line 1: expected a JSON object a line; say 'format: json' if the file is one array, 'format: squad' if"

@@ -59,6 +59,7 @@ def test_a_wrong_question_is_refused_by_its_place_and_its_id(tmp_path: Path, cha
         ('{"data": [{"a": 1, "a": 2}]}', "data[0]: the key 'a' is written twice"),
         ('{"data": [], "data": []}', "the key 'data' is written twice"),
         ('{"data": [{"a": NaN}]}', "data[0]: NaN is not a number"),
+        ('{"data": [{"paragraphs": [3]}]}', "a.json: data[0].paragraphs[0]: expected a map, got 3"),
         ('{"data": []} []', "something stands behind the end of the object"),
         (
             '{"data": [{"paragraphs": [{"qas": [{"question": "a"}]}]}]}',

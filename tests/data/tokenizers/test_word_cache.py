@@ -169,6 +169,8 @@ def test_a_full_cache_forgets_words_and_keeps_those_that_are_met_again(monkeypat
         assert sum(map(len, [*cache.young, *cache.old])) < 2 * (most + 100)
         assert " times" in {**cache.young, **cache.old}
     assert " 7" not in {**cache.young, **cache.old}
+    # in several groups, and one text that is longer than a group
+    assert not different(tokenizer, ["often, how often?"] * 20 + ["twelve times " * 9, "once"])
     word_cache.powers.cache_clear()
 
 

@@ -44,8 +44,6 @@ class Joined:
 
     def at(self, index: int) -> Any:
         """One value."""
-        if not 0 <= index < len(self):
-            raise IndexError(f"{index} is not below {len(self)}")
         number = self.find(index)
         return self.array(number)[index - self.starts[number]]
 
@@ -78,8 +76,6 @@ class JoinedOffsets(Joined):
         return self.starts[-1] + 1
 
     def at(self, index: int) -> Any:
-        if not 0 <= index < len(self):
-            raise IndexError(f"{index} is not below {len(self)}")
         number = self.find(min(index, self.starts[-1] - 1))
         return self.bases[number] + int(self.array(number)[index - self.starts[number]])
 
