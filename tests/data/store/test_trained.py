@@ -70,12 +70,6 @@ def test_another_corpus_in_its_place_has_another_tokenizer() -> None:
     assert letters(ONE) == "ab" and letters(TWO) == "cd"
 
 
-def test_a_damaged_one_is_trained_again(home: Path, caplog: pytest.LogCaptureFixture) -> None:
-    letters(ONE)
-    next((home / trained.FOLDER).glob("*/tokenizer.json")).write_text("{")
-    assert letters(ONE) == "ab" and "is damaged" in caplog.text
-
-
 def test_one_with_a_flipped_letter_is_trained_again(home: Path, caplog: pytest.LogCaptureFixture) -> None:
     letters(ONE)
     path = next((home / trained.FOLDER).glob("*/tokenizer.json"))

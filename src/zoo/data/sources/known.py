@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from zoo.data.formats.compression import DAMAGE, is_compressed, open_bytes, reason
 from zoo.data.formats.lines import LineRange
-from zoo.data.home import home, replace_file
+from zoo.data.home import home, name_for, replace_file
 from zoo.data.sealed import read_sealed, seal
 
 VERSION = 1  # raise it where the same key stands for something else
@@ -64,7 +64,7 @@ class KnownRange(NamedTuple):
 def remember(key: Sequence[Any], make: Callable[[], Any]) -> Any:
     """What `make` finds for a key, asked once; both are plain lists, maps, texts and numbers."""
     decided = json.dumps([VERSION, *key], sort_keys=True)
-    place = home() / "known" / f"{hashlib.sha256(decided.encode()).hexdigest()[:32]}.json"
+    place = home() / "known" / f"{name_for([VERSION, *key])}.json"
     try:
         found, value = read_sealed(place)
         if found == decided:
