@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow.parquet
 import pytest
 
+from zoo.data.columns.columns import classes_set
 from zoo.data.sources import numbering
 from zoo.data.sources.find import load_rows
 from zoo.data.store.split import Split
@@ -112,6 +113,10 @@ def test_each_class_may_have_a_column_of_zeros_and_ones(tmp_path: Path, caplog: 
 def test_columns_of_classes_that_cannot_be_are_refused(tmp_path: Path, labels: Any, columns: Any, row: str, words: str):
     with pytest.raises(ValueError, match=words):
         by_column(tmp_path, f"{JIGSAW}{row}\n", JIGSAW, labels, columns)
+
+
+def test_columns_of_classes_may_hold_floats_as_parquet_has_them():
+    assert [classes_set(["a", "b"], values) for values in ([0.0, 1.0], [0.0, 0.0], [-1.0, -1.0])] == [["b"], [], None]
 
 
 def test_numbers_are_numbers(tmp_path: Path):

@@ -113,6 +113,7 @@ def test_a_mixed_source_adds_to_the_filter_that_is_said_beside_the_mix(files: Pa
     rows = load_rows(read_task({"objective": "causal_lm", "source": source}, "task"), inputs())
     rules = {name: one.reader.filtering.rule for name, one in rows["train"].sources.items()}
     assert rules == {"c": RowFilter(shortest=6, deduplicate=True), "d": RowFilter(shortest=2, deduplicate=True)}
+    assert {one.reader.share for one in rows["train"].sources.values()} == {0.4}
 
 
 def test_repeated_rows_are_a_bit_each_and_damaged_ones_are_found_again(files: Path) -> None:

@@ -7,8 +7,9 @@ import pytest
 from datasets import Dataset
 
 from zoo.data.formats.format import ReadOptions
+from zoo.data.sources import known
 from zoo.data.sources.known import known_stretches
-from zoo.data.sources.part import FilePart
+from zoo.data.sources.part import ColumnFiles, FilePart
 
 
 def write(folder: Path, name: str, content: str | bytes) -> Path:
@@ -20,6 +21,26 @@ def write(folder: Path, name: str, content: str | bytes) -> Path:
 def test_a_file_that_changes_while_it_is_read_is_refused(tmp_path: Path) -> None:
     path = write(tmp_path, "a.txt", "one\ntwo\n")
     rows = FilePart(known_stretches(path, cut=True)[0], ReadOptions()).rows([])
+    next(rows)
+    path.write_text("another text\n")
+    with pytest.raises(ValueError, match="a.txt: the file changed while it was read"):
+        list(rows)
+
+
+def test_files_of_columns_have_a_digest_of_their_names_options_and_whole_content(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(known, "PART", 4)  # bytes of a stretch
+    one, other = (write(tmp_path, name, f"one\n{name}\n") for name in ("a.txt", "b.txt"))
+    given = [({"source": one, "target": other}, "line"), ({"source": other, "target": one}, "line")]
+    given += [({"source": one, "target": one}, "line"), ({"source": one, "target": other}, "blank_line")]
+    found = {ColumnFiles(paths, ReadOptions(documents=documents), "source.files").digest for paths, documents in given}
+    assert len(found) == 4
+
+
+def test_a_file_of_a_column_that_changes_while_it_is_read_is_refused(tmp_path: Path) -> None:
+    path = write(tmp_path, "a.txt", "one\ntwo\n")
+    rows = ColumnFiles({"source": path}, ReadOptions(), "source.files").rows([])
     next(rows)
     path.write_text("another text\n")
     with pytest.raises(ValueError, match="a.txt: the file changed while it was read"):

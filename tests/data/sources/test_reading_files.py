@@ -13,7 +13,9 @@ import pytest
 import zstandard
 from pyarrow import parquet
 
+from zoo.data.sources.files import find_all
 from zoo.data.sources.find import load_rows
+from zoo.data.sources.settings import SourceSettings
 from zoo.data.task import Task, read_task
 from zoo.examples.form import inputs
 
@@ -251,3 +253,14 @@ def test_a_file_that_is_no_text_is_called_by_its_name(begins: bytes, said: str) 
     Path("a.data").write_bytes(begins)
     with pytest.raises(ValueError, match=f"a.data: it is {said}"):
         texts_of(files={"validation": "a.data"})
+
+
+def test_with_a_data_folder_files_are_looked_for_there_alone(tmp_path: Path) -> None:
+    assert find_all("here.txt", None, "source.files.train")[0] == [tmp_path / "here.txt"]
+    with pytest.raises(FileNotFoundError, match=r"looked for \S+/data/here.txt; give --data DIR"):
+        find_all("here.txt", tmp_path / "data", "source.files.train")
+
+
+def test_each_split_has_the_header_that_is_said_of_it() -> None:
+    source = SourceSettings(header={"train": ["a", "b"], "test": ["c"]})
+    assert [source.reading(split).header for split in ("train", "validation", "test")] == [("a", "b"), None, ("c",)]

@@ -5,7 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from zoo.data.sources.repeated import repeats
+from zoo.data.sources.checking import Sided
+from zoo.data.sources.part import Table
+from zoo.data.sources.repeated import duplicates, repeats
+from zoo.data.sources.repeated.duplicates import Compared, RowMarks, compared_rows
 from zoo.data.sources.repeated.repeats import Repeats, RowPlace, code_of
 from zoo.data.tokenizers.word_cache import MULTIPLIER
 from zoo.survey import near
@@ -26,6 +29,20 @@ def test_rows_are_compared_within_a_split_and_across_splits(tmp_path: Path, monk
     assert repetition.within == {0: 1, 1: 1, 2: 0}
     assert repetition.across == {(0, 1): 2, (0, 2): 0, (1, 2): 1}
     assert Counter(len({place.split for place in group}) for group in repetition.shown) == {2: 2}
+
+
+def test_rows_without_a_text_repeat_nothing() -> None:
+    part = Table("a.tsv", "digest", ["image"], dict)
+    rows = [Sided("train", 1, {"image": b"a"}), Sided("train", 2, {"text": " "}), Sided("validation", 3, {"text": "x"})]
+    found = compared_rows(Compared(part, [], lambda: iter(rows), lambda row: True))
+    assert [(row.number, row.text) for row in found] == [(1, None), (2, None), (3, "x")]
+
+
+def test_marks_of_a_part_are_read_page_after_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(duplicates, "PAGE", 2)
+    (tmp_path / "marks").write_bytes(b"\xff\x01\x00\x80\xff")
+    marks = RowMarks(tmp_path / "marks", 1, 4)
+    assert [number for number in range(1, 40) if number in marks] == [1, 24]
 
 
 def test_lines_that_are_repeated_often_take_no_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

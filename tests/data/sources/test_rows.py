@@ -8,10 +8,12 @@ import pytest
 from zoo.data.columns.columns import Columns
 from zoo.data.sources.checking import cut_text, place_of
 from zoo.data.sources.filtering import EVERY_ROW, Filtering, RowFilter
+from zoo.data.sources.mixed import MixedRows
 from zoo.data.sources.origin import Origin
 from zoo.data.sources.part import Table
 from zoo.data.sources.reader import SplitReader
 from zoo.data.sources.repeated.duplicates import Duplicates
+from zoo.data.sources.rows import SplitRows
 from zoo.examples.form import inputs
 
 
@@ -118,6 +120,16 @@ def test_what_is_remembered_of_one_column_is_not_said_of_another() -> None:
     assert [len(column(columns_of(text=name), "validation", "text")) for name in "ab"] == [1, 1]
     found = [columns_of(text=text, label=label) for text, label in ("ba", "ab")]
     assert [reading.labels for reading in found] == [("x, y", "y", "z"), ("u", "v", "w")]
+    assert len({SplitRows(columns_of(text=name), "train").called for name in "ab"}) == 2
+
+
+def test_sources_of_a_mixture_have_one_set_of_labels_and_all_parts() -> None:
+    tables = {name: {"text": ["a", "b"], "label": labels} for name, labels in (("c", ["x", "y"]), ("d", ["x", "z"]))}
+    sources = {name: SplitRows(reader(Given(train=table)), "train") for name, table in tables.items()}
+    mixed = MixedRows(sources["c"].reader, "train", mixed=sources, shares={"c": 1, "d": 1})
+    assert len(mixed.parts) == 2
+    with pytest.raises(ValueError, match="source.mix: the sources have different labels; .*: c: x, y; d: x, z"):
+        mixed.labels  # noqa: B018
 
 
 @pytest.mark.parametrize(("left", "train", "validation"), [(0, [""], ["ab", "cd"]), (2, ["ab"], ["cd"])])

@@ -20,6 +20,7 @@ def split(**columns: list[Any]) -> SplitRows:
 def test_a_small_source_is_taken_whole_column_after_column() -> None:
     found = sample_texts(split(source=["a", "b"], target=["c", "dd"]))
     assert found.texts == ["a", "b", "c", "dd"] and found.characters == found.seen == 5
+    assert sample_texts(split(words=[["ab", "c"]], tags=[["N", "V"]])).texts == ["ab c"]
 
 
 def test_a_sample_fits_and_does_not_depend_on_the_order() -> None:
