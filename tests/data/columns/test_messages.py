@@ -2,7 +2,7 @@
 
 import pytest
 
-from zoo.data.columns.messages import settle_messages
+from zoo.data.columns.messages import answers_in, as_messages, read_asked, settle_messages
 
 
 def turns(*said: tuple[str, str]) -> dict[str, object]:
@@ -19,7 +19,7 @@ def test_two_turns_of_one_side_have_an_empty_one_between_them():
 
 
 def test_what_follows_the_assistants_last_turn_is_left_out():
-    row = turns(("user", "u"), ("assistant", "a"), ("user", "unanswered"), ("user", "and again"))
+    row = turns(("user", " u\n"), ("assistant", "a "), ("user", "unanswered"), ("user", "and again"))
     settle_messages(row)
     assert row["messages"] == ["u", "a"]
 
@@ -37,6 +37,7 @@ def test_turns_may_be_written_as_sharegpt_does():
     ("given", "said"),
     [
         ({"messages": "hi"}, "'messages' must be a list of maps with 'role' and 'content', got 'hi'"),
+        ({"messages": [{"content": "hi"}]}, "turn 1: unknown role 'None'; allowed: system, user, assistant"),
         (turns(("asistant", "hi")), "turn 1: unknown role 'asistant' .did you mean 'assistant'"),
         (turns(("user", "hi"), ("assistant", " ")), "turn 2: 'content' must be a text that is not empty"),
     ],
@@ -50,3 +51,11 @@ def test_a_conversation_that_is_none_is_refused(given: dict[str, object], said: 
 def test_a_conversation_in_which_the_assistant_says_nothing_is_refused(said: list[tuple[str, str]]):
     with pytest.raises(ValueError, match="messages: the assistant says nothing, so there is nothing to learn"):
         settle_messages(turns(*said))
+
+
+def test_a_conversation_that_is_asked_to_go_on_ends_with_a_user_and_is_written_as_it_was_read():
+    texts = read_asked([{"role": role, "content": role[0]} for role in ("system", "user", "assistant", "user")])
+    assert texts == ["s", "", "u", "a", "u"] and answers_in(texts) == ["", "a"]
+    assert read_asked(as_messages(texts)["messages"]) == texts
+    with pytest.raises(ValueError, match="messages: the last turn is the assistant's, so there is nothing to answer"):
+        read_asked(turns(("user", "u"), ("assistant", "a"))["messages"])

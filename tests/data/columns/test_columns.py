@@ -1,0 +1,32 @@
+"""Which column of the data each input is read from, and what several columns become."""
+
+from typing import Any
+
+import pytest
+
+from zoo.data.columns.columns import Column, Columns, name_classes, read_input, stored_columns
+from zoo.data.ids import CHOICES, LABEL
+
+
+def test_columns_come_in_the_order_of_the_inputs_whatever_a_task_says_first() -> None:
+    chosen = Columns(["source", "target"], {"target": "de", "source": "en"}).choose(["de", "en"], "a.tsv")
+    assert list(chosen.items()) == [("source", "en"), ("target", "de")]
+
+
+def test_a_column_whose_name_has_a_dot_is_no_entry_of_a_map() -> None:
+    assert stored_columns(["a.b", "c.d"], ["a.b", "c"]) == {"a.b", "c"}
+    assert read_input({"a.b": 1, "a": {"b": 2}, "c": {"d": 3}}, "text", "a.b") == 1
+
+
+def test_classes_with_columns_of_their_own_have_the_order_of_the_task() -> None:
+    assert name_classes(["b", "a"], {LABEL: ["a", "b"]}, "labels") == ["b", "a"]
+    assert name_classes(None, {LABEL: ["a", "b"]}, "labels") == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [("text", "x\ny"), (CHOICES, ["x", " ", "y"])],  # a choice that were left out would move those behind it
+)
+def test_several_columns_are_the_lines_of_a_text_or_choices(name: str, expected: Any) -> None:
+    column: Column = ["a", "b", "c"]
+    assert read_input({"a": "x", "b": " ", "c": "y"}, name, column) == expected
