@@ -12,7 +12,7 @@ TWO = '[\n  {"prompt": "Add 1 and 2.", "text": "3"},\n  {"prompt": "Name a bird.
 
 
 def test_each_entry_of_the_array_is_a_row(tmp_path: Path):
-    found = read(write(tmp_path, "a.json", TWO), format="json")
+    found = read(write(tmp_path, "a.json", f"\ufeff{TWO}"), format="json")
     assert found == [{"prompt": "Add 1 and 2.", "text": "3"}, {"prompt": "Name a bird.", "text": "owl"}]
 
 
@@ -24,6 +24,7 @@ def test_each_entry_of_the_array_is_a_row(tmp_path: Path):
         ('[{"text": "a"}, {"text": 3}]', "a.json: [1]: 'text' must be a text, got 3"),
         ('[{"text": "a"}] []', "something stands behind the end of the array"),
         ('[{"text": "a"}', "expected ',' or ']'"),
+        ('[{"text": "a", "number": 1e999}]', "[0]: 1e999"),
         ("[]", "it has no rows"),
     ],
 )
