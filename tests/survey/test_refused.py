@@ -9,6 +9,7 @@ import pytest
 from PIL import Image
 from test_survey import by_processes, look
 
+from zoo.data.sources.repeated.repeats import RowPlace
 from zoo.objectives.kinds.choice import TRUNCATE
 from zoo.survey.rows import SourceSurvey
 
@@ -207,9 +208,11 @@ def test_pictures_that_cannot_be_read_are_refused(tmp_path: Path) -> None:
     assert look({"objective": "classification", "source": {"files": {"validation": files["validation"]}}}, tmp_path)
 
 
-def test_broken_pictures_of_all_processes_are_counted(tmp_path: Path) -> None:
-    one, *others = (SourceSurvey({}, tmp_path) for _ in range(3))
-    for other, other.broken, other.n_broken in zip(others, ("one.png", "two.png"), (2, 3), strict=True):
+def test_broken_pictures_of_all_processes_are_counted_and_the_first_is_named(tmp_path: Path) -> None:
+    one, *others = (SourceSurvey({}, tmp_path) for _ in range(4))
+    others[0].note_broken(RowPlace(0, 2, 1), "two.png", 2)  # the first process has parts 0 and 2, the other one part 1
+    others[1].note_broken(RowPlace(0, 1, 5), "one.png", 3)
+    for other in others:
         one.join({tmp_path: json.loads(json.dumps(other.plain()))})
-    with pytest.raises(ValueError, match=r"one.png \(5 pictures cannot be read\)"):
+    with pytest.raises(ValueError, match=r"^one.png \(5 pictures cannot be read\)"):
         one.refuse_broken()

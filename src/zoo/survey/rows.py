@@ -135,7 +135,7 @@ class SourceSurvey:
     Attributes:
         choices: by a number of choices, the first row that has so many.
         unanswered: by the number of a split, its first question without an answer.
-        broken: why the first picture that cannot be read is none; empty where all can.
+        broken: the place of the first picture that cannot be read, and why; None where all can.
         n_broken: how many cannot be read.
     """
 
@@ -145,7 +145,8 @@ class SourceSurvey:
         self.repeats, self.near = Repeats(folder), NearRepeats()
         self.choices: FirstRows = {}
         self.unanswered: FirstRows = {}
-        self.broken, self.n_broken = "", 0
+        self.broken: tuple[RowPlace, str] | None = None
+        self.n_broken = 0
         self.left_out = 0
         one_by_one = [one for split in rows.values() for one in split.sources.values()]
         sources = dict.fromkeys((one.reader, one.source) for one in one_by_one)
@@ -174,7 +175,7 @@ class SourceSurvey:
         if CHOICES in sided.row and sided.row[CONTEXT].strip():  # without a context it is left out
             note_first(self.choices, len(sided.row[CHOICES]), place)
         if PICTURE in sided.row:
-            self.try_picture(sided.row[PICTURE], part, sided.number)
+            self.try_picture(sided.row[PICTURE], part, place)
         if is_unanswered(sided.row):
             note_first(self.unanswered, place.split, place)
         if text:
@@ -184,12 +185,16 @@ class SourceSurvey:
         elif not text_columns(sided.row):
             self.repeats.add(code_of(content(sided.row, part, sided.number)), place)
 
-    def try_picture(self, value: Any, part: SourcePart, number: int) -> None:
+    def try_picture(self, value: Any, part: SourcePart, place: RowPlace) -> None:
         """Decode a picture, as training will in some step."""
         try:
-            decode(*stored_at(value, part.folder, part.where(number)), size=1)
+            decode(*stored_at(value, part.folder, part.where(place.row)), size=1)
         except ValueError as error:
-            self.broken, self.n_broken = self.broken or str(error), self.n_broken + 1
+            self.note_broken(place, str(error), 1)
+
+    def note_broken(self, place: RowPlace, why: str, count: int) -> None:
+        """Count so many pictures that cannot be read, of which this one is the first."""
+        self.broken, self.n_broken = min(self.broken or (place, why), (place, why)), self.n_broken + count
 
     def plain(self) -> dict[str, Any]:
         """What was seen in plain values, which `join` takes; hashes of texts lie in the folder."""
@@ -203,7 +208,9 @@ class SourceSurvey:
         """Take what others have seen of other parts, by the folder in which their hashes lie."""
         for folder, other in others.items():
             self.left_out += other["left_out"]
-            self.broken, self.n_broken = self.broken or other["broken"], self.n_broken + other["n_broken"]
+            if other["broken"]:
+                place, why = other["broken"]
+                self.note_broken(RowPlace(*place), why, other["n_broken"])
             for count, place in other["choices"]:
                 note_first(self.choices, count, RowPlace(*place))
             for split, place in other["unanswered"]:
@@ -221,9 +228,9 @@ class SourceSurvey:
 
     def refuse_broken(self) -> None:
         """Raise a ValueError where a picture cannot be read."""
-        if self.n_broken:
+        if self.broken:
             more = f" ({self.n_broken:,} pictures cannot be read)" if self.n_broken > 1 else ""
-            raise ValueError(f"{self.broken}{more}")
+            raise ValueError(f"{self.broken[1]}{more}")
 
     def refuse_uneven(self, setting: str) -> None:
         """Raise a ValueError where rows have different numbers of choices.
