@@ -1,13 +1,25 @@
 """Claims about signals: the first is noted, the second of its kind stops at once, and handlers are given back."""
 
+import os
+import resource
 import signal
+import socket
 import subprocess
 import sys
+import threading
 
 import pytest
 
 from patience import HANGS
-from zoo.training.supervision.stopping import Signals, Stopped, catch_signals, first_of, raise_if_stopped, stop_at_once
+from zoo.training.supervision.stopping import (
+    Signals,
+    Stopped,
+    catch_signals,
+    end_by_force,
+    first_of,
+    raise_if_stopped,
+    stop_at_once,
+)
 
 
 def test_the_first_signal_is_noted_and_the_second_stops_at_once():
@@ -155,3 +167,12 @@ def test_a_stop_that_a_library_swallows_is_obeyed_at_the_next_raise_if_stopped()
 
 def test_no_signal_is_none():
     assert first_of([0.0, 0.0, 0.0]) is None
+
+
+@pytest.mark.skipif(resource.getrlimit(resource.RLIMIT_NOFILE)[0] < 2048, reason="no file may have such a number")
+def test_a_process_with_many_open_files_hears_signals_too():
+    woken, waker = socket.socketpair()
+    os.dup2(woken.fileno(), 2000)
+    with woken, socket.socket(fileno=2000) as high:
+        waker.close()
+        end_by_force(high, Signals(), 1, threading.Event())

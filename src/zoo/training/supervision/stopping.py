@@ -1,7 +1,6 @@
 """Stopping on request: a signal ends what has nothing to save, else the step is finished and saved; a second forces."""
 
 import os
-import select
 import signal
 import socket
 import sys
@@ -198,10 +197,13 @@ def end_by_force(woken: socket.socket, signals: Signals, allowed: int, heard: th
     patience: float | None = None
     status = 0
     while True:
-        ready, _, _ = select.select([woken], [], [], patience)
-        if not ready and not heard.is_set():
-            os._exit(status)
-        number = woken.recv(1) if ready else b"\0"
+        woken.settimeout(patience)  # not select, which takes no file whose number is 1024 or more
+        try:
+            number = woken.recv(1)
+        except TimeoutError:
+            if not heard.is_set():
+                os._exit(status)
+            number = b"\0"
         if not number:
             return
         patience = None
