@@ -97,7 +97,7 @@ def build_ahead(steps: Steps, pin: bool = False, workers: int = 0) -> Generator[
         collate_fn=as_it_is,
     )
 
-    def build(found: Iterator[Step | Failed]) -> Step:
+    def build(found: LoadedSteps) -> Step:
         step = next(found)
         if isinstance(step, Failed):
             raise step.error
@@ -126,12 +126,9 @@ class LoadedSteps:
     """The steps of a loader, one after the other; once closed, the loader's processes have ended."""
 
     def __init__(self, loader: "DataLoader[Any]") -> None:
-        self.steps: Iterator[Any] | None = iter(loader)
+        self.steps: Iterator[Step | Failed] | None = iter(loader)
 
-    def __iter__(self) -> "LoadedSteps":
-        return self
-
-    def __next__(self) -> Any:
+    def __next__(self) -> Step | Failed:
         assert self.steps is not None
         try:
             return next(self.steps)
