@@ -72,6 +72,32 @@ def test_templates_with_names_come_back_and_a_name_that_is_a_path_does_not(tmp_p
     assert ours.get_chat_template(tools=[{}]) == "{{ 1 }}" and ours.get_chat_template() == TEMPLATE
 
 
+def test_templates_that_transformers_saves_in_a_folder_of_their_own_come_back(tmp_path: Path):
+    folder = stranger(tmp_path / "theirs")
+    theirs = transformers.AutoTokenizer.from_pretrained(folder)
+    theirs.chat_template = {"default": TEMPLATE, "tool_use": "{{ 1 }}", "rag": "{{ '아' }}"}
+    theirs.save_pretrained(folder)
+    assert len([*(folder / "additional_chat_templates").iterdir()]) == 2
+    option(folder, "what stands in files goes before this")
+    ours = transformers.AutoTokenizer.from_pretrained(there_and_back(folder, tmp_path))
+    assert ours.chat_template == theirs.chat_template
+
+
+@pytest.mark.parametrize("linked", ["file", "folder"])
+def test_templates_that_lie_elsewhere_are_not_read(linked: str, tmp_path: Path):
+    folder, elsewhere = stranger(tmp_path / "theirs"), tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "tool_use.jinja").write_text("{{ 1 }}")
+    inside = folder / "additional_chat_templates"
+    if linked == "folder":
+        inside.symlink_to(elsewhere)
+    else:
+        inside.mkdir()
+        (inside / "tool_use.jinja").symlink_to(elsewhere / "tool_use.jinja")
+    with pytest.raises(ValueError, match="tool_use.jinja: leads out of the folder, and nothing outside of it is read"):
+        import_checkpoint(folder, tmp_path / "run")
+
+
 def test_a_folder_without_a_template_is_exported_without_one(tmp_path: Path):
     again = there_and_back(stranger(tmp_path / "theirs"), tmp_path)
     assert not (again / "chat_template.jinja").exists() and not (tmp_path / "run" / "chat_templates.json").exists()

@@ -15,7 +15,7 @@ from zoo.data.tokenizers.tokenizer import BACKEND_FILE, ROLES_FILE, Tokenizer
 from zoo.examples.template import Template
 from zoo.hub.exporting.tokenizer_files import DEFAULT_CHAT, THEIR_ROLES
 from zoo.hub.importing.generation import read_first
-from zoo.hub.sources.folder import ADDED, CHAT, GENERATION, OPTIONS, SPECIAL, CheckpointFolder, Json
+from zoo.hub.sources.folder import ADDED, CHAT, CHATS, GENERATION, OPTIONS, SPECIAL, CheckpointFolder, Json
 from zoo.hub.targets.declare.recipes import spelling
 from zoo.hub.targets.declare.target import NativeClass, Target
 from zoo.strict_json import parse_json
@@ -65,7 +65,7 @@ def read_tokenizer(foreign: CheckpointFolder, config: Json, target: Target, chos
 
 
 def read_chat_templates(foreign: CheckpointFolder, options: Json) -> dict[str, str]:
-    """By name, the templates that the tokenizer writes conversations with; a file of its own is read first, as theirs.
+    """By name, the templates that the tokenizer writes conversations with: those of files, or else of its options.
 
     Templates are programs: they are kept for an export, and never run. What has no plain name is left out: transformers
     would name a file after it.
@@ -73,15 +73,27 @@ def read_chat_templates(foreign: CheckpointFolder, options: Json) -> dict[str, s
     Raises:
         ValueError: the file is not UTF-8.
     """
-    if foreign.has(CHAT):
-        try:
-            return {DEFAULT_CHAT: foreign.read(CHAT).decode()}
-        except UnicodeDecodeError as error:
-            raise ValueError(f"{foreign.folder / CHAT}: not UTF-8 text: byte {error.start + 1}") from None
+    others = sorted((foreign.folder / CHATS).glob("*.jinja"))
+    files = {DEFAULT_CHAT: CHAT} if foreign.has(CHAT) else {}
+    files |= {file.stem: f"{CHATS}/{file.name}" for file in others}
     given = options.get("chat_template")
     listed = given if isinstance(given, list) else [{"name": DEFAULT_CHAT, "template": given}]
     pairs = [(one.get("name"), one.get("template")) for one in listed if isinstance(one, Mapping)]
+    if files:
+        pairs = [(name, read_text(foreign, file)) for name, file in files.items()]
     return {n: t for n, t in pairs if isinstance(t, str) and isinstance(n, str) and PLAIN_NAME.fullmatch(n)}
+
+
+def read_text(foreign: CheckpointFolder, name: str) -> str:
+    """A file of the folder as text.
+
+    Raises:
+        ValueError: as `CheckpointFolder.read`, or it is not UTF-8.
+    """
+    try:
+        return foreign.read(name).decode()
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{foreign.folder / name}: not UTF-8 text: byte {error.start + 1}") from None
 
 
 def is_found(token: str, tokenizer: Tokenizer) -> bool:

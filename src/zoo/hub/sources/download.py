@@ -12,13 +12,13 @@ from huggingface_hub.errors import HFValidationError
 from huggingface_hub.utils._validators import validate_repo_id
 
 from zoo.hub.sources.failures import HubFailure, RetryPolicy, explaining
-from zoo.hub.sources.folder import CONFIG, SMALL_FILES, CheckpointFolder
+from zoo.hub.sources.folder import CHATS, CONFIG, SMALL_FILES, CheckpointFolder
 from zoo.hub.sources.headers import INDEX, WHOLE, refuse_pickles
 
 T = TypeVar("T")
 logger = logging.getLogger(__name__)
 HUB = "hub:"
-WANTED = [*SMALL_FILES, WHOLE, "model-*.safetensors", INDEX]
+WANTED = [*SMALL_FILES, f"{CHATS}/*.jinja", WHOLE, "model-*.safetensors", INDEX]
 SECONDS = 10.0  # until a hub that does not answer counts as out of reach
 
 

@@ -15,7 +15,7 @@ OPTIONS, SPECIAL = "tokenizer_config.json", "special_tokens_map.json"
 ADDED = "added_tokens.json"  # of older folders
 HASHES = "hashes.json"  # of an export: `zoo import` and `zoo check` compare what is there with it
 VOCABULARIES = ("vocab.txt", "vocab.json", "merges.txt", "spiece.model")
-CHAT = "chat_template.jinja"
+CHAT, CHATS = "chat_template.jinja", "additional_chat_templates"  # the second is a folder, of a file for each other one
 PREPROCESSOR = "preprocessor_config.json"  # of pictures; zoo writes it and reads none
 ADAPTER = "adapter_config.json"  # peft's
 # all that zoo reads, or refuses, but weights
@@ -72,7 +72,8 @@ class CheckpointFolder:
             real = path.resolve(strict=True)
         except (OSError, RuntimeError):  # also a link to itself
             raise ValueError(f"{path}: no such file") from None
-        if Path(name).name != name or not any(real.is_relative_to(place) for place in self.allowed):
+        inside = Path(name).parent in (Path(), Path(CHATS))
+        if not inside or not any(real.is_relative_to(place) for place in self.allowed):
             raise ValueError(f"{path}: leads out of the folder, and nothing outside of it is read")
         if not stat.S_ISREG(real.stat().st_mode):  # reading a pipe would wait for ever
             raise ValueError(f"{path}: is not an ordinary file")
