@@ -41,6 +41,11 @@ def test_the_median_is_the_smallest_length_that_half_do_not_exceed(values: list[
     assert tally(values).quantile(0.5) == sorted(values)[(len(values) - 1) // 2]
 
 
+def test_of_the_longest_documents_only_the_longest_is_known() -> None:
+    assert tally([3, 30, 40]).quantile(0.6) == 40
+    assert [tally(list(range(1, 11))).describe()[name] for name in ("median", "p90", "p99")] == [5, 9, 10]
+
+
 @given(st.lists(st.integers(1, 40), min_size=1, max_size=30))
 def test_a_histogram_has_each_document_in_one_bar(values: list[int]) -> None:
     bars = tally(values).histogram()

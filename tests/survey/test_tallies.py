@@ -39,10 +39,11 @@ def test_every_label_is_counted_whichever_process_met_it_first() -> None:
     seen = [RowTally(), RowTally()]
     for number in range(20_000):
         seen[number % 2].add({"text": "a", "label": str(number * 3 // 4)})
+    seen[1].add({"text": "a", "label": 0.5})
     whole = RowTally()
     for each in seen:
         whole.join(json.loads(json.dumps(each.plain())))
-    assert len(whole.labels) == 15_000 and whole.labels.total() == 20_000
+    assert len(whole.labels) == 15_000 and whole.labels.total() == 20_000 and whole.numbers.mean == 0.5
 
 
 def test_samples_that_were_taken_apart_are_the_sample_of_all(monkeypatch: pytest.MonkeyPatch) -> None:

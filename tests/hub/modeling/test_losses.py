@@ -5,6 +5,7 @@ from collections.abc import Callable
 import pytest
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from zoo.hub.modeling.losses import binary_loss, detection_loss, mean_loss, squared_loss
 
@@ -23,6 +24,21 @@ def test_a_part_of_a_step_is_divided_by_the_labels_of_the_whole(
 ):
     assert loss(logits, labels) > 0
     torch.testing.assert_close(loss(logits, labels, 2 * count), loss(logits, labels) / 2)
+
+
+def test_losses_are_those_of_torch():
+    (_, words, kinds, _), (_, several, sets, _), (_, scores, numbers, _), (_, odds, found, _) = CASES
+    known = found != -100
+    wanted = [
+        functional.cross_entropy(words.flatten(0, 1), kinds.flatten(), ignore_index=-100),
+        functional.binary_cross_entropy_with_logits(several, sets),
+        functional.mse_loss(scores[:, 0], numbers),
+        functional.binary_cross_entropy_with_logits(odds[..., 0][known], found[known].float()),
+    ]
+    for (loss, logits, labels, _), expected in zip(CASES, wanted, strict=True):
+        torch.testing.assert_close(loss(logits, labels), expected)
+    half = words.bfloat16()
+    assert torch.equal(mean_loss(half, kinds), mean_loss(half.float(), kinds))
 
 
 def test_rows_without_a_label_cost_nothing():
