@@ -2,12 +2,13 @@
 
 import json
 import math
+from collections import Counter
 
 import pytest
 
 from zoo.data.sources.repeated.repeats import RowPlace, code_of
 from zoo.survey import near
-from zoo.survey.rows import NumberTally, RowTally
+from zoo.survey.rows import NumberTally, RowTally, counted, is_empty
 
 
 def test_large_numbers_that_differ_little_have_their_squared_error() -> None:
@@ -59,3 +60,13 @@ def test_samples_that_were_taken_apart_are_the_sample_of_all(monkeypatch: pytest
     assert {code: place.row % 50 for code, (place, _) in found.kept.items()} == {
         code: place.row % 50 for code, (place, _) in whole.kept.items()
     }
+
+
+def test_labels_are_told_by_name_the_most_frequent_first() -> None:
+    tally = RowTally(labels=Counter({"0": 1, "1": 3}))
+    assert list(counted(tally, ("no", "yes")).items()) == [("yes", 3), ("no", 1)]
+    assert counted(tally, ("1", "0")) == {"1": 3, "0": 1}  # which are names, and no numbers of names
+
+
+def test_a_row_of_a_picture_alone_is_not_empty() -> None:
+    assert not is_empty({"image": b"a"}, []) and is_empty({"text": " "}, [" "])
