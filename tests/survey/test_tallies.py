@@ -8,7 +8,7 @@ import pytest
 
 from zoo.data.sources.repeated.repeats import RowPlace, code_of
 from zoo.survey import near
-from zoo.survey.rows import NumberTally, RowTally, counted, is_empty
+from zoo.survey.rows import NumberTally, RowTally, is_empty, label_counts
 
 
 def test_large_numbers_that_differ_little_have_their_squared_error() -> None:
@@ -64,8 +64,8 @@ def test_samples_that_were_taken_apart_are_the_sample_of_all(monkeypatch: pytest
 
 def test_labels_are_told_by_name_the_most_frequent_first() -> None:
     tally = RowTally(labels=Counter({"0": 1, "1": 3}))
-    assert list(counted(tally, ("no", "yes")).items()) == [("yes", 3), ("no", 1)]
-    assert counted(tally, ("1", "0")) == {"1": 3, "0": 1}  # which are names, and no numbers of names
+    assert list(label_counts(tally, ("no", "yes")).items()) == [("yes", 3), ("no", 1)]
+    assert label_counts(tally, ("1", "0")) == {"1": 3, "0": 1}  # which are names, and no numbers of names
 
 
 def test_a_row_of_a_picture_alone_is_not_empty() -> None:
