@@ -4,11 +4,13 @@ import json
 import re
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from PIL import Image
 from test_survey import by_processes, look
 
+from zoo.data.sources import groups
 from zoo.data.sources.repeated.repeats import RowPlace
 from zoo.objectives.kinds.choice import TRUNCATE
 from zoo.survey.rows import SourceSurvey
@@ -208,11 +210,28 @@ def test_pictures_that_cannot_be_read_are_refused(tmp_path: Path) -> None:
     assert look({"objective": "classification", "source": {"files": {"validation": files["validation"]}}}, tmp_path)
 
 
+def test_among_small_files_the_row_of_a_broken_picture_is_looked_for_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(groups, "MANY", 1)
+    find = Mock(side_effect=groups.FileGroup.find)
+    monkeypatch.setattr(groups.FileGroup, "find", lambda *given: find(*given))
+    for name, picture in {"a": "whole", "b": "words", "c": "words"}.items():
+        (tmp_path / f"{name}.jsonl").write_text(json.dumps({"image": f"{picture}.png", "label": name}) + "\n")
+    Image.new("RGB", (4, 4)).save(tmp_path / "whole.png")
+    (tmp_path / "words.png").write_text("no picture")
+    source = {"files": {"validation": str(tmp_path / "*.jsonl")}}
+    with pytest.raises(ValueError, match=r"b.jsonl: row 1: .*words.png: not a picture.* \(2 pictures"):
+        look({"objective": "classification", "source": source}, tmp_path)
+    find.assert_called_once()
+
+
 def test_broken_pictures_of_all_processes_are_counted_and_the_first_is_named(tmp_path: Path) -> None:
     one, *others = (SourceSurvey({}, tmp_path) for _ in range(4))
-    others[0].note_broken(RowPlace(0, 2, 1), "two.png", 2)  # the first process has parts 0 and 2, the other one part 1
-    others[1].note_broken(RowPlace(0, 1, 5), "one.png", 3)
+    one.parts = [(Mock(), "train", Mock(where=f"part {number}: row {{}}".format)) for number in range(3)]
+    others[0].note_broken(RowPlace(0, 2, 1), ": two.png", 2)  # the first process has parts 0 and 2, the other part 1
+    others[1].note_broken(RowPlace(0, 1, 5), ": one.png", 3)
     for other in others:
         one.join({tmp_path: json.loads(json.dumps(other.plain()))})
-    with pytest.raises(ValueError, match=r"^one.png \(5 pictures cannot be read\)"):
+    with pytest.raises(ValueError, match=r"^part 1: row 5: one.png \(5 pictures cannot be read\)"):
         one.refuse_broken()

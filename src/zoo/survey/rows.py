@@ -135,7 +135,7 @@ class SourceSurvey:
     Attributes:
         choices: by a number of choices, the first row that has so many.
         unanswered: by the number of a split, its first question without an answer.
-        broken: the place of the first picture that cannot be read, and why; None where all can.
+        broken: the place of the first picture that cannot be read, and what is said behind it; None where all can.
         n_broken: how many cannot be read.
     """
 
@@ -188,8 +188,8 @@ class SourceSurvey:
     def try_picture(self, value: Any, part: SourcePart, place: RowPlace) -> None:
         """Decode a picture, as training will in some step."""
         try:
-            decode(*stored_at(value, part.folder, part.where(place.row)), size=1)
-        except ValueError as error:
+            decode(*stored_at(value, part.folder, ""), size=1)
+        except ValueError as error:  # where the row stands is asked at the end: it may take reading files
             self.note_broken(place, str(error), 1)
 
     def note_broken(self, place: RowPlace, why: str, count: int) -> None:
@@ -229,8 +229,9 @@ class SourceSurvey:
     def refuse_broken(self) -> None:
         """Raise a ValueError where a picture cannot be read."""
         if self.broken:
+            place, why = self.broken
             more = f" ({self.n_broken:,} pictures cannot be read)" if self.n_broken > 1 else ""
-            raise ValueError(f"{self.broken[1]}{more}")
+            raise ValueError(f"{self.parts[place.part][-1].where(place.row)}{why}{more}")
 
     def refuse_uneven(self, setting: str) -> None:
         """Raise a ValueError where rows have different numbers of choices.
