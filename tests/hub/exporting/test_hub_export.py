@@ -16,6 +16,7 @@ from zoo.hub.exporting import verify
 from zoo.hub.exporting.export import ExportReport, export_model
 from zoo.hub.exporting.reloading import reload
 from zoo.hub.exporting.trained_model import TrainedModel
+from zoo.hub.exporting.weights import native_tensors
 from zoo.hub.targets.declare.registry import targets
 from zoo.models.generation.generate import generate
 from zoo.models.generation.settings import parse_generate
@@ -286,3 +287,10 @@ def test_a_forgotten_transpose_is_found(build: Any, tmp_path: Path, monkeypatch:
     with pytest.raises(RuntimeError, match="logits of language differ by up to .* in float32"):
         export_model(build("gpt2-nano"), tmp_path / "out", reload=reload)
     assert not list(tmp_path.iterdir())
+
+
+def test_a_tensor_without_a_name_over_there_is_named(build: Any):
+    target = targets["gpt2"]
+    fewer = tuple(r for r in target.renames if r.theirs != "transformer.ln_f.bias")
+    with pytest.raises(AssertionError, match=r"^target gpt2 names no tensor for decoder.stack.norm.bias$"):
+        native_tensors(build("gpt2-nano"), dataclasses.replace(target, renames=fewer), target.classes[0])
