@@ -18,6 +18,7 @@ from pathlib import Path
 
 import torch
 
+from zoo.config import parse_set
 from zoo.data.task import read_task
 from zoo.data.tokenizers.recipes.recipe import tokenizers
 from zoo.data.tokenizers.tokenizer import Tokenizer
@@ -31,6 +32,7 @@ from zoo.hub.targets.declare.registry import targets
 from zoo.hub.targets.declare.target import NativeClass, Target
 from zoo.inference.loaded import stream_of
 from zoo.models.model import Model
+from zoo.models.settings import load_settings
 
 VERSIONS = ("4.57.*", "5.17.*", "5.23.*", "5.24.*")
 VOCABULARY = 160
@@ -63,8 +65,10 @@ def model_of(target: Target, chosen: NativeClass) -> Model:
     Larger changes make attention as steep as a maximum, and rounding in float32 (T5 does not scale it) shows.
     """
     stacks = {f"{side}.{name}": value for side in target.sides for name, value in STACK.items()}
-    settings = target.example_settings({**SIZES, **stacks, "heads": list(chosen.heads)})
-    model = Model(settings).initialize(0)
+    changed = {**SIZES, **stacks, "heads": list(chosen.heads)}
+    name, *sets = target.example.split()
+    more = [(tuple(path.split(".")), value) for path, value in changed.items()]
+    model = Model(load_settings(name, [*map(parse_set, sets), *more])).initialize(0)
     generator = torch.Generator().manual_seed(1)
     with torch.no_grad():
         for parameter in model.parameters():
@@ -75,7 +79,7 @@ def model_of(target: Target, chosen: NativeClass) -> Model:
 def compare(target: Target, chosen: NativeClass, tokenizer: Tokenizer, pythons: list[str]) -> list[str]:
     """What each environment says of an export of a class: its largest differences, or what it got wrong."""
     model = model_of(target, chosen)
-    task = read_task(task_of(model.settings, stream_of(model), [], {}), "task.yaml")
+    task = read_task(task_of(model.settings, stream_of(model), [], {}, False, {}), "task.yaml")
     given, found = TrainedModel(model, tokenizer, task, TrainingHistory("model")), []
     with tempfile.TemporaryDirectory() as folder:
         write_files(Path(folder), given, target, chosen)

@@ -11,6 +11,7 @@ import transformers
 from strangers import disturb, look_up
 from untold import untold, untold_run
 
+from programs import load_program
 from zoo.config import parse_set
 from zoo.data.tokenizers.tokenizer import Tokenizer
 from zoo.hub.checkpoint import load_checkpoint
@@ -178,3 +179,8 @@ def test_no_option_of_a_head_is_forgotten(target: Target, chosen: NativeClass):
 def test_a_name_that_is_taken_is_refused():
     with pytest.raises(ValueError, match=r"target 'gpt2' \(gpt2\): 'gpt2' is registered already"):
         register(targets["gpt2"])
+
+
+def test_the_program_that_compares_versions_of_transformers_makes_an_export_for_them(trained: dict[str, Tokenizer]):
+    program, marian = load_program("benchmarks/transformers_versions.py"), targets["marian"]
+    assert program.compare(marian, marian.classes[0], trained["bpe"], pythons=[]) == []
