@@ -80,17 +80,3 @@ def test_of_several_ends_that_of_the_older_file_is_the_tokenizers_own(tmp_path: 
     gpt2 = targets["gpt2"]
     ours = read_tokenizer(CheckpointFolder(tmp_path), {"eos_token_id": [*ids.values()]}, gpt2, gpt2.classes[0])
     assert isinstance(ours, Tokenizer) and ours.roles.end == ids["#"]
-
-
-TOKEN = {"__type": "AddedToken", "content": "[ODD]"}
-
-
-@pytest.mark.parametrize(("kind", "named"), [("bert", TOKEN), ("openai-gpt", "<odd>")])
-def test_a_folder_may_name_another_token_for_what_is_unknown(tmp_path: Path, kind: str, named: Any):
-    folder = publish(tmp_path, kind, unk_token=named)
-    file = next(folder.glob("vocab.*"))
-    file.write_text(file.read_text().replace("[UNK]", "[ODD]").replace("<unk>", "<odd>"))
-    wanted = transformers.AutoTokenizer.from_pretrained(folder)("a ☃ b", add_special_tokens=False)["input_ids"]
-    ours = read_tokenizer(CheckpointFolder(folder), {}, targets[kind], targets[kind].classes[0])
-    assert isinstance(ours, Tokenizer)
-    assert len(wanted) == 3 and ours.encode(["a ☃ b"])[0].tolist() == wanted
