@@ -10,7 +10,7 @@ from zoo.wording import refuse_unknown
 # of the data; several become one list of choices, one text of as many lines, or the names of those that hold a 1
 Column = str | list[str]
 SET, NOT_SET, HIDDEN = ("1", "1.0", "True", "true"), ("0", "0.0", "False", "false"), ("-1", "-1.0", "", "None")
-DELIMITERS = ";,\t|"  # of tables; those that a format takes apart stand in no name
+DELIMITERS = ";,\t|"  # of tables
 
 
 @dataclass(frozen=True)
@@ -141,9 +141,9 @@ def classes_set(names: Sequence[str], values: Sequence[Any]) -> list[str] | None
 
 def in_one_column(present: Sequence[str]) -> str:
     """What a message adds where a table's one column looks like several."""
-    mark = next((mark for mark in DELIMITERS if len(present) == 1 and mark in present[0]), None)
-    rule = "fields are apart by commas in a .csv file and by tabs in a .tsv file"
-    return "" if mark is None else f"; {rule}, not by {mark!r}"
+    several = len(present) == 1 and any(mark in present[0] for mark in DELIMITERS)
+    rule = "; if that column is several, fields are apart by commas in a .csv file and by tabs in a .tsv file"
+    return rule if several else ""
 
 
 def read_column(row: Mapping[str, Any], column: str) -> Any:
