@@ -139,13 +139,15 @@ def test_a_change_is_seen_though_size_and_time_are_as_before(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("lacking", ["a.jsonl", "b.jsonl"])
-def test_files_of_a_split_have_the_same_columns(tmp_path: Path, lacking: str) -> None:
+def test_files_of_a_split_have_the_same_columns_but_for_labels_of_a_test_split(tmp_path: Path, lacking: str) -> None:
     for name in ("a.jsonl", "b.jsonl"):
         label = "" if name == lacking else ', "label": "x"'
         (tmp_path / name).write_text(f'{{"text": "one"{label}}}\n')
     rows = load_rows(task(files={"train": "*.jsonl"}), inputs(), tmp_path)["train"]
     with pytest.raises(ValueError, match=r"b.jsonl: it has text.*, but .*a.jsonl has text.*; say which to read under"):
         list(rows)
+    rows = load_rows(task(files={"test": "*.jsonl"}, labels=["x", "y"]), inputs(), tmp_path)["test"]
+    assert sorted(row["label"] for row in rows) == [-1, 0]
 
 
 def test_a_split_that_one_mixed_source_has_is_read_from_that_one(tmp_path: Path) -> None:
