@@ -226,6 +226,17 @@ def test_among_small_files_the_row_of_a_broken_picture_is_looked_for_once(
     find.assert_called_once()
 
 
+def test_a_picture_with_several_captions_is_decoded_once(tmp_path: Path) -> None:
+    (tmp_path / "words.png").write_text("no picture")
+    rows = [{"image": "words.png", "text": ["a dog", "it runs"]}, {"image": "words.png", "text": ["a cat"]}]
+    for name in ("train", "validation"):
+        (tmp_path / f"{name}.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    files = {name: str(tmp_path / f"{name}.jsonl") for name in ("train", "validation")}
+    task = {"objective": "captioning", "source": {"files": files}}
+    with pytest.raises(ValueError, match=r"row 1: .* \(4 pictures cannot be read\)"):
+        look(task, tmp_path)
+
+
 def test_broken_pictures_of_all_processes_are_counted_and_the_first_is_named(tmp_path: Path) -> None:
     one, *others = (SourceSurvey({}, tmp_path) for _ in range(4))
     one.parts = [(Mock(), "train", Mock(where=f"part {number}: row {{}}".format)) for number in range(3)]

@@ -135,6 +135,7 @@ class SourceSurvey:
     Attributes:
         choices: by a number of choices, the first row that has so many.
         unanswered: by the number of a split, its first question without an answer.
+        looked: the place of the row whose picture was decoded last: a row comes once for each of its texts.
         broken: the place of the first picture that cannot be read, and what is said behind it; None where all can.
         n_broken: how many cannot be read.
     """
@@ -145,6 +146,7 @@ class SourceSurvey:
         self.repeats, self.near = Repeats(folder), NearRepeats()
         self.choices: FirstRows = {}
         self.unanswered: FirstRows = {}
+        self.looked: RowPlace | None = None
         self.broken: tuple[RowPlace, str] | None = None
         self.n_broken = 0
         self.left_out = 0
@@ -174,7 +176,8 @@ class SourceSurvey:
         place = RowPlace(self.names.index(sided.side), number, sided.number)
         if CHOICES in sided.row and sided.row[CONTEXT].strip():  # without a context it is left out
             note_first(self.choices, len(sided.row[CHOICES]), place)
-        if PICTURE in sided.row:
+        if PICTURE in sided.row and place != self.looked:
+            self.looked = place
             self.try_picture(sided.row[PICTURE], part, place)
         if is_unanswered(sided.row):
             note_first(self.unanswered, place.split, place)
