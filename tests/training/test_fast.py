@@ -39,6 +39,7 @@ CHANGES: list[tuple[dict[str, Any], str, str]] = [
     ({}, "last_layer", "of places that a head reads"),
     ({"skip_unread": False}, "last_layer", "of all places"),
     ({}, "dropout", "a byte for each number"),
+    ({"compile": True}, "dropout", "a byte for each number, in compiled blocks a float"),
     ({"byte_dropout": False}, "dropout", "torch's"),
 ]
 

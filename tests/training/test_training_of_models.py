@@ -19,6 +19,7 @@ from zoo.models.create import create_model
 from zoo.objectives.mixture import Mixture
 from zoo.training.judging import Watch
 from zoo.training.loop import train
+from zoo.training.settings import MAY_CHANGE
 
 ROLES = Roles(vocab_size=50, pad=0, unk=1, start=2, end=3, separator=4, extract=5, mask=6)
 NANO = {"gpt2-nano": "causal_lm", "bert-nano": {"masked_lm": {}, "next_sentence": {}}}
@@ -68,6 +69,15 @@ def test_with_the_fast_settings_turned_off_the_losses_are_the_same(
     monkeypatch.delattr("zoo.models.heads.cross_entropy.LinearCrossEntropy.forward")
     train_nano(tmp_path / "slow", name, attention_backend="eager", **SLOW)
     assert losses(tmp_path / "slow") == pytest.approx(losses(tmp_path / "fast"), rel=1e-5)
+
+
+def test_what_draws_dropout_in_another_way_is_told_of_when_a_run_is_resumed(tmp_path: Path):
+    train_nano(tmp_path / "run", "bert-nano", dropout=0.5, steps=1)
+    other = {"skip_unread": False, "byte_dropout": False, "chunked_loss": False, "checkpointing": True}
+    for key, value in other.items():
+        train_nano(tmp_path / key, "bert-nano", dropout=0.5, steps=1, **{key: value})
+        differs = losses(tmp_path / key) != pytest.approx(losses(tmp_path / "run"), rel=1e-6)
+        assert differs == ("drawn in another way" in MAY_CHANGE[key]), key
 
 
 def test_both_losses_and_the_accuracy_of_next_sentence_are_logged_apart(tmp_path: Path):
