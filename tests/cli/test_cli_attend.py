@@ -81,7 +81,7 @@ def test_a_link_goes_on_naming_the_page_and_the_page_names_the_folder_that_one_i
     (tmp_path / "page.html").write_text("old")
     (tmp_path / "page.html").chmod(0o640)
     (tmp_path / "link.html").symlink_to("page.html")
-    monkeypatch.chdir(run_of("lm"))
-    assert zoo("attend", ".", "the red cat", "-o", tmp_path / "link.html").status == 0
+    monkeypatch.chdir(run_of("lm") / "checkpoints")
+    assert zoo("attend", "..", "the red cat", "-o", tmp_path / "link.html").status == 0
     assert (tmp_path / "link.html").is_symlink() and "<title>lm</title>" in (tmp_path / "page.html").read_text()
     assert (tmp_path / "page.html").stat().st_mode & 0o777 == 0o640

@@ -13,6 +13,7 @@ from zoo.hub.checkpoint import load_checkpoint
 from zoo.inference.attend import attend as run_attend
 from zoo.models.generation.settings import parse_generate
 from zoo.report.attention import check_output, write_maps
+from zoo.runs.saved import straight
 
 TEXT = "What the model reads: a text, or for a model of pictures the file of one. With --image: what the model writes."
 TARGET = "What the model writes, or the second text of a pair; unless given, what it writes by itself."
@@ -33,5 +34,5 @@ def attend(
     check_output(output, text, image)
     loaded = load_checkpoint(checkpoint, choose_placement(device, precision))
     found = run_attend(loaded, text, target, image, parse_generate(loaded.task.generate))
-    write_maps(found, Path(checkpoint).absolute().name, output)  # `.` has no name
+    write_maps(found, straight(Path(checkpoint)).name, output)  # `.` and `..` name no folder
     say(output)
