@@ -153,8 +153,17 @@ def tell(case: Case) -> bool:
 
 
 def tell_moved(model: str, full: int, length: int, dropout: float) -> None:
-    """Print what the kernels of a model's last block move, forward and backward, on full rows."""
-    part = "decoder" if load_settings(model, []).decoder is not None else "encoder"
+    """Print what the kernels of a model's last block move, forward and backward, on full rows.
+
+    Raises:
+        ValueError: there is no such model, it has no blocks, or there are no rows.
+    """
+    settings = load_settings(model, [])
+    part, choice = ("decoder", settings.decoder) if settings.decoder is not None else ("encoder", settings.encoder)
+    if choice is None or choice.kind != "transformer":
+        raise ValueError(f"--moved: {model} has no blocks in its {part}; allowed: models whose {part} is a transformer")
+    if full < 1 or length < 2:
+        raise ValueError(f"--moved: {full} rows of {length} places; allowed: 1 row or more, of 2 places or more")
     error = stopped(Case(model, model, [(("dropout",), dropout)], part, length, full=full))
     if len(kernels) < 2:
         raise SystemExit(f"{model}: {type(error).__name__}: {error}")
