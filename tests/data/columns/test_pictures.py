@@ -1,6 +1,7 @@
 """Pictures: decoded whatever they are, found by number, varied by a generator alone, refused in one clear message."""
 
 import io
+import re
 import struct
 import subprocess
 import sys
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 from PIL import Image, ImageOps
 
 from zoo.data.columns.picture_table import of_rows
-from zoo.data.columns.pictures import Augment, Pictures, decode, upright
+from zoo.data.columns.pictures import Augment, Pictures, decode, stored_at, upright
 
 RED, BLUE = (255, 0, 0), (0, 0, 255)
 
@@ -236,3 +237,10 @@ def test_a_picture_is_moved_by_at_most_its_share_and_its_mirror_image_comes_in_b
 def test_a_share_that_cannot_be_is_refused():
     with pytest.raises(ValueError, match="task.augment.shift: 1.0 must be at least 0 and below 1"):
         Augment(shift=1.0).verify("task.augment")
+
+
+@pytest.mark.parametrize("value", [5, [1], {"path": 5}, {"bytes": "x"}, {"bytes": 5}], ids=str)
+def test_what_is_no_picture_by_its_type_is_refused_by_its_row(tmp_path: Path, value: Any):
+    said = f"row 1: expected the path of a picture, its bytes, or a map of both, got {value!r}"
+    with pytest.raises(ValueError, match=re.escape(said)):
+        stored_at(value, tmp_path, "row 1")

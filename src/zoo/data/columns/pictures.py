@@ -105,9 +105,11 @@ def stored_bytes(value: str | bytes | Mapping[str, Any] | None, folder: Path | N
     """The bytes of a picture that a row holds, or names by the path of a file.
 
     Raises:
-        ValueError: there is no such file, or nothing at all.
+        ValueError: there is no such file, or nothing at all, or what is there is neither.
     """
     found = in_row(value)
+    if not isinstance(found, Mapping) or not is_stored(found.get("bytes"), found.get("path")):
+        raise ValueError(f"{place}: expected the path of a picture, its bytes, or a map of both, got {value!r:.80}")
     if found.get("bytes"):
         return bytes(found["bytes"])
     if not found.get("path"):
@@ -115,6 +117,11 @@ def stored_bytes(value: str | bytes | Mapping[str, Any] | None, folder: Path | N
     if folder is None:
         raise ValueError(f"{place}: names the file '{found['path']}', but only pictures inside the data are read")
     return read_file(folder / found["path"], place)
+
+
+def is_stored(stored: Any, path: Any) -> bool:
+    """Whether these can be the bytes of a picture, which JSON lists as numbers, and the path of its file."""
+    return isinstance(stored or b"", bytes | list) and isinstance(path or "", str)
 
 
 def in_row(value: str | bytes | Mapping[str, Any] | None) -> Mapping[str, Any]:
