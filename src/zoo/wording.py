@@ -23,8 +23,8 @@ def counted(number: int, what: str) -> str:
     return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
-def refuse_unknown(word: str, allowed: Iterable[str], what: str, place: str) -> None:
-    """Raise a ValueError, with the nearest right answer, where `word` is not one of `allowed`."""
+def refuse_unknown(word: str, allowed: Iterable[str], what: str, place: str, hint: str = "") -> None:
+    """Raise a ValueError, with the nearest right answer, where `word` is not one of `allowed`; a hint ends it."""
     if word not in (allowed := list(allowed)):
         listed = ", ".join(allowed) if allowed else "none"
-        raise ValueError(f"{place}: unknown {what} '{word}'{nearest(word, allowed)}; allowed: {listed}")
+        raise ValueError(f"{place}: unknown {what} '{word}'{nearest(word, allowed)}; allowed: {listed}{hint}")

@@ -174,10 +174,10 @@ def test_data_without_an_inputs_name_asks_for_columns(tmp_path: Path) -> None:
     ("name", "header"), [("a.csv", "a;b"), ("a.csv", "a\tb"), ("a.csv", '"a, b"'), ("a.tsv", "a, b"), ("a.tsv", "a|b")]
 )
 def test_a_table_that_may_have_another_delimiter_is_told_so(tmp_path: Path, name: str, header: str) -> None:
-    message = refusal(write(tmp_path, name, f"{header}\nx\n"))
-    assert message.endswith(
-        "; if that column is several, fields are apart by commas in a .csv file and by tabs in a .tsv file"
-    )
+    path = write(tmp_path, name, f"{header}\nx\n")
+    said = "; if that column is several, fields are apart by commas in a .csv file and by tabs in a .tsv file"
+    assert refusal(path).endswith(f"say which to read under 'columns'{said}")
+    assert refusal(path, columns={"text": "a", "label": "b"}).endswith(said)
 
 
 def test_columns_are_named_by_the_inputs(tmp_path: Path) -> None:

@@ -55,7 +55,7 @@ class Columns:
         for name, column in chosen.items():
             # pictures are read where they are stored
             for each in [column] if name == PICTURE else stored_columns([column], present):
-                refuse_unknown(str(each), present, "column", place)
+                refuse_unknown(str(each), present, "column", place, in_one_column(present))
         return chosen
 
 
