@@ -25,7 +25,7 @@ ONE = [(("decoder", "n_layers"), 1)]  # another says the same
 FAMILIES = [
     ("gpt2-nano", SAMPLES, ONE),
     ("gpt2-nano", GREEDY, ONE),
-    ("gpt-modern-nano", BEAMS, [*ONE, (("decoder", "attention"), WINDOWED)]),
+    ("gpt-modern-nano", BEAMS, [(("decoder", "attention"), WINDOWED)]),  # a layer with a window, one without
     ("gpt-nano", SAMPLES, [(("decoder", "mixer"), ["convolution", "attention"]), (("decoder", "position"), "alibi")]),
     ("transformer-nano", BEAMS, [*ONE, (("decoder", "position"), "relative")]),
     ("t5-nano", BEAMS, ONE),
