@@ -129,8 +129,7 @@ def definitions(node: ast.AST) -> Iterator[Documented]:
     if isinstance(node, Documented):
         yield node
     for block in BLOCKS:
-        below = getattr(node, block, None)
-        for statement in below if isinstance(below, list) else ():  # the body of a lambda is an expression
+        for statement in getattr(node, block, ()):
             yield from definitions(statement)
 
 
