@@ -52,6 +52,8 @@ def test_a_typed_mask_stands_exactly_where_a_word_stood(name: str):
     masked = tokenizer.encode_with_roles(f"the {tokenizer.role_tokens['mask']}, the dog")
     assert len(masked) == len(whole)
     assert (masked != whole).tolist() == [i == tokenizer.roles.mask for i in masked]
+    taking_space = [token.content for token in tokenizer.backend.get_added_tokens_decoder().values() if token.lstrip]
+    assert taking_space == ([] if name == "wordpiece" else [tokenizer.role_tokens["mask"]])
 
 
 @pytest.mark.parametrize("name", tokenizers.names())
