@@ -72,11 +72,11 @@ def test_with_the_fast_settings_turned_off_the_losses_are_the_same(
 
 
 def test_what_draws_dropout_in_another_way_is_told_of_when_a_run_is_resumed(tmp_path: Path):
-    train_nano(tmp_path / "run", "bert-nano", dropout=0.5, steps=1)
+    train_nano(tmp_path / "run", "bert-nano", dropout=0.5, steps=3)
     other = {"skip_unread": False, "byte_dropout": False, "chunked_loss": False, "checkpointing": True}
     for key, value in other.items():
-        train_nano(tmp_path / key, "bert-nano", dropout=0.5, steps=1, **{key: value})
-        differs = losses(tmp_path / key) != pytest.approx(losses(tmp_path / "run"), rel=1e-6)
+        train_nano(tmp_path / key, "bert-nano", dropout=0.5, steps=3, **{key: value})
+        differs = losses(tmp_path / key) != pytest.approx(losses(tmp_path / "run"), rel=1e-5)
         assert differs == ("drawn in another way" in MAY_CHANGE[key]), key
 
 
