@@ -18,18 +18,18 @@ unexport PYTHONDONTWRITEBYTECODE
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
 # what an hour's work is tried with: the rooms below training, and the house rules; the contracts take minutes, those with
-# processes or commands of their own too, and programs on a pretended GPU half a minute each
+# processes or commands of their own too (those of benchmarks are such), and programs on a pretended GPU half a minute each
 QUICK := --ignore=tests/models/test_decoding_on_cuda.py --ignore=tests/blocks/test_packed_rows_on_cuda.py \
 	tests/blocks tests/models tests/examples tests/objectives tests/batches tests/metrics \
 	tests/contracts/test_parameter_names.py \
-	$(filter-out tests/test_installed.py tests/test_docs.py,$(wildcard tests/test_*.py))
+	$(filter-out tests/test_installed.py tests/test_docs.py $(wildcard tests/test_gpu_*.py tests/test_bench*.py),$(wildcard tests/test_*.py))
 
 .PHONY: help test quick long mutants bits bars bench lint types tests quickstart variants versions oldest newest clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make test        check the style and the types, run the tests"
-	@echo "make quick       the fast tests (under a minute), for while you work"
+	@echo "make quick       the fast tests (about a minute), for while you work"
 	@echo "make long        random trials: kills, signals, damaged files"
 	@echo "make mutants     make wrong changes of the code, one at a time, and see whether tests fail (hours; ROOMS=blocks SAMPLE=60)"
 	@echo "make bits        train and export every family of models, compare the bits with those on record"
