@@ -18,8 +18,9 @@ unexport PYTHONDONTWRITEBYTECODE
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
 # what an hour's work is tried with: the rooms below training, and the house rules; the contracts take minutes, those with
-# processes or commands of their own too (those of benchmarks are such), and programs on a pretended GPU half a minute each
-QUICK := --ignore=tests/models/test_decoding_on_cuda.py --ignore=tests/blocks/test_packed_rows_on_cuda.py \
+# processes or commands of their own too (those of benchmarks are such), and steps captured or on a pretended GPU up to half a minute
+QUICK := --ignore=tests/models/test_decoding_on_cuda.py --ignore=tests/models/test_captured.py \
+	--ignore=tests/blocks/test_packed_rows_on_cuda.py \
 	tests/blocks tests/models tests/examples tests/objectives tests/batches tests/metrics \
 	tests/contracts/test_parameter_names.py \
 	$(filter-out tests/test_installed.py tests/test_docs.py $(wildcard tests/test_gpu_*.py tests/test_bench*.py),$(wildcard tests/test_*.py))
@@ -58,6 +59,9 @@ tests: $(READY)
 
 quick: $(READY)
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(QUICK)
+
+# few of these tests wait, and each process takes ten seconds to import all that they read
+quick: WORKERS = 2
 
 long: $(READY)
 	$(BIN)/python -m pytest -m long
