@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import torch
 
-from zoo.hub.exporting.comparing import compare_generated
+from zoo.hub.exporting.comparing import compare, compare_generated
 from zoo.models.generation.generate import generate
 from zoo.models.generation.settings import GenerateSettings
 
@@ -45,3 +45,14 @@ def test_beams_may_write_either_of_two_equally_likely_texts(build: Any, name: st
     for unreadable in ([len(table), *rest], [first] * 100):  # beyond the vocabulary, and beyond the positions
         with pytest.raises(RuntimeError, match="text 0 generated .* differs"):
             check(unreadable)
+
+
+@pytest.mark.parametrize(("dtype", "apart"), [("float32", 5e-4), ("float64", 5e-10)])
+def test_a_score_near_0_may_differ_by_the_rounding_of_the_large_ones_beside_it(dtype: str, apart: float):
+    ours = torch.tensor([[[0.0, -10.0], [0.0, 0.5]]], dtype=getattr(torch, dtype))
+    theirs = ours.clone()
+    theirs[0, 0, 0] += apart
+    assert compare("logits", dtype, ours, theirs) == pytest.approx(apart)
+    theirs[0, 1, 0] += apart
+    with pytest.raises(RuntimeError, match=rf"logits differ by up to .* in {dtype}, first at row 0, place 1: ours 0, "):
+        compare("logits", dtype, ours, theirs)

@@ -25,7 +25,7 @@ from zoo.models.model import Model
 from zoo.models.output import Output
 from zoo.objectives.answers import Answer, SeveralClasses
 
-TOLERANCES = {"float32": 1e-4, "float64": 1e-10}  # times the value's size where it is above 1
+TOLERANCES = {"float32": 1e-4, "float64": 1e-10}  # times the largest of the scores beside it where that is above 1
 IGNORED = -100  # the label of a place that no loss counts
 TIE = 1e-6  # of the larger score, at least of 1: what adding up 10 log-probabilities in float32 may lose
 
@@ -91,10 +91,14 @@ def compare_logits(
 
 
 def compare(what: str, dtype: str, ours: Tensor, theirs: Tensor) -> float:
-    """The largest difference of two tensors, whose axes are rows, places and scores as far as they have them."""
+    """The largest difference of two tensors, whose axes are rows, places and scores as far as they have them.
+
+    Each score is a product with the same states, so rounding is as large as the largest of them is, also in one near 0.
+    """
     difference = (ours - theirs).abs()
+    sizes = ours.abs() if ours.dim() == 0 else ours.abs().amax(-1, keepdim=True)
     # asked in this way round, because a comparison with NaN is false
-    wrong = (~(difference <= TOLERANCES[dtype] * ours.abs().clamp_min(1))).nonzero()
+    wrong = (~(difference <= TOLERANCES[dtype] * sizes.clamp_min(1))).nonzero()
     if len(wrong):
         at = tuple(wrong[0].tolist())
         places = zip(("first at row", "place"), at[:-1], strict=False)  # the last axis is the scores'
