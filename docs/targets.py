@@ -8,11 +8,10 @@ PAGE = Path(__file__).with_name("targets.md")
 INTRODUCTION = """\
 # Targets
 
-What `zoo export` writes and `zoo import` reads, in the order in which export tries them. Written by
-`make variants` from the registry. The example is a shipped model, with the settings to change, that is exported to the
-target.
+What `zoo export` writes and `zoo import` reads, in the order in which export tries them. Each example is a shipped
+model, with any changed settings, that exports to the target. `make variants` writes this page from the registry.
 
-| target | models | classes of transformers | example |
+| target | models | transformers classes | example |
 |---|---|---|---|"""
 OWN = "| `zoo` | any model | zoo's own, where zoo is installed: `ZooForCausalLM` … | `--to zoo` |\n"
 

@@ -9,7 +9,7 @@ from zoo.objectives.objective import objectives
 
 PAGE = Path(__file__).with_name("tasks.md")
 BEGIN, END = "<!-- written by make variants -->\n", "<!-- end -->\n"
-HEADER = "| objective | columns of the data | models | metrics | classes of transformers |\n|---|---|---|---|---|\n"
+HEADER = "| objective | columns of the data | models | metrics | transformers classes |\n|---|---|---|---|---|\n"
 MODELS = {None: "encoders, decoders", True: "decoders", False: "encoders"}  # by `causal`
 
 
@@ -37,7 +37,7 @@ def cells(name: str) -> list[str]:
 
 
 def classes(head: str, both: bool, pictures: bool) -> str:
-    """The classes that carry a head, families of one side or of both; zoo's own carry all."""
+    """The classes that carry a head, families of one stack or of both; zoo's own carry all."""
     if pictures:
         return "zoo's own"
     sides = [target for target in targets.values() if (len(target.sides) == 2) == both]
