@@ -105,7 +105,7 @@ def test_a_task_says_what_its_data_holds(zoo: Zoo, tmp_path: Path):
     files = "source: {files: {train: train.txt, validation: train.txt}}"
     (tmp_path / "my.yaml").write_text(f"objective: causal_lm\n{files}\ntokenizer: characters\n")
     said = zoo("check", tmp_path / "my.yaml", "--data", tmp_path)
-    assert said.status == 0 and "rows whose text stood in the same split before: train 1, validation 1" in said.out
+    assert said.status == 0 and "rows that repeat an earlier text of their split: train 1, validation 1" in said.out
     assert "leak: 3 rows of validation (100.00%) also in train" in said.out
     store = home() / "shards"
     assert said.out.splitlines()[-1] == f"{tmp_path / 'my.yaml'}: task, whole; token store: {store}"

@@ -68,7 +68,7 @@ def test_predict_says_when_it_waits_for_the_keyboard(zoo: Zoo, run_of: RunOf, mo
     monkeypatch.setattr(keyboard, "isatty", lambda: True, raising=False)
     monkeypatch.setattr("sys.stdin", keyboard)
     said = zoo("predict", run_of("classify"))
-    assert said.status == 0 and "reading texts from the keyboard, one a line; Ctrl-D ends them" in said.err
+    assert said.status == 0 and "reading texts from the keyboard, one per line; end with Ctrl-D" in said.err
 
 
 @pytest.mark.parametrize("given", [None, typed(b"")], ids=["closed", "empty"])

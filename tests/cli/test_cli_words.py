@@ -206,7 +206,7 @@ def test_an_empty_output_path_is_refused(
 ):
     monkeypatch.chdir(tmp_path)
     said = zoo(*words.replace("HERE", str(tmp_path)).split(), output)
-    assert said.status == 2 and "it is empty and names no place; give a path, such as runs/first" in said.err
+    assert said.status == 2 and "it is empty; give a path, such as runs/first" in said.err
     assert ("'-o' / '--output'" if "-o" in words else "'RUN'" if "import" in words else "'DIR'") in said.err
 
 

@@ -11,7 +11,7 @@ from zoo.training.supervision.stopping import Stopped, stop_at_once
 from zoo.wording import nearest
 
 DONE, FAILED, WRONG = 0, 1, 2
-HELP = """Usage: zoo COMMAND …, and zoo COMMAND --help for what it takes
+HELP = """Usage: zoo COMMAND …; zoo COMMAND --help lists its options
 
 Pretrain your own Transformer variant, fine-tune it, and publish it for plain transformers.
 

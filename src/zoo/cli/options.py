@@ -14,11 +14,11 @@ CHECKPOINT = "A run, a checkpoint folder inside one, a Hugging Face folder, or h
 Checkpoint = Annotated[str, typer.Argument(metavar="CHECKPOINT", help=CHECKPOINT)]
 MODEL = "A name from `zoo list models`, or a path to a YAML file."
 Model = Annotated[str, typer.Argument(metavar="MODEL", help=MODEL)]
-SET = "Change one setting, such as dropout=0 or training.steps=300; may be given again."
+SET = "Change one setting, such as dropout=0 or training.steps=300; repeatable."
 Set = Annotated[list[str], typer.Option("--set", metavar="KEY=VALUE", help=SET)]
-SET_GENERATE = "Change how text is generated, such as generate.beams=4; may be given again."
+SET_GENERATE = "Change how text is generated, such as generate.beams=4; repeatable."
 SetGenerate = Annotated[list[str], typer.Option("--set", metavar="KEY=VALUE", help=SET_GENERATE)]
-SET_TASK = "Change one setting of the task, such as task.length=512; may be given again."
+SET_TASK = "Change one setting of the task, such as task.length=512; repeatable."
 SetTask = Annotated[list[str], typer.Option("--set", metavar="KEY=VALUE", help=SET_TASK)]
 Changes = Annotated[list[str], typer.Argument(metavar="[KEY=VALUE]", help="Changes of settings, as with --set.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
@@ -27,15 +27,15 @@ Device = Annotated[str, typer.Option("--device", metavar="DEVICE", help=DEVICE)]
 PRECISION = "auto (bfloat16 where the device has it), float32, bfloat16 or float16."
 Precision = Annotated[str, typer.Option("--precision", metavar="PRECISION", help=PRECISION)]
 EXACT_PRECISION = "float32, bfloat16, float16 or auto (bfloat16 where the device has it)."
-Batch = Annotated[int, typer.Option("--batch", metavar="N", help="How many texts or rows the model reads at once.")]
-DATA = "Folder of the task's files; unless given, $ZOO_DATA, then the working directory."
+Batch = Annotated[int, typer.Option("--batch", metavar="N", help="Texts or sequences per forward pass.")]
+DATA = "Folder of the task's files (default: $ZOO_DATA, then the working directory)."
 Data = Annotated[Path | None, typer.Option("--data", help=DATA)]
 
 
 def output_path(text: str) -> Path:
     """The path that a command writes to."""
     if not text.strip():  # Path("") is the working directory
-        raise typer.BadParameter("it is empty and names no place; give a path, such as runs/first")
+        raise typer.BadParameter("it is empty; give a path, such as runs/first")
     return at_home(text)  # a shell leaves the ~ of --output=~/runs as it is
 
 

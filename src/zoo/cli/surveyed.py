@@ -29,7 +29,7 @@ def say_survey(found: Found) -> None:
     say_repeats(found)
     if "unigram" in found:
         scores = [f"{name} {loss_of(score)}" for name, score in found["unigram"].items()]
-        say(f"a model that learned only how often each token is written: {', '.join(scores)}")
+        say(f"predicting from token frequencies alone: {', '.join(scores)}")
     for one in found.get("strangest", []):
         value = f"{one['value']:,.0f}" if one["value"] >= 100 else f"{one['value']:.4g}"
         say(f"{one['why']}, {value}: {one['place']}: {one['text'][:SHOWN]}")
@@ -63,14 +63,14 @@ def say_lengths(split: str, lengths: Found) -> None:
 
 
 def say_sizes(sizes: list[Found]) -> None:
-    """What rows of other lengths would do."""
+    """What sequences of other lengths would cut off and leave empty."""
     rows = []
     for size in sizes:
         length = f"{size['length']:,}" + (f" + {size['source']:,}" if size["source"] else "")
         empty = "" if size["empty"] is None else f"{size['empty']:.1%}"
         rows.append([length, f"{size['longer']:.2%} {size['is']}", f"{size['beyond']:.2%}", empty])
     if rows:
-        say_rows(rows, "rows of", ["tokens", "longer texts", "tokens beyond", "empty places"])
+        say_rows(rows, "sequences of", ["tokens", "longer texts", "tokens beyond", "padding"])
 
 
 def say_labels(found: Found) -> None:
@@ -89,7 +89,7 @@ def say_labels(found: Found) -> None:
         say(f"always answering the mean: squared error {guess['mse']:.3f}")
     elif guess:
         accuracy = f"accuracy {guess['accuracy']:.3f}, " if "accuracy" in guess else ""
-        say(f"guessing the labels: {accuracy}loss {guess['loss']:.3f}")
+        say(f"predicting from label frequencies alone: {accuracy}loss {guess['loss']:.3f}")
 
 
 def least_to_most(numbers: Found) -> str:
@@ -100,7 +100,7 @@ def least_to_most(numbers: Found) -> str:
 def say_repeats(found: Found) -> None:
     """Rows that repeat others, within a split and across splits."""
     within = ", ".join(f"{name} {count:,}" for name, count in found["repeated"].items())
-    say(f"rows whose text stood in the same split before: {within}")
+    say(f"rows that repeat an earlier text of their split: {within}")
     for leak in found["leaks"]:
         if leak["rows"]:
             say(f"leak: {counted(leak['rows'], 'row')} of {leak['of']} ({leak['share']:.2%}) also in {leak['also_in']}")

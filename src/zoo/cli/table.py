@@ -15,7 +15,7 @@ COMMANDS = {
     ),
     "attend": (
         "zoo.cli.commands.attend:attend",
-        "Draw where a model looks: its attention weights on a text or a picture.",
+        "Draw a model's attention weights on a text or an image.",
     ),
     "export": ("zoo.cli.commands.export:export", "Write a checkpoint as a folder that plain transformers loads."),
     "push": ("zoo.cli.commands.push:push", "Export a checkpoint and publish it on the Hugging Face Hub."),
@@ -23,7 +23,7 @@ COMMANDS = {
     "tokenize": ("zoo.cli.commands.tokenize:tokenize", "Tokenise a task's data ahead of a run, on all cores."),
     "check": (
         "zoo.cli.commands.check:check",
-        "Check a run, checkpoint, export or YAML file for damage and mistakes, or say what a task's data holds.",
+        "Check a run, checkpoint, export or YAML file for damage and mistakes, or show what a task's data holds.",
     ),
 }
 TOGETHER = {"pretrain", "finetune", "tokenize"}  # several processes share their work; every other command needs one

@@ -15,10 +15,10 @@ from zoo.models.generation.settings import parse_generate
 from zoo.report.attention import check_output, write_maps
 from zoo.runs.saved import straight
 
-TEXT = "What the model reads: a text, or for a model of pictures the file of one. With --image: what the model writes."
-TARGET = "What the model writes, or the second text of a pair; unless given, what it writes by itself."
-IMAGE = "A picture, for a model that reads pictures."
-OUTPUT = "An interactive page (.html), or a picture (.png)."
+TEXT = "The input: a text, or for an image model an image file. With --image: the caption."
+TARGET = "The output text, or the second text of a pair (default: what the model generates)."
+IMAGE = "An image, for a captioner or another image model."
+OUTPUT = "An interactive page (.html) or an image (.png)."
 
 
 def attend(
@@ -30,7 +30,7 @@ def attend(
     device: Device = AUTO,
     precision: Annotated[str, typer.Option("--precision", metavar="PRECISION", help=EXACT_PRECISION)] = EXACT,
 ) -> None:
-    """Draw where a model looks: its attention weights on a text or a picture."""
+    """Draw a model's attention weights on a text or an image."""
     check_output(output, text, image)
     loaded = load_checkpoint(checkpoint, choose_placement(device, precision))
     found = run_attend(loaded, text, target, image, parse_generate(loaded.task.generate))

@@ -78,7 +78,7 @@ def survey(report: Report, name: str, sets: Sequence[Pair], data: Path | None, a
         ValueError: the data is missing, or cannot be read.
     """
     if not (asked or sets or data) and listed_tasks(name) is not None:
-        report.remarks.append("its tasks' data is not looked at: name one of them")
+        report.remarks.append("the data of its tasks is not checked: name one of them")
         return None
     surveyed = Surveyed.find(name, sets, data)
     with bars() as drawn:
@@ -92,7 +92,7 @@ def check_folder(place: Path) -> Report:
     if store is not None:
         report = Report("token store")
         whole, report.faults = check_store(store)
-        again = "; a run that needs what is damaged makes it again" if report.faults else ""
+        again = "; the next run rebuilds what is damaged" if report.faults else ""
         report.remarks.append(f"whole shards: {whole:,}{again}")
         return report
     if (place / MANIFEST).exists():

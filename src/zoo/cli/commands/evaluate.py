@@ -19,13 +19,13 @@ from zoo.inference.typed import BATCH
 from zoo.models.generation.settings import parse_generate
 from zoo.runs.metrics import finite_only
 
-PREDICTIONS = "Write the answer to each row as a JSON line, in the order of the data."
+PREDICTIONS = "Write the prediction for each row as a JSON line, in the order of the data."
 AS_VALIDATED = "auto (as the run's validation), float32, bfloat16 or float16; weights stay float32."
 
 
 def evaluate(
     checkpoint: Checkpoint,
-    task: Annotated[str | None, typer.Argument(metavar="[TASK]", help="Unless given, the run's own task.")] = None,
+    task: Annotated[str | None, typer.Argument(metavar="[TASK]", help="Default: the run's own task.")] = None,
     split: Annotated[str, typer.Option("--split", metavar="NAME", help="train, validation or test.")] = "validation",
     sets: SetGenerate = [],  # noqa: B006
     data: Data = None,

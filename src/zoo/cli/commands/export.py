@@ -11,7 +11,7 @@ from zoo.devices.choose import EXACT
 from zoo.devices.precision import AUTO
 from zoo.hub.api import export_on
 
-PRECISION = "Of the check, which compares in float32; auto means the same."
+PRECISION = "Precision of the check: float32 (auto means the same)."
 
 
 def export(
@@ -19,7 +19,7 @@ def export(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder to write: new or empty.", parser=output_path)],
     to: Annotated[
         str | None,
-        typer.Option("--to", metavar="TARGET", help="One that `zoo show MODEL` lists; unless given, the first."),
+        typer.Option("--to", metavar="TARGET", help="A target that `zoo show MODEL` lists (default: the first)."),
     ] = None,
     device: Device = AUTO,
     precision: Annotated[str, typer.Option("--precision", metavar="PRECISION", help=PRECISION)] = EXACT,

@@ -13,7 +13,7 @@ from zoo.cli.visible import say, say_json, say_rows, spell
 from zoo.late import load
 from zoo.wording import refuse_unknown
 
-WHAT = "What to list; unless given, models and tasks."
+WHAT = "What to list (default: models and tasks)."
 KINDS = {"models": "configs", "tasks": "tasks"}
 
 
@@ -31,7 +31,7 @@ def list_command(
     if as_json:
         return say_json(found)
     for kind, entries in found.items():
-        say_rows(entries.items(), kind, ("name", "what it is for"))
+        say_rows(entries.items(), kind, ("name", "description"))
         say("")
 
 

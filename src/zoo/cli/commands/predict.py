@@ -20,7 +20,7 @@ from zoo.inference.predictors.predictor import Prediction
 from zoo.inference.typed import BATCH
 from zoo.models.generation.settings import parse_generate
 
-INPUTS = "Texts, or files of pictures. Without any, zoo reads the lines of standard input."
+INPUTS = "Texts or image files (default: the lines of standard input)."
 NO_ANSWER, NO_CLASS = "(no answer)", "(none of the classes)"
 PAIR = "The second text of a pair, once for each TEXT."
 
@@ -61,7 +61,7 @@ def read_lines() -> list[str]:
         ValueError: there is none, or one that is not text.
     """
     if sys.stdin is not None and sys.stdin.isatty():
-        complain("reading texts from the keyboard, one a line; Ctrl-D ends them", style=None)
+        complain("reading texts from the keyboard, one per line; end with Ctrl-D", style=None)
     lines = [] if sys.stdin is None else [read_line(line, n) for n, line in enumerate(sys.stdin.buffer, 1)]
     if not lines:
         raise ValueError("there is no text: give one, or lines on standard input")

@@ -46,7 +46,7 @@ def show(
         )
     say_rows((f"{value.key}:", spell(value.value), value.origin) for value in values)
     if any(value.origin in (DATA, TOKENIZER) for value in values):
-        say(f"\n{DATA}, {TOKENIZER}: decided when a run begins; until then the value is that of the file")
+        say(f"\n{DATA}, {TOKENIZER}: decided when a run begins; until then, the file's value")
     say("")
     say_rows(summary(settings, found))
 

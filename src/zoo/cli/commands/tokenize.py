@@ -18,7 +18,7 @@ from zoo.wording import counted
 RESOLVE, NO_TOKENIZER = "zoo.hub.checkpoint:resolve", "zoo.inference.loaded:NO_TOKENIZER"  # import torch
 TASK = "A name from `zoo list tasks`, or a path to a YAML file."
 TOKENIZER = "Use the tokenizer of a run, a checkpoint, a Hugging Face folder or hub:ORG/NAME, not the task's."
-PART = "Do the I-th of N parts of the work, for N machines or processes; unless given, all of it, on all cores."
+PART = "Do part I of N, for N machines or processes (default: everything, on all cores)."
 
 
 def tokenize(

@@ -25,7 +25,7 @@ from zoo.training.state import State
 from zoo.wording import counted
 
 RUN = "Folder of the run: new or empty, unless --resume."
-RESUME = "Continue the run in the folder, with the changes that it was started with."
+RESUME = "Continue the run in the folder, with its original changes of settings."
 Task = Annotated[str, typer.Argument(metavar="TASK", help="A name from `zoo list tasks`, or a path to a YAML file.")]
 TASK_AND_CHANGES = "A task as in `zoo list tasks` (without --from), then changes of settings, as with --set."
 ModelOrTask = Annotated[str, typer.Argument(metavar="MODEL", help=f"{MODEL} With --from: the TASK.")]
