@@ -1,6 +1,6 @@
-"""Pretrain, fine-tune and export five small models with the true commands, and show what came out of each.
+"""Pretrain, fine-tune and export five small models with the real commands, and show the results.
 
-python docs/quickstart.py [FOLDER]        (FOLDER: quickstart-runs unless given)
+python docs/quickstart.py [FOLDER]        (default: quickstart-runs)
 """
 
 import argparse
@@ -95,10 +95,10 @@ def main(folder: Path) -> None:
     answers = {model.name: ask(folder, model) for model in MODELS}
     apart = load_apart(folder)
     console.print()
-    console.print(f"Loaded by plain transformers in a process of its own, where `import zoo` says: {apart['refusal']}")
+    console.print(f"Loaded by plain transformers in a separate process, where `import zoo` fails: {apart['refusal']}")
     console.print()
     console.print(table(folder, answers, apart["differences"]))
-    console.print(f"the folders lie in {folder}", soft_wrap=True)
+    console.print(f"the folders are in {folder}", soft_wrap=True)
     console.print(f"quickstart: done in {time.perf_counter() - began:.0f} s")
 
 
@@ -201,7 +201,7 @@ def table(folder: Path, answers: dict[str, str], differences: dict[str, float]) 
     made.add_column("model: its run and its export", overflow="fold")
     for heading in ("loss before\nand after", "validation\naccuracy", "majority\nclass", "largest logit\ndifference"):
         made.add_column(heading, justify="right")
-    made.add_column("asked -> answered")
+    made.add_column("input -> output")
     for model in MODELS:
         run_folder, export = folder / "runs" / model.name, folder / "exports" / model.name
         before, after, accuracy = measured(run_folder)
