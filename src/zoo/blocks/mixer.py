@@ -58,11 +58,7 @@ mixers: Slot[Mixer] = Slot("mixer")
 
 
 def take_rows(state: Any, rows: Int[Tensor, " chosen"]) -> Any:
-    """These rows of every tensor in a state, whatever it consists of: beams continue with them."""
-    if isinstance(state, list):
-        return [take_rows(one, rows) for one in state]
-    if isinstance(state, Cache):  # by far the most frequent one
-        return state.take(rows)
+    """These rows of every tensor and cache in a state, whatever it consists of: beams continue with them."""
 
     def take(x: Tensor | Cache) -> Tensor | Cache:
         return x.take(rows) if isinstance(x, Cache) else x.index_select(0, rows)
