@@ -12,6 +12,7 @@ from torch.nn import functional as F
 from zoo.blocks.position import Position, positions
 from zoo.blocks.rows.view import View
 from zoo.blocks.score import Score, scores
+from zoo.devices.precision import dtype_of_products
 from zoo.registry import Slot
 
 
@@ -100,7 +101,6 @@ def filled(x: Float[Tensor, "batch heads length width"], width: int) -> Float[Te
 
 
 def in_one_dtype(*tensors: Tensor) -> tuple[Tensor, ...]:
-    """Tensors in the dtype that matrix products are computed in: that of autocast, else the first one's."""
-    kind = tensors[0].device.type
-    dtype = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else tensors[0].dtype
+    """Tensors in the dtype that products of the first one are computed in: that of autocast, else its own."""
+    dtype = dtype_of_products(tensors[0])
     return tuple(tensor.to(dtype) for tensor in tensors)
