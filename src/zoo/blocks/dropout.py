@@ -37,7 +37,7 @@ def dropout(x: Float[Tensor, "*any"], share: float, training: bool, byte_dropout
     if x.device.type != "cpu" or not byte_dropout:
         return F.dropout(x, share)
     if is_transformed():
-        return x * draw_kept(x, dropped).to(x.dtype).mul_(enlarged(dropped))
+        return thinned(x, draw_kept(x, dropped), dropped)
     found: Tensor = Dropped.apply(x, dropped)  # type: ignore[no-untyped-call]
     return found
 
@@ -52,6 +52,11 @@ def enlarged(dropped: int) -> float:
     return STEPS / (STEPS - dropped)
 
 
+def thinned(x: Float[Tensor, "*any"], kept: Int8[Tensor, "*any"], dropped: int) -> Float[Tensor, "*any"]:
+    """The numbers that are kept, enlarged; 0 in the place of the others."""
+    return x * kept.to(x.dtype).mul_(enlarged(dropped))
+
+
 class Dropped(torch.autograd.Function):
     """Numbers of which some are dropped, and the others enlarged."""
 
@@ -60,12 +65,12 @@ class Dropped(torch.autograd.Function):
         kept = draw_kept(x, dropped)
         ctx.save_for_backward(kept)
         ctx.dropped = dropped
-        return x * kept.to(x.dtype).mul_(enlarged(dropped))
+        return thinned(x, kept, dropped)
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
         (kept,) = ctx.saved_tensors
-        return gradient * kept.to(gradient.dtype).mul_(enlarged(ctx.dropped)), None
+        return thinned(gradient, kept, ctx.dropped), None
 
 
 def draw_kept(x: Float[Tensor, "*any"], dropped: int, byte_dropout: bool = True) -> Int8[Tensor, "*any"]:
