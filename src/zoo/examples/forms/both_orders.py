@@ -32,6 +32,5 @@ class BothOrders(Form):
 
     def build(self, plan: ExamplePlan, read: Read, roles: Roles) -> Example:
         texts = {piece: read(piece) for piece in plan.pieces}
-        turned = ExamplePlan(plan.document, plan.number, plan.length, pieces=plan.pieces[::-1], label=plan.label)
-        both = [lay_out(self.template, one, texts.__getitem__, roles, causal=True) for one in (plan, turned)]
-        return side_by_side(both)
+        both = plan, plan._replace(pieces=plan.pieces[::-1])
+        return side_by_side([lay_out(self.template, one, texts.__getitem__, roles, causal=True) for one in both])

@@ -40,5 +40,5 @@ class Choices(Form):
 
     def build(self, plan: ExamplePlan, read: Read, roles: Roles) -> Example:
         pairs = zip(plan.pieces[::2], plan.pieces[1::2], strict=True)
-        plans = (ExamplePlan(plan.document, plan.number, 0, pieces=pair, label=plan.label) for pair in pairs)
+        plans = (plan._replace(pieces=pair) for pair in pairs)
         return side_by_side([lay_out(self.template, one, read, roles, self.stream.causal) for one in plans])
