@@ -122,10 +122,11 @@ def test_gradients_of_a_learned_bias_are_added_up_in_its_own_dtype():
     torch.testing.assert_close(gradient, one * (1 + 255 * small))
 
 
+@pytest.mark.parametrize("sinks", [0, 2])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_what_layers_share_is_there_before_the_first_of_them_asks(dtype: torch.dtype):
+def test_what_layers_share_is_there_before_the_first_of_them_asks(dtype: torch.dtype, sinks: int):
     """A layer that computed it would be another graph to the compiler than those that find it."""
-    attention = FullAttention(64, 4).to(dtype)
+    attention = FullAttention(64, 4, sinks=sinks).to(dtype)
     for length in (12, 140):  # few keys are read in float32
         numbers = torch.ones(2, length, dtype=torch.long)
         numbers[0, 5:] = 2

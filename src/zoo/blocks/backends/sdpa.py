@@ -43,10 +43,10 @@ class Sdpa(Backend):
             with torch.autocast("cpu", enabled=False):
                 return self.attend(queries.float(), keys.float(), values.float(), view, rule).to(queries.dtype)
         keys, values = keys.to(queries.dtype), values.to(queries.dtype)
-        causal = rule.sinks is None and is_causal(view, rule)
-        # kernels that are told of causality skip half of the work, and take no mask beside it
-        mask = None if causal or rule.sinks is not None else view.addends(rule.window, queries.dtype)
-        if rule.sinks is not None:
+        causal = is_causal(view, rule)
+        if rule.sinks is None:  # kernels that are told of causality skip half of the work, and take no mask beside it
+            mask = None if causal else view.addends(rule.window, queries.dtype)
+        else:
             mask, keys, values = with_sinks(view.scores(rule.window), queries, keys, values, rule.sinks)
         shared = queries.shape[1] // keys.shape[1]
         if shared > 1 and queries.is_cuda and (mask is not None or queries.dtype not in NARROW):
@@ -61,7 +61,9 @@ class Sdpa(Backend):
         device = view.documents.numbers.device
         if is_slow(rule, device):
             EAGER.prepare(view, rule, dtype)
-        elif not is_causal(view, rule) and rule.sinks is None:
+        elif rule.sinks is not None:
+            view.scores(rule.window)
+        elif not is_causal(view, rule):
             view.addends(rule.window, torch.float32 if widens(dtype, device, view.visibility.n_keys) else dtype)
 
     def by_formula(self, rule: Rule, device: str) -> str | None:
@@ -107,8 +109,8 @@ def widens(dtype: torch.dtype, device: torch.device, n_keys: int) -> bool:
 
 
 def is_causal(view: View, rule: Rule) -> bool:
-    """Whether a query sees all keys up to its own place, of which there are several, and nothing is added to scores."""
-    adds = view.position is not None and view.position.biases
+    """Whether a query sees all keys up to its own place, of which there are several, and no sinks or biases count."""
+    adds = rule.sinks is not None or (view.position is not None and view.position.biases)
     return view.visibility.causal_only(rule.window) and view.visibility.n_keys > 1 and not adds
 
 
