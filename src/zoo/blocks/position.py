@@ -171,7 +171,7 @@ class Rotary(Position):
         angles = (at[..., None].to(wide) * rates)[:, None]
         cos, sin = angles.cos(), angles.sin()
         if scaling is not None:
-            cos, sin = cos * scaling.length, sin * scaling.length
+            cos, sin = cos * scaling.attention_factor, sin * scaling.attention_factor
         cos, sin = cos.to(dtype), sin.to(dtype)
         # a pair (a, b) becomes (a cos - b sin, b cos + a sin)
         return torch.cat([cos, cos], dim=-1), torch.cat([-sin, sin], dim=-1)

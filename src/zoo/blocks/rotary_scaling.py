@@ -21,10 +21,10 @@ class RotaryScaling(ABC):
     """Changes the rates, radians a place, at which the pairs of a rotary position turn.
 
     Attributes:
-        length: what queries and keys are multiplied by.
+        attention_factor: what queries and keys are multiplied by.
     """
 
-    length: float = 1.0
+    attention_factor: float = 1.0
 
     def __init__(self, base: float, d_key: int) -> None:
         self.base, self.d_key = base, d_key
@@ -141,7 +141,7 @@ class YarnScaling(RotaryScaling):
         if attention_factor is not None and attention_factor <= 0:  # with 0 all scores would be alike
             raise ValueError(f"rotary_scaling yarn: attention_factor must be above 0, got {attention_factor}")
         self.factor = check_factor(factor)
-        self.length = 0.1 * math.log(factor) + 1 if attention_factor is None else attention_factor
+        self.attention_factor = 0.1 * math.log(factor) + 1 if attention_factor is None else attention_factor
         first, last = (self.pair_that_turns(times, trained_length) for times in (beta_fast, beta_slow))
         if truncate:
             first, last = math.floor(first), math.ceil(last)
