@@ -166,8 +166,7 @@ class View(Computed):
     def afresh(self) -> "View":
         """The same view with nothing computed yet."""
         seen = self.visibility
-        again = Visibility(seen.queries, seen.keys, seen.start, seen.causal, seen.key_places)
-        return View(again, self.position, self.recorder, self.room)
+        return self.on(Visibility(seen.queries, seen.keys, seen.start, seen.causal, seen.key_places))
 
     def recent(self, room: int) -> "View":
         """Of one query on the last `room` places, as `Visibility.recent`."""
@@ -180,7 +179,7 @@ class View(Computed):
         return self if n == self.visibility.n_keys else self.once(("last", n), lambda: self.on(self.visibility.last(n)))
 
     def on(self, visibility: Visibility) -> "View":
-        """The same of other keys."""
+        """The same with another visibility."""
         return View(visibility, self.position, self.recorder, self.room)
 
     def end_layer(self) -> None:
