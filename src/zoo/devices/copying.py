@@ -25,7 +25,7 @@ def copier(device: torch.device) -> Callable[[Tensor], Tensor]:
 
     The host waits for nothing, and no copy of pinned memory waits for what the GPU computes.
     """
-    if device.type != "cuda":
+    if not reads_pinned(device):
         return lambda tensor: tensor.to(device, non_blocking=True)
     copies, work = stream_of_copies(device), torch.accelerator.current_stream(device)
 

@@ -6,7 +6,7 @@ from contextlib import ExitStack, contextmanager
 import torch
 
 BACKENDS = (torch.backends.mkldnn.matmul, torch.backends.cuda.matmul)  # type: ignore[attr-defined]
-EXACT = "highest"
+HIGHEST = "highest"  # torch's word for float32 that keeps all bits
 UNROUNDED = ("ieee", "none")  # how a backend multiplies float32; none: as torch does by default
 
 
@@ -38,18 +38,18 @@ def exact_products() -> Iterator[None]:
     try:
         precision = torch.get_float32_matmul_precision()
     except RuntimeError:  # each backend was told by itself: the two ways must not be mixed
-        precision = EXACT
+        precision = HIGHEST
     # what was told in one way is changed in that way
-    by_backend = rough if precision == EXACT else []
+    by_backend = rough if precision == HIGHEST else []
     try:
-        if precision != EXACT:
-            torch.set_float32_matmul_precision(EXACT)
+        if precision != HIGHEST:
+            torch.set_float32_matmul_precision(HIGHEST)
         for backend, _ in by_backend:
             backend.fp32_precision = UNROUNDED[0]
         yield
     finally:
-        if precision != EXACT:
+        if precision != HIGHEST:
             torch.set_float32_matmul_precision(precision)
         # each by itself, too: torch.backends.cuda.matmul.allow_tf32 is said of one, and read as if it were of all
-        for backend, found in before if precision != EXACT else by_backend:
+        for backend, found in before if precision != HIGHEST else by_backend:
             backend.fp32_precision = found
