@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from functools import cache
+from itertools import pairwise
 
 import numpy as np
 
@@ -17,6 +18,11 @@ CLASSIFIED_TEXT: Template = ("start", None, "extract")
 CLASSIFIED_PAIR: Template = ("start", None, "separator", None, "extract")
 BEGUN: Template = ("start", None)
 CONTINUED: Template = ("start", None, "end")  # one place longer than its example: see `predict_next`
+
+
+def pair_template(causal: bool) -> Template:
+    """Where the special tokens of a pair stand in a decoder's stream, or in an encoder's."""
+    return CLASSIFIED_PAIR if causal else ENCODED_PAIR
 
 
 def roles_of(template: Template) -> tuple[str, ...]:
@@ -100,8 +106,7 @@ def cut(total: int, room: int, generator: np.random.Generator, first: int = 1, l
     slack = count * room - total  # what the first and the last piece lack together
     least, most = max(0, slack - (room - last)), min(slack, room - first)  # that the first one may lack
     begin = room - int(generator.integers(least, most + 1)) if least <= most else room
-    borders = [0, *range(begin, total, room), total]
-    return list(zip(borders, borders[1:], strict=False))
+    return list(pairwise([0, *range(begin, total, room), total]))
 
 
 def shorten(first: int, second: int, room: int) -> tuple[int, int]:

@@ -5,7 +5,7 @@ from typing import ClassVar
 from zoo.data.ids import CHOICES, CONTEXT, Lengths, Read, Roles, StoredFields
 from zoo.examples.example import Example, ExamplePlan
 from zoo.examples.form import Form, Limits, forms
-from zoo.examples.template import CLASSIFIED_PAIR, ENCODED_PAIR, Template, lay_out, overhead, shorten_pair, side_by_side
+from zoo.examples.template import Template, lay_out, overhead, pair_template, shorten_pair, side_by_side
 
 
 @forms.register(CHOICES)
@@ -24,7 +24,7 @@ class Choices(Form):
 
     @property
     def template(self) -> Template:
-        return CLASSIFIED_PAIR if self.stream.causal else ENCODED_PAIR
+        return pair_template(self.stream.causal)
 
     def plan(self, lengths: Lengths, document: int, epoch: int, seed: int, limits: Limits) -> list[ExamplePlan]:
         context, choices = lengths.span(CONTEXT, document), lengths.entries(CHOICES, document)

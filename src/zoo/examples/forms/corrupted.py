@@ -1,6 +1,7 @@
 """Form `corrupted`: a text with spans missing is read, and the missing spans are written."""
 
 from functools import lru_cache
+from itertools import pairwise
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -56,7 +57,7 @@ class Corrupted(Form):
                 continue
             noise = noise_of(stop - start, self.share, self.mean_span)
             borders = span.start + start + spans(stop - start, noise, generator)
-            pieces = tuple(Piece("text", a, b) for a, b in zip(borders.tolist(), borders[1:].tolist(), strict=False))
+            pieces = tuple(Piece("text", a, b) for a, b in pairwise(borders.tolist()))
             sizes = noise.tokens + noise.spans + 1, stop - start - noise.tokens + noise.spans + 1
             plans.append(ExamplePlan(document, len(plans), *sizes, pieces))
         return plans

@@ -5,7 +5,7 @@ from typing import ClassVar
 from zoo.data.ids import Lengths, StoredFields
 from zoo.examples.example import ExamplePlan
 from zoo.examples.form import Form, Limits, forms
-from zoo.examples.template import CLASSIFIED_PAIR, ENCODED_PAIR, Template, overhead, shorten_pair
+from zoo.examples.template import Template, overhead, pair_template, shorten_pair
 
 
 @forms.register("pair")
@@ -20,7 +20,7 @@ class Pair(Form):
 
     @property
     def template(self) -> Template:
-        return CLASSIFIED_PAIR if self.stream.causal else ENCODED_PAIR
+        return pair_template(self.stream.causal)
 
     def plan(self, lengths: Lengths, document: int, epoch: int, seed: int, limits: Limits) -> list[ExamplePlan]:
         first, second = lengths.span("text", document), lengths.span("pair", document)

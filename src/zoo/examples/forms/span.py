@@ -7,7 +7,7 @@ import numpy as np
 from zoo.data.ids import ANSWERS, CONTEXT, QUESTION, Lengths, Piece, Read, Roles, StoredFields
 from zoo.examples.example import Example, ExamplePlan
 from zoo.examples.form import Form, Limits, ModelTraits, forms
-from zoo.examples.template import CLASSIFIED_PAIR, ENCODED_PAIR, Template, lay_out, overhead
+from zoo.examples.template import Template, lay_out, overhead, pair_template
 
 
 @forms.register("span")
@@ -34,7 +34,7 @@ class Span(Form):
 
     @property
     def template(self) -> Template:
-        return CLASSIFIED_PAIR if self.stream.causal else ENCODED_PAIR
+        return pair_template(self.stream.causal)
 
     def plan(self, lengths: Lengths, document: int, epoch: int, seed: int, limits: Limits) -> list[ExamplePlan]:
         question, context = lengths.span(QUESTION, document), lengths.span(CONTEXT, document)
