@@ -100,10 +100,11 @@ class OneClass(Answer):
 
     def __init__(self, names: Sequence[str] = (), weights: Mapping[str, float] | None = None) -> None:
         super().__init__(names)
-        for name in weights or () if names else ():
-            refuse_unknown(name, names, "class", "objective: class_weights")
-        chosen = [(weights or {}).get(name, 1.0) for name in names]
-        self.weights = torch.tensor(chosen, dtype=torch.float64) if weights and names else None
+        self.weights: Tensor | None = None
+        if weights and names:
+            for name in weights:
+                refuse_unknown(name, names, "class", "objective: class_weights")
+            self.weights = torch.tensor([weights.get(name, 1.0) for name in names], dtype=torch.float64)
         self.placed: dict[torch.device, Tensor] = {}
 
     def weights_on(self, device: torch.device) -> Tensor:

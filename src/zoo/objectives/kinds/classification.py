@@ -8,8 +8,6 @@ from zoo.objectives.answers import ANSWERS, Answer, OneClass, OneNumber
 from zoo.objectives.document_label import DocumentLabel
 from zoo.objectives.objective import objectives
 
-METRICS = tuple(dict.fromkeys(metric for answer in ANSWERS.values() for metric in answer.metrics))
-
 
 @objectives.register("classification")
 class Classification(DocumentLabel):
@@ -27,7 +25,7 @@ class Classification(DocumentLabel):
     head = "classification"
     forms: ClassVar[tuple[str, ...]] = ("image", "pair", "text")  # similarity has other ones
     whole = True
-    metrics = METRICS
+    metrics = tuple(dict.fromkeys(metric for answer in ANSWERS.values() for metric in answer.metrics))
     labelled = True
 
     def __init__(
