@@ -32,12 +32,9 @@ class LayerNorm(nn.Module):
         self.eps = eps
 
     def forward(self, x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch d_model"]:
-        # torch's kernel keeps mean and variance in float32 whatever the input's dtype; weights follow the input.
-        weight: Tensor = self.weight
-        bias: Tensor | None = self.bias
-        if weight.dtype != x.dtype:
-            weight, bias = weight.to(x.dtype), None if bias is None else bias.to(x.dtype)
-        return F.layer_norm(x, weight.shape, weight, bias, self.eps)
+        # torch's kernel keeps mean and variance in float32 whatever the input's dtype; weights follow the input
+        bias = None if self.bias is None else self.bias.to(x.dtype)
+        return F.layer_norm(x, self.weight.shape, self.weight.to(x.dtype), bias, self.eps)
 
 
 @norms.register("rmsnorm")
