@@ -11,7 +11,7 @@ from zoo.registry import refuse_below
 
 
 def taps(kernel: int, dilation: int, causal: bool) -> list[int]:
-    """How many places later those stand that a place reads, from the first one on; negative: earlier.
+    """The offsets of the places that a place reads, from the first one on: 0 is itself, -1 the place before it.
 
     Args:
         kernel: how many are read, the place itself among them.
@@ -24,20 +24,20 @@ def taps(kernel: int, dilation: int, causal: bool) -> list[int]:
 
 
 def neighbours(
-    x: Float[Tensor, "batch length d_model"], documents: Int[Tensor, "batch length"], distances: Sequence[int]
+    x: Float[Tensor, "batch length d_model"], documents: Int[Tensor, "batch length"], offsets: Sequence[int]
 ) -> Float[Tensor, "batch length kernel d_model"]:
-    """What stands at some distances from every place; zeros where that is of another document, or of none."""
+    """The vectors at some offsets from every place; zeros where that is a place of another document, or of none."""
     found = []
-    for distance in distances:
-        there = (shifted(documents, distance) == documents) & (documents > 0)
-        found.append(torch.where(there[..., None], shifted(x, distance), 0.0))
+    for offset in offsets:
+        there = (shifted(documents, offset) == documents) & (documents > 0)
+        found.append(torch.where(there[..., None], shifted(x, offset), 0.0))
     return torch.stack(found, dim=2)
 
 
-def shifted(x: Tensor, distance: int) -> Tensor:
-    """At each place what stands `distance` places later in its row; zeros beyond the row."""
+def shifted(x: Tensor, offset: int) -> Tensor:
+    """At each place what stands `offset` places later in its row; zeros beyond the row."""
     length = x.shape[1]
-    kept = x[:, max(distance, 0) : max(length + distance, 0)]
+    kept = x[:, max(offset, 0) : max(length + offset, 0)]
     missing = length - kept.shape[1]
-    before, after = (missing, 0) if distance < 0 else (0, missing)
+    before, after = (missing, 0) if offset < 0 else (0, missing)
     return F.pad(kept, (*[0] * (2 * (x.dim() - 2)), before, after))
