@@ -64,7 +64,7 @@ class Attention(nn.Module, Drops, ABC):
 
     Args:
         shape: of the heads.
-        width: of what it returns.
+        width: of the vectors that it returns.
         crosses: whether it reads a memory of another part rather than its own input.
         window: a query sees keys at distances below it (tokens); None: all.
         sinks: learned logits of each head that take part in the softmax and carry no value (Xiao et al. 2023,
@@ -106,7 +106,7 @@ class Attention(nn.Module, Drops, ABC):
         self.score = scores.build(score, self.d_query, self.d_key)
 
     def rule(self, training: bool) -> Rule:
-        """What its weights obey."""
+        """What a backend must know of this layer."""
         return Rule(self.score, self.window, self.sinks, self.dropout if training else 0.0, self.byte_dropout)
 
     def read(self, memory: Float[Tensor, "batch memory d_memory"], view: View | None = None) -> KeysValues:
@@ -121,7 +121,7 @@ class Attention(nn.Module, Drops, ABC):
     def read_mapped(
         self, keys: Float[Tensor, "batch memory _"], values: Float[Tensor, "batch memory _"], view: View | None
     ) -> KeysValues:
-        """Keys and values from what the maps make of a memory."""
+        """Keys and values of a memory that the maps have read: cut into heads, keys normalized and turned."""
         keys = self.normed(self.key_norm, in_heads(keys, self.n_kv_heads))
         values = in_heads(values, self.n_kv_heads)
         keys = keys if view is None else view.rotate(keys)
@@ -137,7 +137,7 @@ class Attention(nn.Module, Drops, ABC):
         return self.ask_mapped(self.query(x), view)
 
     def ask_mapped(self, queries: Float[Tensor, "batch queries _"], view: View) -> Tensor:
-        """Queries from what the map makes of vectors."""
+        """Queries that the map has made: cut into heads, normalized and turned."""
         queries = self.normed(self.query_norm, in_heads(queries, self.n_heads))
         return self.score.turn_queries(view.rotate(queries))
 
@@ -149,12 +149,12 @@ class Attention(nn.Module, Drops, ABC):
 
     def read_itself(self, x: Float[Tensor, "batch length d_model"], view: View) -> Float[Tensor, "batch length width"]:
         """Read whole rows with queries of their own."""
-        # in this order: the gradients of x are added up in the opposite one, and their sum has the bits that it has
+        # autograd adds up the gradients of x in the opposite order: another one would change their last bits
         keys, values, queries = project(x, (self.key, self.value, self.query))
         return self.attend(self.ask_mapped(queries, view), self.read_mapped(keys, values, view), view)
 
     def attend(self, queries: Tensor, memory: KeysValues, view: View) -> Float[Tensor, "batch queries width"]:
-        """What queries of whole rows read."""
+        """Read a memory with queries of whole rows, and map what the heads read back."""
         heads = self.backend_for(view).attend(queries, *memory, view, self.rule(self.training))
         return self.output(heads.transpose(1, 2).flatten(2))
 

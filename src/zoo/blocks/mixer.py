@@ -73,7 +73,7 @@ def settle(state: Any) -> None:
 
 
 def tensors_of(state: Any) -> list[Tensor]:
-    """What a state consists of."""
+    """Every tensor of a state."""
     leaves = (leaf.tensors if isinstance(leaf, Cache) else (leaf,) for leaf in tree_leaves(state))
     return [x for some in leaves for x in some if isinstance(x, Tensor)]
 

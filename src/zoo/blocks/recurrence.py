@@ -86,7 +86,7 @@ CellOption = Annotated[str | Choice[Cell], cells]
 def becomes_float16(x: Tensor | PackedSequence) -> bool:
     """Whether autocast would give cuDNN's recurrent kernels float16 where bfloat16 is asked for.
 
-    It knows nothing else for them, and without a scale for the loss small gradients would become 0.
+    Autocast has no other dtype for them, and without a scale for the loss small gradients would become 0.
     """
     return x.is_cuda and torch.is_autocast_enabled("cuda") and torch.get_autocast_dtype("cuda") != torch.float16
 

@@ -51,10 +51,10 @@ def plain_rates(base: float | Tensor, d_key: int, device: torch.device, dtype: t
 
 
 def check_factor(factor: float) -> float:
-    """How many times as many places as before.
+    """The factor, unless it would shorten texts.
 
     Raises:
-        ValueError: fewer.
+        ValueError: it is below 1.
     """
     if factor < 1:
         raise ValueError(f"rotary_scaling: factor must be at least 1, got {factor}")
@@ -148,7 +148,7 @@ class YarnScaling(RotaryScaling):
         self.first, self.last = max(first, 0), min(last, d_key - 1)
 
     def pair_that_turns(self, times: float, places: int) -> float:
-        """The pair, with what lies between two of them, that turns so often in so many places."""
+        """Which pair turns so many times in so many places; a fraction lies between two pairs."""
         return self.d_key * math.log(places / (times * 2 * math.pi)) / (2 * math.log(self.base))
 
     def scale(self, rates: Rates, at: At, dtype: torch.dtype) -> Rates:

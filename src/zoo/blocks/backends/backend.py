@@ -18,7 +18,7 @@ from zoo.registry import Slot
 
 @dataclass(frozen=True)
 class Rule:
-    """What a layer demands of its weights.
+    """What a layer demands of the backend that computes it.
 
     Args:
         score: of turned queries and keys.

@@ -58,8 +58,8 @@ class Blocked(Backend):
 class BlockedAttention(torch.autograd.Function):
     """dropout(softmax(Q'K)) V for scaled queries; a query that sees no key gets 0.
 
-    With weights P, of which D are left and enlarged by dropout, and the gradient G of what is said: that of V is D'G,
-    that of P is R = GV' where nothing was dropped, and that of the scores P (R - rowsum(R P)).
+    With weights P, of which dropout leaves D, enlarged, and the gradient G of the output: the gradient of V is D'G,
+    that of P is R = GV', 0 where a weight was dropped, and that of the scores P (R - rowsum(R P)).
     """
 
     @staticmethod

@@ -94,7 +94,7 @@ class Tiling(NamedTuple):
 
 
 def places_of(region: Region) -> int:
-    """How many of its own places ask, of all its rows."""
+    """How many queries of its own a region has, in all its rows."""
     return (region.rows.stop - region.rows.start) * width(part_of(region.queries, region.own))
 
 
@@ -149,7 +149,7 @@ def width(places: slice) -> int:
 
 
 def part_of(places: slice, own: slice) -> slice:
-    """Those that are its own."""
+    """Those of some places that are a region's own."""
     return slice(max(places.start, own.start), min(places.stop, own.stop))
 
 

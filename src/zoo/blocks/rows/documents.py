@@ -35,8 +35,8 @@ class Computed:
 def positions_of(documents: Int[Tensor, "batch length"]) -> Int[Tensor, "batch length"]:
     """Positions that restart at each document; 0 where there is none.
 
-    A gap in a document (places of document 0) keeps its positions, as what transformers' masks hide does in whole rows.
-    Step by step it does not count (`Progress`), as in transformers' `generate`.
+    A gap in a document (places of document 0) takes up positions, as masked places do in transformers. Step by step
+    (`Progress`) it takes up none, as in transformers' `generate`.
     """
     places = torch.arange(documents.shape[1], device=documents.device).expand_as(documents)
     there = documents > 0
@@ -174,14 +174,14 @@ class Documents(Computed):
 
     @property
     def reach(self) -> int:
-        """Every position is below it: the places of the longest document, where the packer has told, or of a row."""
+        """A bound that every position is below: the longest document's length if it is known, else a row's."""
         if self.lengths is None:
             return self.numbers.shape[1]
         return max((max(lengths, default=0) for lengths in self.lengths), default=0)
 
     @property
     def most(self) -> int | None:
-        """No row has more documents; None: nobody has told."""
+        """The most documents that a row has; None: not known."""
         return 1 if self.whole else None if self.lengths is None else max(map(len, self.lengths), default=0)
 
     def sequences(self) -> Sequences:
@@ -189,7 +189,7 @@ class Documents(Computed):
         return self.once("sequences", self.find_sequences)
 
     def find_sequences(self) -> Sequences:
-        """From what is known on the CPU, or else from the numbers."""
+        """From the lengths that are known on the CPU, or else from the numbers, for which a GPU is waited for."""
         rows, length = self.numbers.shape
         lengths = [[length]] * rows if self.whole else self.lengths
         spans = found(self.numbers) if lengths is None else laid(lengths, length)

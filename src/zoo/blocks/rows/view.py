@@ -160,7 +160,7 @@ class View(Computed):
 
     @property
     def documents(self) -> Documents:
-        """Of the queries, which in a layer that mixes its own places are all there are."""
+        """The documents of the queries; in a layer that mixes its own places, of the keys too."""
         return self.visibility.queries
 
     def afresh(self) -> "View":
@@ -211,7 +211,7 @@ class View(Computed):
         return bias[None] if allowed is None else bias[None].masked_fill(~allowed, -torch.inf)
 
     def addends(self, window: int | None, dtype: torch.dtype) -> Tensor | None:
-        """As `scores`, but always what is added to them: kernels would make it of booleans anew in each layer."""
+        """`scores` as numbers that are added: of booleans, kernels would make these anew in each layer."""
         scores = self.scores(window)
         if scores is None or scores.requires_grad:  # gradients of the layers are added up as wide as the bias is
             return None if scores is None else scores.to(dtype)
