@@ -34,13 +34,13 @@ class Placement:
         return model.to(self.device, self.dtype)
 
 
+AS_STORED = Placement(torch.device(CPU), torch.float32)
+
+
 def with_dtype(model: M, dtype: torch.dtype) -> M:
     """Cast a model; it goes to the CPU for a dtype that its device lacks."""
     device = next(model.parameters()).device
     return model.to(torch.device(CPU) if dtype.itemsize > widest(device).itemsize else device, dtype)
-
-
-AS_STORED = Placement(torch.device(CPU), torch.float32)
 
 
 def choose_placement(device: DeviceName = AUTO, precision: str = AUTO) -> Placement:

@@ -109,8 +109,8 @@ def or_plain(compiled: Callable[..., Any], plain: Callable[..., Any]) -> Callabl
     """A compiled function, or the function as it is where torch's compiler has failed in this process.
 
     A compiler needs much of a machine: a driver, another compiler, room on a disk. After a failure nothing else is
-    tried: that would cost each call the time of a failure. But what has been compiled goes on so: where activations are
-    computed again, they must be those of the first pass.
+    compiled, since each attempt would take as long. What has run compiled goes on so: activations that are computed
+    again must be those of the first pass.
     """
     works = False
 

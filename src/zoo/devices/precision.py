@@ -62,9 +62,9 @@ def mixed(device: torch.device, dtype: torch.dtype | None) -> torch.autocast:
 
 @contextmanager
 def thawed(model: nn.Module) -> Iterator[None]:
-    """Let frozen parameters require a gradient for a while in which none is recorded.
+    """Let frozen parameters require a gradient for a while, in which none is recorded.
 
-    Autocast keeps its casts of those alone that do. It would cast each of the others for every token of a text.
+    Autocast keeps its casts only of parameters that require one, and would cast the others for every token of a text.
     """
     frozen = [parameter for parameter in model.parameters() if not parameter.requires_grad]
     try:

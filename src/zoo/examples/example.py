@@ -69,7 +69,7 @@ class Example:
 
     @property
     def prompt(self) -> Ids:
-        """The tokens up to where the text begins that ends the example: the last one that is asked for."""
+        """The tokens that are read before the last predicted text is written, up to the one that its first follows."""
         unasked = np.flatnonzero(self.following < 0)
         return self.tokens[: (int(unasked[-1]) + 1 if len(unasked) else 0) + 1]
 

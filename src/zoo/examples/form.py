@@ -53,9 +53,9 @@ class Form(ABC):
         documents: how many documents an example is made of, at least; they share a row.
         source: whether there is a source beside the scored stream.
         writes: whether the model is asked for a text that can be compared with the data's.
-        truncates: what an example counts that it has to leave out.
+        truncates: what plans count that examples have to leave out, as messages say it.
         lengths_tell: whether the lengths of its texts tell which of them are too long; else only plans do.
-        goes_on: what a text is that several examples hold.
+        goes_on: what happens to a text that several examples hold, as messages say it.
 
     Args:
         stream: what the model makes of its tokens.
@@ -77,7 +77,7 @@ class Form(ABC):
 
     @property
     def pictures(self) -> bool:
-        """Whether what the model reads first is a picture."""
+        """Whether the model reads a picture first."""
         return PICTURE in self.stored.names
 
     @property
@@ -134,11 +134,11 @@ class Form(ABC):
         return found
 
     def predicted(self, lengths: Lengths, document: int, row: Row) -> list[tuple[Piece, str]]:
-        """Each text of a row that is predicted, with all of its tokens."""
+        """Each text of a row that is predicted: all of its tokens, and the text itself."""
         return [(lengths.span(name, document), row[name]) for name in self.stored.predicted]
 
     def kept(self, plan: ExamplePlan) -> list[Piece]:
-        """What an example predicts of such texts."""
+        """What an example holds of those texts."""
         return [piece for piece in plan.pieces if piece.field in self.stored.predicted]
 
     def check(self, limits: Limits) -> None:

@@ -79,7 +79,7 @@ class Answer(ABC):
 
     @abstractmethod
     def sample(self, number: int, scores: int) -> Any:
-        """A label of the `number`-th of some rows, as transformers takes it: neighbours differ.
+        """A label for the `number`-th of some sample rows, as transformers takes it; neighbours get different ones.
 
         Args:
             scores: how many the head gives.

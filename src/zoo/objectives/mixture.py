@@ -95,7 +95,7 @@ class Mixture:
         return [name for name, member in self.members.items() if member.labelled]
 
     def document_length(self, task: Task) -> int:
-        """The most tokens of a document of a task's examples; several share a row where an example is made of them."""
+        """The most tokens of a document: of an example, or its share of a row where an example is several documents."""
         longest = max(task.example_length)
         named = [forms[name] for member in self.members.values() for name in member.forms]
         form = min(named, key=lambda form: form.documents, default=Form)
@@ -104,6 +104,7 @@ class Mixture:
 
     @property
     def whole(self) -> bool:
+        """Whether a document must stay one example."""
         return any(member.whole for member in self.members.values())
 
     @property

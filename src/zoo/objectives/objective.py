@@ -57,12 +57,13 @@ class Objective(ABC):
         roles: roles that it needs beside those of the template.
         metrics: the names of the metrics that it offers beside its loss.
         counted: those of `metrics` that its term counts by itself.
-        places_each: how many places each target is scored by.
+        places_each: how many places are scored together for each target.
         decides: whether its metrics tell a better model from a worse one; else the loss decides which is the best.
         assumed: whether an imported model with its head is taken to be trained for it.
         beside: the objectives that are trained with it, and what they begin with where the task does not say it.
         labelled: whether it learns from the column 'label'.
-        exactly: whether its answers are ranked exactly, as predictions are, however many there are to choose from.
+        exactly: whether its right answers are counted by logits in float32, as predictions are made, however many
+            classes there are.
         draws: whether it gives each place of an example a number that decides what the model draws there.
 
     Args:
@@ -109,7 +110,7 @@ class Objective(ABC):
         self.weight, self.label_smoothing = weight, label_smoothing
 
     def take_labels(self, kind: str, names: Sequence[str] = ()) -> bool:
-        """Learn what a row's label is, as the task says it, and its classes by name; whether it is asked for one."""
+        """Learn the kind of a task's labels and the names of its classes; False: kinds mean nothing to it."""
         return False
 
     def obstacle_in(self, lengths: Lengths, limits: Limits) -> Obstacle | None:
