@@ -13,7 +13,7 @@ from zoo.blocks.attention import FullAttention
 from zoo.blocks.backends import blocked, tiling
 from zoo.blocks.backends.blocked import Blocked
 from zoo.blocks.backends.eager import Eager
-from zoo.blocks.backends.tiling import Tiling
+from zoo.blocks.backends.tiling import Tiling, width
 from zoo.blocks.rows.documents import Documents
 from zoo.blocks.rows.view import View, Visibility
 
@@ -92,11 +92,11 @@ def test_torchs_kernel_is_asked_where_it_is_fused_and_faster(
 def test_gradients_of_many_blocks_are_added_up_in_float32(monkeypatch: pytest.MonkeyPatch):
     """Place i gives each place up to it a weight of 1/i; in bfloat16 their sum would stay at 5.5."""
     monkeypatch.setattr(tiling, "QUERIES", 2)
-    heads, values = torch.zeros(1, 4, 512, 3).bfloat16(), torch.zeros(1, 4, 512, 3).bfloat16().requires_grad_()
-    view, rule = View.of(Documents.of(None, randn(1, 512)), causal=True), build(12, 4).rule(training=False)
+    heads, values = torch.zeros(1, 1, 256, 3).bfloat16(), torch.zeros(1, 1, 256, 3).bfloat16().requires_grad_()
+    view, rule = View.of(Documents.of(None, randn(1, 256)), causal=True), build(12, 4).rule(training=False)
     Blocked().attend(heads, heads, values, view, rule).sum().backward()
     assert values.grad is not None
-    expected = (1 / torch.arange(1, 513)).sum().expand(4, 3)
+    expected = (1 / torch.arange(1, 257)).sum().expand(1, 3)
     torch.testing.assert_close(values.grad[0, :, 0].float(), expected, rtol=0.01, atol=0)
 
 
@@ -197,16 +197,16 @@ def test_short_documents_are_computed_together_until_they_are_long(monkeypatch: 
 
 
 @pytest.mark.parametrize("causal", [True, False])
-def test_what_is_computed_apart_has_one_of_few_lengths(causal: bool):
+def test_what_is_computed_apart_has_one_of_few_lengths(causal: bool, monkeypatch: pytest.MonkeyPatch):
     """For each shape of a product oneDNN compiles kernels, and remembers them."""
+    monkeypatch.setattr(tiling, "masks", lambda *given: (None, None))  # what is computed does not depend on them
     documents = packed([[length, 1024 - length] for length in range(64, 960, 20)], 1024)
     tilings = Tiling.of(View.of(documents, causal=causal), None, randn(len(documents.numbers), 1, 1024, 2))
-    places = torch.arange(1024)
-    assert len({(len(places[tile.queries]), len(places[tile.keys])) for tile in tilings.tiles}) < 30  # of 90
+    assert len({(width(tile.queries), width(tile.keys)) for tile in tilings.tiles}) < 30  # of 90
     for region in tilings.regions:
-        own, computed = len(places[region.own]), len(places[region.queries])
+        own, computed = width(region.own), width(region.queries)
         assert own <= computed <= max(own + 31, own * 9 / 8)
-        assert set(places[region.own].tolist()) <= set(places[region.queries].tolist())
+        assert region.queries.start <= region.own.start and region.own.stop <= region.queries.stop
 
 
 @pytest.mark.parametrize(("length", "regions"), [(512, 1), (640, 3)])

@@ -98,7 +98,6 @@ def loop() -> "weakref.ref[Node]":
 def test_the_collector_leaves_imports_alone_and_frees_what_came_later(own: int, monkeypatch: pytest.MonkeyPatch):
     """Whether Python has objects of its own aside, as 3.12 does, or none."""
     gc.unfreeze()  # another test may have trained
-    gc.collect()
     monkeypatch.setattr(gc, "get_freeze_count", lambda count=gc.get_freeze_count: count() + own)
     memory.set_imports_aside()
     aside = gc.get_freeze_count()

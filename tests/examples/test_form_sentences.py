@@ -1,3 +1,5 @@
+from functools import cache
+
 import numpy as np
 import pytest
 
@@ -27,8 +29,14 @@ def all_plans(lengths: Lengths, epochs: int = 20, limits: Limits = LIMITS) -> li
     return [p for e in range(epochs) for d in range(lengths.documents) for p in FORM.plan(lengths, d, e, 3, limits)]
 
 
+@cache
+def planned() -> list[ExamplePlan]:
+    """The pairs of a corpus in 20 epochs, which several tests look at."""
+    return all_plans(corpus())
+
+
 def test_half_of_the_pairs_are_true():
-    labels = np.array([plan.label for plan in all_plans(corpus())])
+    labels = np.array([plan.label for plan in planned()])
     assert set(labels) == {IS_NEXT, IS_OTHER}
     assert abs(labels.mean() - 0.5) < 4 * 0.5 / len(labels) ** 0.5  # four standard deviations
 
@@ -42,7 +50,7 @@ def test_a_drawn_second_part_is_never_of_the_same_document():
 
 
 def test_a_true_second_part_follows_the_first():
-    for plan in all_plans(corpus()):
+    for plan in planned():
         assert plan.label == IS_OTHER or plan.pieces[1].start == plan.pieces[0].stop
 
 
