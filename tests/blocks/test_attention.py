@@ -171,16 +171,6 @@ def test_grouped_with_a_group_for_each_head_is_full():
     assert torch.equal(attend(grouped, x, self_view()), attend(full, x, self_view()))
 
 
-def test_one_group_is_full_attention_with_repeated_keys_and_values():
-    one, full = build(12, 4, 1), FullAttention(12, 4).double()
-    copies = {
-        name: p.repeat(4, *[1] * (p.ndim - 1)) for name, p in one.named_parameters() if name[:3] in ("key", "val")
-    }
-    full.load_state_dict({**one.state_dict(), **copies})
-    x = randn(2, 5, 12)
-    torch.testing.assert_close(attend(one, x, self_view()), attend(full, x, self_view()), **EXACT)
-
-
 @pytest.mark.parametrize("weights", [False, True], ids=["fused", "eager"])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16], ids=str)
 @pytest.mark.parametrize("position", ["none", "rotary", "alibi", "relative"])
