@@ -126,14 +126,3 @@ WRONG = [
 def test_an_objective_that_does_not_suit_the_model_is_refused(name: str, stream: ModelTraits, message: str):
     with pytest.raises(ValueError, match=message):
         Mixture.parse(name).form(["image", "text", "source", "target"], stream)
-
-
-def test_a_column_that_is_missing_is_named():
-    with pytest.raises(ValueError, match="columns: 'image' is missing, which captioning needs; given: text"):
-        Mixture.parse("captioning").form(["text"], CAPTIONER)
-
-
-@pytest.mark.parametrize("share", [-0.1, 1.0])
-def test_a_share_of_smoothing_that_cannot_be_is_refused(share: float):
-    with pytest.raises(ValueError, match=r"objective captioning: label_smoothing must be in \[0, 1\)"):
-        Mixture.parse({"captioning": {"label_smoothing": share}})

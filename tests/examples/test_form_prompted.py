@@ -1,15 +1,11 @@
 """Only the text behind a prompt is predicted."""
 
 import numpy as np
-import pytest
 
 from zoo.data.ids import Lengths, Roles
 from zoo.examples.example import Example, ExamplePlan
 from zoo.examples.form import Limits, ModelTraits
 from zoo.examples.forms.prompted import Prompted
-from zoo.inference.loaded import stream_of
-from zoo.models.create import create_model
-from zoo.objectives.mixture import Mixture
 
 ROLES = Roles(100, pad=0, unk=1, start=2, end=3, separator=4, extract=5, mask=6)
 FORM = Prompted(ModelTraits(causal=True), False)
@@ -38,9 +34,3 @@ def test_a_long_text_loses_its_end_and_does_not_end():
     plan, example = built(2, 9, longest=7)
     assert example.tokens.tolist() == [2, 10, 11, 50, 51, 52] and example.following[-1] == 53
     assert (plan.length, plan.truncated, plan.final) == (6, 6, False)
-
-
-@pytest.mark.parametrize(("columns", "form"), [(("prompt", "text"), "Prompted"), (("text",), "Text")])
-def test_a_column_of_prompts_decides(columns: tuple[str, ...], form: str):
-    stream = stream_of(create_model("gpt2-nano"))
-    assert type(Mixture.parse("causal_lm").form(columns, stream)).__name__ == form

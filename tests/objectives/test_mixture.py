@@ -43,8 +43,10 @@ def test_heads_come_in_the_order_of_the_map():
         ({}, r"objective: expected the name of an objective or a map of names to options, got \{\}"),
         *(
             ({name: {"label_smoothing": 1.0}}, rf"{name}: label_smoothing must be in \[0, 1\), got 1\.0")
-            for name in ("translation", "tagging", "choice", "next_sentence", "causal_lm", "prefix_lm", "masked_lm")
+            for name in objectives.names()
+            if "label_smoothing" in objectives.options(name)
         ),
+        ({"captioning": {"label_smoothing": -0.1}}, r"captioning: label_smoothing must be in \[0, 1\), got -0\.1"),
         ({"causal_lm": {}, "translation": {}}, "causal_lm and translation train the same head 'language'; keep one"),
         (
             {"next_sentence": {}, "translation": {}},
@@ -66,6 +68,7 @@ def test_mistakes_are_refused_by_name(value: object, message: str):
         (["classification"], ["text", "pair", "label"], "pair"),
         (["classification", "causal_lm"], ["text", "label"], "text"),
         (["causal_lm"], ["text", "pair"], "text"),
+        (["causal_lm"], ["prompt", "text"], "prompted"),
         (["classification"], ["image", "label"], "image"),
         (["captioning"], ["image", "text"], "image_text"),
     ],
