@@ -44,10 +44,10 @@ class Sdpa(Backend):
                 return self.attend(queries.float(), keys.float(), values.float(), view, rule).to(queries.dtype)
         keys, values = keys.to(queries.dtype), values.to(queries.dtype)
         causal = is_causal(view, rule)
-        if rule.sinks is None:  # kernels that are told of causality skip half of the work, and take no mask beside it
-            mask = None if causal else view.addends(rule.window, queries.dtype)
-        else:
-            mask, keys, values = with_sinks(view.scores(rule.window), queries, keys, values, rule.sinks)
+        # kernels that are told of causality skip half of the work, and take no mask beside it
+        mask = None if causal else view.addends(rule.window, queries.dtype)
+        if rule.sinks is not None:
+            mask, keys, values = with_sinks(mask, queries, keys, values, rule.sinks)
         shared = queries.shape[1] // keys.shape[1]
         if shared > 1 and queries.is_cuda and (mask is not None or queries.dtype not in NARROW):
             # the one fused kernel that takes masks, and float32, shares no keys among heads
@@ -61,8 +61,6 @@ class Sdpa(Backend):
         device = view.documents.numbers.device
         if is_slow(rule, device):
             EAGER.prepare(view, rule, dtype)
-        elif rule.sinks is not None:
-            view.scores(rule.window)
         elif not is_causal(view, rule):
             view.addends(rule.window, torch.float32 if widens(dtype, device, view.visibility.n_keys) else dtype)
 
@@ -167,12 +165,13 @@ def by_products(queries: Queries, keys: Keys, values: Values, view: View, rule: 
 def with_sinks(
     mask: Tensor | None, queries: Tensor, keys: Tensor, values: Tensor, sinks: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Sinks as keys of zeros, whose scores are their logits, with values of zeros."""
+    """Sinks as keys of zeros, whose scores are their logits, with values of zeros.
+
+    Args:
+        mask: what is added to the scores, in the dtype of the queries: kernels of GPUs take no other.
+    """
     n_sinks, shape = sinks.shape[1], queries.shape[:3]
-    seen = queries.new_zeros(*shape, keys.shape[2])
-    if mask is not None:
-        # in the dtype of the queries: kernels of GPUs take no other
-        seen = seen.masked_fill(~mask, -torch.inf) if mask.dtype == torch.bool else seen + mask.to(seen.dtype)
-    logits = sinks[None, :, None].expand(*shape, n_sinks).to(seen.dtype)
-    keys, values = F.pad(keys, (0, 0, 0, n_sinks)), F.pad(values, (0, 0, 0, n_sinks))
-    return torch.cat([seen, logits], dim=-1), keys, values
+    seen = queries.new_zeros(()) if mask is None else mask
+    logits = sinks[None, :, None].expand(*shape, n_sinks).to(queries.dtype)
+    mask = torch.cat([seen.expand(*shape, keys.shape[2]), logits], dim=-1)
+    return mask, F.pad(keys, (0, 0, 0, n_sinks)), F.pad(values, (0, 0, 0, n_sinks))

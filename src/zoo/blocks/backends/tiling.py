@@ -8,7 +8,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from zoo.blocks.backends.backend import Queries
-from zoo.blocks.rows.view import View, Visibility
+from zoo.blocks.rows.view import View, Visibility, as_addends
 from zoo.devices.precision import has_amx
 
 # Of a row at a time, where they see less than all keys: the rest is not computed. With AMX products are so fast that
@@ -179,9 +179,5 @@ def masks(view: View, window: int | None, dtype: torch.dtype) -> tuple[Tensor | 
     seen, opened = view.visibility, view.opened(window)
     sees_itself = seen.whole and seen.queries is seen.keys  # so does each place
     blind = None if sees_itself else seen.blind(window)
-
-    def add() -> Tensor | None:
-        return None if opened is None else torch.zeros_like(opened, dtype=dtype).masked_fill_(~opened, -torch.inf)
-
-    added: Tensor | None = view.once(("added", window, dtype), add)
+    added = view.once(("added", window, dtype), lambda: None if opened is None else as_addends(opened, dtype))
     return added, view.once(("seeing", window, dtype), lambda: None if blind is None else (~blind).to(dtype))
