@@ -15,7 +15,6 @@ from zoo.experiments.session import Watcher
 from zoo.hub.checkpoint import load_checkpoint
 from zoo.inference.measure import measure
 from zoo.metrics.choose import ChosenMetric, parse_metrics
-from zoo.metrics.metric import metrics
 from zoo.models.generation.settings import parse_generate
 from zoo.strict_yaml import Tree
 
@@ -62,5 +61,5 @@ def learn(bar: Bar) -> Learned:
 
 def share_of(metric: ChosenMetric, value: float) -> float:
     """A value as a share of the best: of a perplexity, the mean probability that the right token gets."""
-    best = metrics[metric.registered].best
+    best = metric.variant.best
     return 1 / value if best is None else value / best

@@ -7,11 +7,11 @@ from unittest.mock import Mock
 import pytest
 
 from zoo.data.sources.rows import refuse_unlabelled
-from zoo.experiments import settle
 from zoo.experiments.layers import origin
 from zoo.experiments.request import Request
 from zoo.experiments.resolve import resolve_pretraining
 from zoo.experiments.settle import fit_length, fit_vocabulary, grow_vocabulary, name_data
+from zoo.metrics.metric import metrics
 
 
 @pytest.mark.parametrize(
@@ -38,8 +38,7 @@ def test_the_data_decide_classes_and_columns_that_a_task_leaves_open(
 def test_a_metric_that_cannot_do_with_the_datas_classes_is_refused(monkeypatch: pytest.MonkeyPatch):
     sets = [(("task",), {"objective": "classification", "labels": None, "metrics": ["accuracy"]})]
     given = resolve_pretraining(Request("bert-nano", "pydocs-topic", Path("run"), sets))
-    accuracy = Mock(obstacle=lambda labels: f"it counts no {labels[0]}")
-    monkeypatch.setattr(settle, "metrics", {"accuracy": lambda: accuracy})
+    monkeypatch.setattr(metrics["accuracy"], "obstacle", lambda accuracy, labels: f"it counts no {labels[0]}")
     with pytest.raises(ValueError, match="task.metrics: classification/accuracy: it counts no noun"):
         name_data(given, Mock(inputs=["text", "label"], labels=["noun", "verb"]))
 

@@ -22,15 +22,15 @@ def test_a_bare_name_belongs_to_the_first_objective_that_offers_it():
 def test_a_full_name_picks_its_objective():
     chosen = parse_metrics(["next_sentence/accuracy", "perplexity"], OFFERED)
     assert [metric.name for metric in chosen] == ["next_sentence/accuracy", "masked_lm/perplexity"]
-    assert [metric.higher_is_better for metric in chosen] == [True, False]
+    assert [metric.variant.higher_is_better for metric in chosen] == [True, False]
 
 
 @pytest.mark.parametrize("objective", objectives.names())
 def test_an_objective_offers_registered_metrics(objective: str):
     chosen = parse_metrics(list(objectives[objective].metrics), {objective: objectives[objective].metrics})
     lower = {"perplexity", "bits_per_byte", "mse"}
-    assert {metric.metric for metric in chosen if not metric.higher_is_better} <= lower
-    assert not any(metric.higher_is_better for metric in chosen if metric.metric in lower)
+    assert {metric.metric for metric in chosen if not metric.variant.higher_is_better} <= lower
+    assert not any(metric.variant.higher_is_better for metric in chosen if metric.metric in lower)
 
 
 @pytest.mark.parametrize(

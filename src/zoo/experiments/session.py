@@ -262,4 +262,4 @@ def validation(
     first = next(iter(given.metrics), None)
     if first is None or not given.mixture.members[first.objective].decides:
         return Validation(measure, "loss")
-    return Validation(measure, first.name, first.higher_is_better)
+    return Validation(measure, first.name, first.variant.higher_is_better)

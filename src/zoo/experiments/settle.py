@@ -9,7 +9,6 @@ from typing import Any
 from zoo.data.sources.rows import SplitRows
 from zoo.experiments.experiment import Experiment
 from zoo.experiments.layers import DATA, TOKENIZER, origin
-from zoo.metrics.metric import metrics
 from zoo.models.heads.head import heads
 from zoo.models.settings import resize, with_labels
 from zoo.objectives.mixture import Mixture
@@ -63,7 +62,7 @@ def name_data(given: Experiment, rows: SplitRows) -> Experiment:
         given = given.decide(DATA, ["task.labels"])
         logger.info("labels: %d found in train: %s", len(rows.labels), first_few(rows.labels, most=SHOWN))
     for chosen in given.metrics:
-        if obstacle := metrics[chosen.registered]().obstacle(rows.labels):
+        if obstacle := chosen.variant().obstacle(rows.labels):
             raise ValueError(f"task.metrics: {chosen.name}: {obstacle}")
     named, model = replace(given.task, labels=list(rows.labels)), with_labels(given.model, len(rows.labels))
     place = origin("task.labels", given.origins)

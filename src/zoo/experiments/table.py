@@ -13,7 +13,6 @@ from zoo.data.task import read_task
 from zoo.disk import at_home
 from zoo.experiments.request import Request
 from zoo.metrics.choose import ChosenMetric, parse_metrics
-from zoo.metrics.metric import metrics
 from zoo.objectives.mixture import Mixture
 from zoo.runs.checkpoint import latest
 from zoo.runs.files import names_in
@@ -143,7 +142,7 @@ def outcome(name: str, folder: Path) -> Outcome:
 def measured(line: Line, chosen: Sequence[ChosenMetric], place: str) -> tuple[dict[str, float], float | None]:
     """The metrics that a logged line has at a place, by name, and their score."""
     values = {m.name: value for m in chosen if isinstance(value := line.get(f"{place}{m.name}"), float | int)}
-    best = {m.name: metrics[m.registered].best for m in chosen}
+    best = {m.name: m.variant.best for m in chosen}
     shares = [100 * values[name] / most for name, most in best.items() if most is not None and name in values]
     whole = bool(chosen) and len(shares) == len(chosen)
     return values, sum(shares) / len(shares) if whole else None

@@ -21,7 +21,7 @@ from zoo.inference.predictors.predictor import first_predictor
 from zoo.inference.typed import BATCH, WINDOW
 from zoo.inference.writing import Writing, Written, write, write_on
 from zoo.metrics.choose import ChosenMetric, parse_metrics
-from zoo.metrics.metric import compute, metrics
+from zoo.metrics.metric import compute
 from zoo.models.generation.settings import GenerateSettings
 from zoo.objectives.objective import Term
 
@@ -110,9 +110,7 @@ class Evaluation:
         """
         chosen = parse_metrics(wanted, loaded.mixture.metrics)
         members = loaded.mixture.members
-        asked = {
-            (metrics[m.registered].needs, m.objective) for m in chosen if m.metric not in members[m.objective].counted
-        }
+        asked = {(m.variant.needs, m.objective) for m in chosen if m.metric not in members[m.objective].counted}
         compared = [(needs, objective) for needs, objective in sorted(asked) if needs in GATHERED]
         total = Sums()
         for sums in self.gather(self.losses(loaded, compared)):
@@ -125,7 +123,7 @@ class Evaluation:
         found |= {f"loss/{name}": value for name, value in terms.items()}
         found |= total.shares("right", "asked")
         writes = self.kept is not None and self.examples.form.writes
-        texts = self.texts(loaded) if writes or any(metrics[m.registered].needs == "texts" for m in chosen) else None
+        texts = self.texts(loaded) if writes or any(m.variant.needs == "texts" for m in chosen) else None
         if lacking or self.kept is not None:
             chosen = [m for m in chosen if total.numbers.get(("count", m.objective))]
         return found | {m.name: self.measure(loaded, m, total, texts) for m in chosen if m.name not in found}
@@ -224,7 +222,7 @@ class Evaluation:
         self, loaded: Loaded, chosen: ChosenMetric, total: Sums, texts: tuple[list[str], list[list[str]]] | None
     ) -> float:
         """One metric from what was gathered."""
-        needs = metrics[chosen.registered].needs
+        needs = chosen.variant.needs
         if needs == "texts" and texts is not None:
             return compute(chosen.registered, predictions=texts[0], references=texts[1])
         if needs in GATHERED:
@@ -235,7 +233,7 @@ class Evaluation:
                 raise ValueError(f"{chosen.name}: {why}, so no answer can be compared")
             given = GATHERED[needs].give(compared, About(loaded, self.examples, self.split))
             return compute(chosen.registered, **given)
-        wanted = metrics[chosen.registered].inputs
+        wanted = chosen.variant.inputs
         loss, count = (total.numbers[what, chosen.objective] for what in ("likelihood", "count"))
         inputs = {"loss": [loss], "count": [count]}
         if "bytes" in wanted:  # counting them may take a second look at every row

@@ -24,7 +24,6 @@ from zoo.inference.predictions import check_file, write_predictions
 from zoo.inference.shape import row_shape
 from zoo.inference.typed import BATCH
 from zoo.metrics.choose import parse_metrics
-from zoo.metrics.metric import metrics
 from zoo.models.attention_backend import use_fastest
 from zoo.models.generation.settings import GenerateSettings
 from zoo.models.heads.classes import numbered_as, refuse_others, with_others
@@ -159,7 +158,7 @@ def read_examples(
     """
     form = mixture.form(next(iter(rows.values())).inputs, stream_of(model))
     for chosen in parse_metrics(task.metrics, mixture.metrics):
-        metric = metrics[chosen.registered]()  # imports what counts it, before any work
+        metric = chosen.variant()  # imports what counts it, before any work
         if metric.needs == "texts" and not form.writes:
             raise ValueError(
                 f"task.metrics: {chosen.name} compares texts, and nothing says what to write: it needs a column "

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from zoo.metrics.metric import metrics
+from zoo.metrics.metric import Metric, metrics
 from zoo.wording import refuse_unknown
 
 Offered = Mapping[str, Sequence[str]]  # objective -> its metrics, in the task's order
@@ -16,9 +16,9 @@ class ChosenMetric(NamedTuple):
     metric: str
 
     @property
-    def higher_is_better(self) -> bool:
-        """Which way is better."""
-        return metrics[self.registered].higher_is_better
+    def variant(self) -> type[Metric]:
+        """The class that counts it."""
+        return metrics[self.registered]
 
     @property
     def registered(self) -> str:
