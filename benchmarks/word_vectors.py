@@ -10,7 +10,7 @@
    steps everywhere.
 
 Prints a Markdown table of the accuracy on the validation split after the last step (no best step is chosen) and writes
-docs/pictures/word-vectors.json. Runs that are there already are read.
+docs/pictures/word-vectors.json. Runs that are there go on where they stopped.
 
 Source: Levy, Goldberg & Dagan 2015, "Improving distributional similarity with lessons learned from word embeddings"
 (positive PMI with smoothed contexts, square root of the singular values).
@@ -111,23 +111,22 @@ def prepare(options: argparse.Namespace) -> None:
         width = load_settings(options.model).d_model
         write_vectors(learn_vectors(texts, width, options.words, options.window), vectors)
     if not tokenizer.exists():
-        pretrain(options.model, options.task, tokenizer, ["training.steps=1"])
+        pretrain(options.model, tokenizer, [options.task, "training.steps=1"])
     for count in filter(None, options.examples):
         if not (options.folder / f"{count}.tsv").exists():
             write_some(options.task, count, options.folder / f"{count}.tsv")
 
 
 def accuracy(options: argparse.Namespace, count: int, start: str, seed: int) -> float:
-    """Accuracy of a run's last validation, in percent; the run is trained unless it is there."""
+    """Accuracy of a run's last validation, in percent; a run that is there goes on where it stopped."""
     run = options.folder / f"{count or 'all'}-{start}-{seed}"
-    if not (run / "metrics.jsonl").exists():
-        sets = [*TRAINING, f"training.seed={seed}", f"training.steps={options.steps}"]
-        sets += [f"task.tokenizer.from={options.folder / TOKENIZER}"]
-        if count:
-            sets += [f"task.source.files.train={options.folder / f'{count}.tsv'}"]
-        if start != "random":
-            sets += [f"embeddings.vectors={options.folder / VECTORS}", f"embeddings.frozen={start == 'frozen'}".lower()]
-        pretrain(options.model, options.task, run, sets)
+    sets = [*TRAINING, f"training.seed={seed}", f"training.steps={options.steps}"]
+    sets += [f"task.tokenizer.from={options.folder / TOKENIZER}"]
+    if count:
+        sets += [f"task.source.files.train={options.folder / f'{count}.tsv'}"]
+    if start != "random":
+        sets += [f"embeddings.vectors={options.folder / VECTORS}", f"embeddings.frozen={start == 'frozen'}".lower()]
+    pretrain(options.model, run, [options.task, *sets], resume=run.exists())
     last = json.loads((run / "metrics.jsonl").read_text().splitlines()[-1])
     print(run.name, last["step"], last["validation/classification/accuracy"], flush=True)
     return float(100 * last["validation/classification/accuracy"])

@@ -1,6 +1,7 @@
 """Word vectors from the words that stand near: counts, information, and neighbours that mean the same."""
 
 import math
+from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,9 @@ import numpy as np
 import pytest
 
 from programs import load_program
+from zoo.experiments.request import Request
 from zoo.models.vectors import read_vectors
+from zoo.training.state import State
 
 
 @pytest.fixture(scope="module")
@@ -22,6 +25,26 @@ def test_neighbours_are_counted_inside_texts_up_to_the_window(benchmark: Any):
     counts = benchmark.neighbours(texts, 3, 2).toarray()
     # "a b a c": a-b, b-a, a-c; a-a, b-c two apart; "b a": b-a; "!" is no known word, and no text reaches the next
     np.testing.assert_array_equal(counts, [[2, 3, 1], [3, 0, 1], [1, 1, 0]])
+
+
+def test_a_run_is_trained_by_zoos_command_and_goes_on_where_it_is_there(
+    benchmark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    asked: list[Request] = []
+
+    def train(request: Request, watcher: object) -> State:
+        asked.append(request)
+        request.folder.mkdir(exist_ok=True)
+        (request.folder / "metrics.jsonl").write_text('{"step": 7, "validation/classification/accuracy": 0.5}\n')
+        return State(step=7)
+
+    monkeypatch.setattr("zoo.cli.commands.train.run_pretrain", train)
+    options = Namespace(folder=tmp_path, model="rnn-classifier", task="sst2", steps=7)
+    assert [benchmark.accuracy(options, 20, "frozen", 1) for _ in range(2)] == [50.0, 50.0]
+    first, second = asked
+    assert (first.start, first.task, first.folder) == ("rnn-classifier", "sst2", tmp_path / "20-frozen-1")
+    assert (("embeddings", "frozen"), True) in first.sets and (("training", "steps"), 7) in first.sets
+    assert not first.resume and second.resume
 
 
 def test_information_is_that_of_the_formula_and_never_below_0(benchmark: Any):
