@@ -18,8 +18,7 @@ OPTIONS = {"device": "cpu", "threads": 1, "small": True, "plain": True}  # of a 
 
 
 @pytest.fixture
-def bench(monkeypatch: pytest.MonkeyPatch) -> Any:
-    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+def bench() -> Any:
     return load_program("benchmarks/bench.py")
 
 

@@ -6,12 +6,11 @@ from typing import Any
 import pytest
 import torch
 
-from programs import ROOT, load_program
+from programs import load_program
 
 
 @pytest.fixture
-def program(monkeypatch: pytest.MonkeyPatch) -> Any:
-    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+def program() -> Any:
     return load_program("benchmarks/gpu_attention.py")
 
 

@@ -1,25 +1,13 @@
 """The growth's figures: those of one machine take the place of what it measured before."""
 
-import importlib
 import json
-import sys
 from pathlib import Path
-from typing import Any
 
-import pytest
-
-ROOT = Path(__file__).parents[1]
+from programs import ROOT, load_program
 
 
-@pytest.fixture
-def growth(monkeypatch: pytest.MonkeyPatch) -> Any:
-    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
-    yield importlib.import_module("growth")
-    for name in ("growth", "bench"):
-        sys.modules.pop(name, None)
-
-
-def test_a_machine_keeps_one_table_whatever_its_versions(growth: Any, tmp_path: Path) -> None:
+def test_a_machine_keeps_one_table_whatever_its_versions(tmp_path: Path):
+    growth = load_program("benchmarks/growth.py")
     kept = json.loads((ROOT / "docs/pictures/growth.json").read_text())
     (tmp_path / "pictures").mkdir()
     (tmp_path / "pictures/growth.json").write_text(json.dumps(kept))
