@@ -59,7 +59,7 @@ def run(folder: Path, side: str, tokens: float, rate: float, seed: int, whole: b
         sets += [*WIDE, *ALIKE, f"training.steps={steps}", f"training.learning_rate={rate}", f"training.seed={seed}"]
         sets += [f"training.evaluate_every={max(1, steps // JUDGED)}", "training.evaluation_examples=200"]
         resume = ["--resume"] if folder.exists() else []
-        zoo("pretrain", model, TASK, "-o", str(folder), *(w for s in sets for w in ("--set", s)), *resume)
+        zoo("pretrain", model, TASK, "-o", str(folder), *sets, *resume)
         seen = curve(folder)
         found = {"loss": seen["losses"][-1]}
         if whole:

@@ -6,7 +6,7 @@
 The first command measures one layer of each mixer, forward and backward, on one document: milliseconds (the shortest
 of several), the bytes that the backward pass keeps, and how many layers it takes until the last place depends on the
 first. The second one also trains the same model with each mixer (`zoo pretrain`, the same number of parameters but for
-rounding, the same steps; runs that are there already are read). Both write docs/pictures/three-ways.json, and
+rounding, the same steps; runs that are there go on where they stopped). Both write docs/pictures/three-ways.json, and
 three-ways.png beside it.
 """
 
@@ -129,11 +129,10 @@ def train(folder: Path, options: argparse.Namespace) -> dict[str, Figures]:
     found: dict[str, Figures] = {}
     for name, choice in ways(load_settings(options.model).d_model).items():
         run = folder / name
-        if not (run / "metrics.jsonl").exists():
-            every = max(1, options.steps // 10)
-            sets = [f"decoder.mixer={json.dumps(choice)}", f"training.steps={options.steps}"]
-            sets += [f"training.evaluate_every={every}", "training.save_every=0", "task.metrics=[]"]
-            zoo("pretrain", options.model, options.task, "-o", str(run), *(w for s in sets for w in ("--set", s)))
+        sets = [f"decoder.mixer={json.dumps(choice)}", f"training.steps={options.steps}"]
+        sets += [f"training.evaluate_every={max(1, options.steps // 10)}", "training.save_every=0", "task.metrics=[]"]
+        resume = ["--resume"] if run.exists() else []
+        zoo("pretrain", options.model, options.task, "-o", str(run), *sets, *resume)
         lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
         judged = [line for line in lines if "validation/loss" in line]
         found[name] = {
@@ -160,10 +159,10 @@ def draw(figures: Figures, path: Path) -> None:
         (panels[1], "megabytes", "kept for the backward pass, MB"),
     ):
         curves = {name: curve[key] for name, curve in cost["ways"].items()}
-        draw_lines(panel, cost["lengths"], curves, title, "length, tokens")
+        draw_lines(panel, cost["lengths"], curves, title)
     paths = figures["paths"]
     layers = {**paths["layers"], "steps inside the recurrent layer": paths["lengths"]}
-    draw_lines(panels[2], paths["lengths"], layers, "layers from the first place to the last", "length, tokens")
+    draw_lines(panels[2], paths["lengths"], layers, "layers from the first place to the last")
     if "quality" in figures:
         for name, run in figures["quality"]["ways"].items():
             panels[3].plot(run["steps"], run["loss"], label=f"{name}, {run['parameters'] / 1e6:.2f} M parameters")
@@ -177,13 +176,13 @@ def draw(figures: Figures, path: Path) -> None:
     plt.close()
 
 
-def draw_lines(panel: Axes, at: list[int], curves: dict[str, Any], title: str, below: str) -> None:
+def draw_lines(panel: Axes, at: list[int], curves: dict[str, Any], title: str) -> None:
     """Curves over lengths, both axes in powers of two or ten."""
     for name, curve in curves.items():
         panel.plot(at, curve, marker="o", markersize=3, label=name)
     panel.set_xscale("log", base=2)
     panel.set_yscale("log")
-    panel.set(title=title, xlabel=below)
+    panel.set(title=title, xlabel="length, tokens")
 
 
 def main() -> None:

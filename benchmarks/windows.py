@@ -30,8 +30,6 @@ from rows.characters import (
     LEAST,
     LENGTH,
     RATE,
-    TEXT,
-    TRAINED,
     WARMUP,
     WAYS,
     WIDTH,
@@ -39,6 +37,7 @@ from rows.characters import (
     both,
     drawn_windows,
     nano_losses,
+    read_text,
     read_zoo,
     train_textbook,
     train_zoo,
@@ -73,22 +72,20 @@ def from_start(rows: Tensor, start: int) -> Tensor:
     return F.pad(rows, (1, 0), value=start)
 
 
-def textbook(kind: str, text: str, steps: int, seed: int) -> Figures:
+def textbook(kind: str, data: Path, steps: int, seed: int) -> Figures:
     """The losses at the end of nanoGPT's loop on one kind of windows."""
-    known = {character: number for number, character in enumerate(sorted(set(text)))}
-    ids = np.array([known[character] for character in text], dtype=np.int64)
-    trained, rest = np.split(ids, [int(TRAINED * len(ids))])
+    trained, rest, known = read_text(data)
     torch.manual_seed(seed)
     begun = kind == "from <s>"
-    model = TextbookGPT(len(known) + begun, LENGTH, LAYERS, HEADS, WIDTH, bias=False)
+    model = TextbookGPT(known + begun, LENGTH, LAYERS, HEADS, WIDTH, bias=False)
     whole = (len(trained) - 1) // LENGTH  # windows that have a character behind them
     wide, judged = windows(trained, LENGTH + 1)[:whole], windows(rest, LENGTH)
-    read = from_start(judged, len(known))[:, :-1].clamp_min(0)
+    read = from_start(judged, known)[:, :-1].clamp_min(0)
     sides: dict[str, tuple[Iterator[Tensor], Callable[[], Figures]]] = {
         "drawn": (drawn_windows(trained), nano_losses(model, windows(rest, LENGTH + 1))),
         "side by side": (in_turn(wide, seed), nano_losses(model, windows(rest, LENGTH + 1))),
         "from <s>": (
-            in_turn(from_start(wide[:, :-1], len(known)), seed),
+            in_turn(from_start(wide[:, :-1], known), seed),
             lambda: both(lambda given: model(given, given)[0], read, judged, slice(1, None)),
         ),
     }
@@ -99,8 +96,7 @@ def textbook(kind: str, text: str, steps: int, seed: int) -> Figures:
 def zoo(folder: Path, data: Path, steps: int, seed: int) -> Figures:
     """The losses at the end of `zoo pretrain` with nanoGPT's settings."""
     run = folder / f"zoo-{seed}"
-    if not (run / "metrics.jsonl").is_file():
-        train_zoo(run, steps, seed, RECIPE, data)
+    train_zoo(run, steps, seed, RECIPE, data)
     return list(read_zoo(run, data))[-1]
 
 
@@ -111,9 +107,8 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=2000)
     parser.add_argument("--seeds", type=int, default=3)
     options = parser.parse_args()
-    text = (options.data / TEXT).read_text("utf-8")
     sides: dict[str, Callable[[int], Any]] = {
-        f"textbook, {kind}": lambda seed, kind=kind: textbook(kind, text, options.steps, seed)
+        f"textbook, {kind}": lambda seed, kind=kind: textbook(kind, options.data, options.steps, seed)
         for kind in ("drawn", "side by side", "from <s>")
     }
     sides["zoo"] = lambda seed: zoo(options.folder, options.data, options.steps, seed)

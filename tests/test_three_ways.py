@@ -1,5 +1,8 @@
 """What the comparison of the three mixers measures: the same parameters, how paths grow, and what is kept."""
 
+import json
+from argparse import Namespace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,6 +23,27 @@ def test_the_three_have_as_many_parameters_to_within_a_percent(three_ways: Any):
         for name, choice in three_ways.ways(256).items()
     }
     assert max(counts.values()) < 1.01 * min(counts.values())
+
+
+def test_a_run_that_is_there_goes_on_and_is_not_taken_for_a_whole_one(
+    three_ways: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    asked: list[tuple[str, ...]] = []
+
+    def zoo(*words: str) -> None:
+        asked.append(words)
+        run = Path(words[words.index("-o") + 1])
+        run.mkdir(exist_ok=True)
+        (run / "config.yaml").write_text("base: gpt2-nano\n")
+        lines = [{"step": 1, "tokens_per_second": 3.0}, {"step": 2, "tokens_per_second": 5.0, "validation/loss": 4.0}]
+        (run / "metrics.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+
+    monkeypatch.setattr(three_ways, "zoo", zoo)
+    options = Namespace(model="gpt2-nano", task="pydocs-lm", steps=2)
+    for _ in range(2):
+        found = three_ways.train(tmp_path, options)
+    assert [run["loss"] for run in found.values()] == [[4.0]] * 3
+    assert ["--resume" in words for words in asked] == [False] * 3 + [True] * 3
 
 
 def test_paths_grow_with_the_length_for_convolutions_only(three_ways: Any):

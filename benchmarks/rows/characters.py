@@ -62,10 +62,10 @@ def zoo(turn: Turn, given: Given) -> None:
 
 
 def train_zoo(run: Path, steps: int, seed: int, recipe: Sequence[str], data: Path) -> None:
-    """`zoo pretrain`, with many checkpoints that are kept."""
+    """`zoo pretrain`, with many checkpoints that are kept; a run that is there goes on where it stopped."""
     kept = f"training.save_every={often(steps)}", f"training.keep={steps}", "training.evaluate_every=0"
     sets = [*SIZES, *recipe, *kept, *PATIENT, f"training.steps={steps}", f"training.seed={seed}"]
-    request = Request(MODEL, TASK, run, [parse_set(text) for text in sets], data=data)
+    request = Request(MODEL, TASK, run, [parse_set(text) for text in sets], run.exists(), data)
     pretrain(request, Watcher(ignore, ignore, ignore))
 
 
@@ -106,16 +106,21 @@ def tell(turn: Turn, seed: int, curve: Iterator[Figures]) -> None:
 
 
 def textbook(turn: Turn, given: Given) -> None:
-    text = (given.data / TEXT).read_text("utf-8")
-    known = {character: number for number, character in enumerate(sorted(set(text)))}
-    ids = np.array([known[character] for character in text], dtype=np.int64)
-    trained, rest = np.split(ids, [int(TRAINED * len(ids))])
+    trained, rest, known = read_text(given.data)
     rows = windows(rest, LENGTH + 1)
     for seed in count():
         torch.manual_seed(seed)
-        model = TextbookGPT(len(known), LENGTH, LAYERS, HEADS, WIDTH, bias=False)
+        model = TextbookGPT(known, LENGTH, LAYERS, HEADS, WIDTH, bias=False)
         steps = given.sizes["textbook_steps"] if seed else WARM_UP
         tell(turn, seed, train_textbook(model, drawn_windows(trained), steps, nano_losses(model, rows)))
+
+
+def read_text(data: Path) -> tuple[Any, Any, int]:
+    """What is trained on and what is left, as numbers of characters; and how many characters there are."""
+    text = (data / TEXT).read_text("utf-8")
+    known = {character: number for number, character in enumerate(sorted(set(text)))}
+    ids = np.array([known[character] for character in text], dtype=np.int64)
+    return *np.split(ids, [int(TRAINED * len(ids))]), len(known)
 
 
 def drawn_windows(ids: Any) -> Iterator[Tensor]:
