@@ -1,5 +1,6 @@
 """What is made of the seconds of the sides: rates, medians, ratios in pairs, and the table of docs/benchmarks.md."""
 
+import re
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
@@ -83,6 +84,23 @@ def judge(turns: Mapping[str, Sequence[Figures]], facts: Mapping[str, Figures]) 
         },
         "facts": dict(facts),
     }
+
+
+def by_kind(shares: Mapping[str, float], kinds: Mapping[str, str], rest: str) -> dict[str, str]:
+    """The share of the time that each kind of kernel or operator takes, in percent.
+
+    Args:
+        shares: of the time, by name.
+        kinds: by kind, the pattern of its names; the first that matches counts.
+        rest: what the time is called that none of them takes.
+    """
+    found = dict.fromkeys(kinds, 0.0)
+    for name, share in shares.items():
+        kind = next((kind for kind, pattern in kinds.items() if re.search(pattern, name, re.IGNORECASE)), None)
+        if kind is not None:
+            found[kind] += share
+    found[rest] = 1 - sum(found.values())
+    return {kind: f"{share:.0%}" for kind, share in found.items() if share >= 0.005}
 
 
 def number(value: float) -> str:

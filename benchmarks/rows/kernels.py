@@ -1,13 +1,13 @@
 """Where the time of a turn goes on a GPU: its kernels by kind, as torch's profiler records them there."""
 
-import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
 
 import torch
 from torch.autograd import DeviceType
 from torch.profiler import ProfilerActivity, profile
+
+from rows.figures import Figures, by_kind
 
 MOST = 40  # kernels that are named
 LATE = 10.0  # us: a longer gap is no mere start of a kernel
@@ -19,8 +19,9 @@ KINDS = {  # the first that matches
     "copies and casts": r"memcpy|memset|copy|CatArray|index|gather|scatter",
     "loss and choice": r"softmax|nll_loss|argmax|cross_entropy|sort|topk|score_row",
     "activations, norms, sums": r"elementwise|layer_norm|rms|reduce|gelu|dropout|fill",
+    "all else": "",
 }
-Figures = dict[str, Any]
+REST = "no kernel"  # in which the GPU waits
 
 
 class Kernels:
@@ -52,7 +53,7 @@ class Kernels:
         if not spans:
             return {"kinds": {}, "fault": self.fault or "no kernel was recorded"}
         longest = [f"{share:.2%}, {counts[name]:,} times: {name[:200]}" for name, share in spent.most_common(MOST)]
-        told = {"kinds": by_kind(spent), "kernels": sum(counts.values()), "longest": longest}
+        told = {"kinds": by_kind(spent, KINDS, REST), "kernels": sum(counts.values()), "longest": longest}
         return {**told, "waits": {name: f"{us / 1e6 / seconds:.1%}" for name, us in waits(spans).items()}}
 
 
@@ -68,13 +69,3 @@ def waits(spans: Iterable[tuple[float, float]]) -> dict[str, float]:
             found["long" if began - last > LATE else "short"] += began - last
         last = ended if last is None else max(last, ended)
     return found
-
-
-def by_kind(shares: Mapping[str, float]) -> dict[str, str]:
-    """The share of the time that each kind of kernel takes; in what is left the GPU waits."""
-    found = dict.fromkeys([*KINDS, "all else"], 0.0)
-    for name, share in shares.items():
-        named = (kind for kind, pattern in KINDS.items() if re.search(pattern, name, re.IGNORECASE))
-        found[next(named, "all else")] += share
-    found["no kernel"] = max(0.0, 1 - sum(found.values()))
-    return {kind: f"{share:.0%}" for kind, share in found.items() if share >= 0.005}

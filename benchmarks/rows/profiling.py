@@ -6,14 +6,13 @@ memory again: a step of BERT takes 3.2 s under it instead of 2.0, most of it pag
 
 import json
 import os
-import re
 import time
 from collections import defaultdict
-from collections.abc import Mapping
 from typing import Any
 
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from rows.figures import by_kind
 from rows.turns import Turn
 
 WARM, TIMED, CLOCKED = 3, 3, 2  # units of work: the second say how long a unit takes, the third what it is made of
@@ -25,6 +24,7 @@ KINDS = {  # the first that matches
     "optimizer": r"adam|_foreach|linalg_vector_norm",
     "activations, norms, dropout": r"gelu|relu|silu|tanh|layer_norm|rsqrt|random_|bernoulli|dropout",
 }
+REST = "all else"  # small operators, and Python
 
 
 class Clock(TorchDispatchMode):
@@ -57,16 +57,5 @@ class ProfiledTurn(Turn):
             self.clock.__enter__()
         if self.calls == WARM + TIMED + CLOCKED:
             shares = {name: seconds / CLOCKED / self.unit for name, seconds in self.clock.seconds.items()}
-            print(json.dumps(by_kind(shares)), flush=True)
+            print(json.dumps(by_kind(shares, KINDS, REST)), flush=True)
             os._exit(0)
-
-
-def by_kind(shares: Mapping[str, float]) -> dict[str, str]:
-    """The share of the time that each kind of operator takes; what is left is small operators and Python."""
-    found = dict.fromkeys(KINDS, 0.0)
-    for name, share in shares.items():
-        kind = next((kind for kind, pattern in KINDS.items() if re.search(pattern, name)), None)
-        if kind is not None:
-            found[kind] += share
-    found["all else"] = 1 - sum(found.values())
-    return {kind: f"{share:.0%}" for kind, share in found.items() if share >= 0.005}
