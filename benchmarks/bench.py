@@ -195,32 +195,31 @@ def turns(text: str) -> int:
     return int(text)
 
 
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Options of every program that measures rows; `until` and `together` are what one of them sets itself."""
+    repeats = "turns of each side, beside the one that warms up; default: as many as the row says, 3 or 5"
+    parser.add_argument("--repeats", type=turns, help=repeats)
+    parser.add_argument("--data", type=Path, default=Path(os.environ.get("ZOO_DATA", "../shared/data")))
+    parser.add_argument("--made", type=Path, default=Path("build/bench"), help="what is made once and kept")
+    parser.add_argument("--threads", type=int, default=cores())
+    either = parser.add_mutually_exclusive_group()  # figures of tiny models belong into no table
+    either.add_argument("--small", action="store_true", help="tiny models: it works, and says nothing about speed")
+    either.add_argument("--write", action="store_true", help="put the figures into the guide")
+    parser.set_defaults(until=math.inf, together=False)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    add_options(parser)
     parser.add_argument("rows", nargs="*", metavar="ROW", help=f"of {', '.join(ROWS)}; default: all")
-    parser.add_argument(
-        "--repeats",
-        type=turns,
-        help="turns of each side, beside the one that warms up; default: 5, or as many as a row says",
-    )
-    parser.add_argument("--data", type=Path, default=Path(os.environ.get("ZOO_DATA", "../shared/data")))
-    parser.add_argument(
-        "--made", type=Path, default=Path("build/bench"), help="what is made once and kept: random runs"
-    )
-    parser.add_argument("--threads", type=int, default=cores())
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--plain", action="store_true", help="only with the allocator as it comes")
-    parser.add_argument("--small", action="store_true")
-    parser.add_argument("--write", action="store_true")
-    parser.set_defaults(until=math.inf, together=False)
     options = parser.parse_args()
     if options.device != "cpu" and not torch.cuda.is_available():
         parser.error("there is no GPU here")
     for name in options.rows:
         if name not in ROWS:
             parser.error(f"unknown row '{name}'; allowed: {', '.join(ROWS)}")
-    if options.small and options.write:
-        parser.error("--write: figures of tiny models belong into no table; leave out --small")
     results = []
     for name in options.rows or ROWS:
         try:

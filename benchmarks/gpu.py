@@ -32,7 +32,7 @@ from typing import Any
 import psutil
 import torch
 
-from bench import DOCS, failed, measure, show, turns, write
+from bench import DOCS, add_options, failed, measure, show, write
 from rows.agreeing import agree, checks_on
 from rows.gpu_table import GENERATION, GPU_ROWS, TRAINING
 from rows.machine import cores, describe, lacking, today
@@ -162,17 +162,13 @@ def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--part", choices=["tests", *PARTS], required=True)
     parser.add_argument("--only", nargs="+", metavar="ROW", choices=GPU_ROWS, help=f"of {', '.join(GPU_ROWS)}")
-    parser.add_argument("--repeats", type=turns, default=5)
-    parser.add_argument("--data", type=Path, default=Path(os.environ.get("ZOO_DATA", "../shared/data")))
-    parser.add_argument("--made", type=Path, default=Path("build/bench"))
-    parser.add_argument("--threads", type=int, default=cores())
     parser.add_argument("--seconds", type=float, default=9 * 60, help="after which the part ends; default: 540")
     parser.add_argument("--json", type=Path, help="all that was found; default: gpu-PART.json in the folder of --made")
-    parser.add_argument("--write", action="store_true", help="put the figures into docs/benchmarks.json and its table")
     parser.add_argument("--device", default="cuda")
-    parser.add_argument("--small", action="store_true", help="tiny models")
+    add_options(parser)
+    parser.set_defaults(plain=True)
     options = parser.parse_args()
-    options.until, options.plain = began + options.seconds, True
+    options.until = began + options.seconds
     options.together = options.device != "cpu"  # sides begin side by side, but on a CPU each waits for the one before
     options.json = options.json or options.made / f"gpu-{options.part}.json"
     if options.device != "cpu" and not torch.cuda.is_available():
@@ -181,8 +177,6 @@ def parse() -> argparse.Namespace:
     for name in options.only or ():
         if name not in allowed:
             parser.error(f"--only: part {options.part} has no row '{name}'; allowed: {', '.join(allowed) or 'none'}")
-    if options.small and options.write:
-        parser.error("--write: figures of tiny models belong into no table; leave out --small")
     return options
 
 

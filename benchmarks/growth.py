@@ -10,8 +10,6 @@ machines beside it, and their tables into docs/benchmarks.md.
 
 import argparse
 import json
-import math
-import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -21,9 +19,8 @@ from typing import Any
 
 import matplotlib
 
-from bench import measure, put, show, turns
+from bench import add_options, measure, put, show
 from rows.figures import OURS, Figures, beyond, number, spread
-from rows.machine import cores
 from rows.table import ROWS, Row
 
 matplotlib.use("Agg")
@@ -68,6 +65,7 @@ def row_of(name: str, size: Size) -> Row:
         each=each,
         rate=None,
         kept=False,
+        repeats=3,
     )
 
 
@@ -137,15 +135,9 @@ def write(figures: Axes, docs: Path) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--repeats", type=turns, default=3, help="turns of each side, beside the one that warms up")
-    parser.add_argument("--data", type=Path, default=Path(os.environ.get("ZOO_DATA", "../shared/data")))
-    parser.add_argument("--made", type=Path, default=Path("build/bench"), help="what is made once and kept")
-    parser.add_argument("--threads", type=int, default=cores())
-    parser.add_argument("--small", action="store_true", help="tiny models: it works, and says nothing about speed")
-    parser.add_argument("--write", action="store_true")
-    options = parser.parse_args(namespace=argparse.Namespace(device="cpu", plain=True, until=math.inf, together=False))
-    if options.small and options.write:
-        parser.error("--write: figures of tiny models belong into no table; leave out --small")
+    add_options(parser)
+    parser.set_defaults(device="cpu", plain=True)
+    options = parser.parse_args()
     axes = SMALL if options.small else AXES
     figures = {axis: [point(n, size, options) for n, size in points.items()] for axis, points in axes.items()}
     behind = [one["point"] for points in figures.values() for one in points if one["ratios"][PEER]["median"] < 1]
