@@ -20,6 +20,7 @@ from torch.nn import functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
+from rows.rates import wait
 from zoo.blocks.backends.flex import KERNEL
 
 WIDTH = 64  # of a head
@@ -164,12 +165,6 @@ def milliseconds(work: Callable[[], object], device: str, repeats: int) -> float
         wait(device)
         spent.append(1000 * (time.perf_counter() - began) if number >= 3 else 0.0)
     return statistics.median(spent[3:])
-
-
-def wait(device: str) -> None:
-    """Until the device has done what it was told."""
-    if device != "cpu":
-        torch.cuda.synchronize()
 
 
 def compare(rows: Rows, device: str, repeats: int) -> list[str]:

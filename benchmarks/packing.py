@@ -12,7 +12,6 @@ import time
 from pathlib import Path
 
 from zoo.batches.order import Examples, PackedRow
-from zoo.batches.packing import RowShape
 from zoo.data.sources.find import load_rows
 from zoo.data.sources.rows import SplitRows
 from zoo.data.store.store import open_cache
@@ -22,19 +21,15 @@ from zoo.examples.form import inputs
 from zoo.experiments.tokenizers import train_tokenizer
 from zoo.objectives.mixture import Mixture
 from zoo.runs.saved import open_run
-from zoo.survey.sizes import form_for_some_model
+from zoo.survey.sizes import form_for_some_model, scaled
 
 
 def read_examples(task: Task, rows: SplitRows, tokenizer: Tokenizer) -> Examples:
     """The examples of the train split in the task's rows."""
-    mixture, columns = Mixture.parse(task.objective), rows.inputs
-    form = form_for_some_model(mixture, columns)
-    split = open_cache({"train": rows}, mixture.form_class(columns).stored, tokenizer)["train"]
-    row, longest = task.row_length, task.example_length
-    shape = RowShape(row.target, longest=longest.target, pack=task.pack)
-    if form.source:
-        shape = RowShape(row.target, row.source, longest.target, longest.source, task.pack)
-    return Examples(form, mixture, split.lengths, split.read, tokenizer.roles, shape)
+    mixture = Mixture.of(task)
+    form = form_for_some_model(mixture, rows.inputs)
+    split = open_cache({"train": rows}, mixture.keep(form, task.source.language), tokenizer)["train"]
+    return Examples(form, mixture, split.lengths, split.read, tokenizer.roles, scaled(task, form, 1))
 
 
 def report(name: str, examples: Examples) -> str:

@@ -30,6 +30,7 @@ import torch
 import torch._dynamo  # optimizers import it late: here, for no forked process has to
 
 import zoo.cli.commands.train
+from kill import WORDS, untimed
 from zoo.cli.main import main as zoo_main
 from zoo.runs.checkpoint import steps
 from zoo.runs.files import ASIDE, read_json
@@ -37,7 +38,6 @@ from zoo.runs.layout import CHECKPOINTS, CONFIG, METRICS, STATE
 from zoo.runs.saved import open_run
 
 assert zoo.cli.commands.train  # imported here, so that no forked process has to
-WORDS = "the a red blue cat dog runs sleeps sees big small tree house under over in".split()
 STEPS, EVALUATE, SAVE = 40, 10, 4
 TASK = f"""# gpt.yaml: made by signals.py
 objective: causal_lm
@@ -49,7 +49,6 @@ training: {{steps: {STEPS}, batch: 6, micro_batch: 2, save_every: {SAVE}, evalua
   precision: float32, learning_rate: 1e-3, warmup_steps: 5, ema: 0.9, peak_flops: 1e12}}
 """
 LONGEST = 120.0  # seconds until a process hangs
-TIMINGS = ("tokens_per_second", "mfu", "seconds")
 EARLY = ("import", "data")
 STATUS = {signal.SIGTERM: 143, signal.SIGINT: 130}
 
@@ -142,11 +141,6 @@ def moment(folder: Path, drawn: random.Random) -> tuple[str, Callable[[Sequence[
     return name, lambda _: logged(folder) >= step
 
 
-def untimed(lines: list[dict[str, object]]) -> list[dict[str, object]]:
-    """The lines of metrics.jsonl without timings."""
-    return [{key: value for key, value in line.items() if key not in TIMINGS} for line in lines]
-
-
 @dataclass
 class Trial:
     """One run that was sent a signal."""
@@ -204,7 +198,8 @@ def compare(reference: Path, folder: Path, what: str) -> None:
     weights, resumed = (run.checkpoint.tensors("weights") for run in (one, other))
     assert all(torch.equal(weights[key], resumed[key]) for key in weights), f"{what}: the resumed run has other weights"
     assert one.checkpoint.state == other.checkpoint.state, f"{what}: the resumed run stands elsewhere"
-    assert untimed(one.metrics) == untimed(other.metrics), f"{what}: the resumed run has other lines in {METRICS}"
+    lines, again = ([untimed(line) for line in run.metrics] for run in (one, other))
+    assert lines == again, f"{what}: the resumed run has other lines in {METRICS}"
     one_has, other_has = (steps(run / CHECKPOINTS) for run in (reference, folder))
     assert one_has == other_has, f"{what}: checkpoints {other_has} instead of {one_has}"
 

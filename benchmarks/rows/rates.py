@@ -35,10 +35,10 @@ def memory(turn: Turn, given: Given) -> None:
 def work(turn: Turn, given: Given, product: Callable[[], object], units: float) -> None:
     """Turns of as many products as take about a second; the first ones warm up."""
     product()
-    wait(given)
+    wait(given.device)
     began = time.perf_counter()
     product()
-    wait(given)
+    wait(given.device)
     count = max(1, round(SECONDS / (time.perf_counter() - began)))
     while True:
         for _ in range(count):
@@ -46,7 +46,7 @@ def work(turn: Turn, given: Given, product: Callable[[], object], units: float) 
         turn.done(units * count)
 
 
-def wait(given: Given) -> None:
+def wait(device: str) -> None:
     """Until the device has done what it was told."""
-    if given.device.startswith("cuda"):
+    if device.startswith("cuda"):
         torch.cuda.synchronize()

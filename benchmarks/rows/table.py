@@ -5,7 +5,8 @@ import importlib.util
 from dataclasses import dataclass, field
 from typing import Any
 
-OURS = "zoo"
+from rows.figures import OURS
+
 BATCHES = 8  # that a peer reads, over and over
 GPT = {"model": "gpt2", "vocabulary": 50257, "length": 256, "rows": 8, "dropout": 0.0, "articles": 300}
 SMALL_GPT = {"model": "gpt2-nano", "vocabulary": 8000, "length": 32, "rows": 2, "dropout": 0.0, "articles": 40}
