@@ -41,6 +41,12 @@ def test_a_grid_that_reads_itself_is_asked_at_nine_places():
     np.testing.assert_array_equal(panels[1].weights.ravel(), found.layers[2][0, 2])
 
 
+def test_a_grid_of_few_places_is_asked_at_each_of_them_once():
+    places = Places((), (1, 2))
+    drawn = group(Map("encoder.self", places, places, {1: shares(1, 2, 2)}), "own")
+    assert [panel.marked for panel in drawn.panels] == [(0, 0), (0, 1)] and drawn.columns == 2
+
+
 def test_labels_of_a_long_text_leave_some_out_rather_than_be_too_small():
     assert every(20, 4.0) == 1 and every(512, 5.0) == 8
     assert points(512, 5.0) == 5.0 and points(3, 1.0) == 8.0

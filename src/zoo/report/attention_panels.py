@@ -103,14 +103,15 @@ def words(found: Map, name: str, grid: tuple[int, int]) -> PanelGroup:
 
 def spots(found: Map, name: str, grid: tuple[int, int]) -> PanelGroup:
     """What a few places of each layer's grid read of it: means of heads, the place itself marked."""
-    rows, columns = ([round((2 * i + 1) * side / (2 * ASKED) - 0.5) for i in range(ASKED)] for side in grid)
+    # of a grid with fewer places along a side, each once
+    rows, columns = (sorted({round((2 * i + 1) * side / (2 * ASKED) - 0.5) for i in range(ASKED)}) for side in grid)
     panels = [
         Panel(f"layer {n}, row {r + 1}, column {c + 1}", w.mean(0)[r * grid[1] + c].reshape(grid), (r, c))
         for n, w in found.layers.items()
         for r in rows
         for c in columns
     ]
-    return PanelGroup(name, found.queries, found.keys, panels, ASKED, THUMB, THUMB)
+    return PanelGroup(name, found.queries, found.keys, panels, len(columns), THUMB, THUMB)
 
 
 def points(count: int, side: float) -> float:
@@ -119,7 +120,7 @@ def points(count: int, side: float) -> float:
 
 
 def every(count: int, side: float) -> int:
-    """Each how many-th label has room."""
+    """Every how many-th label has room; 1 where all have."""
     return max(1, math.ceil(points(count, side) * count / (INCH * side)))
 
 
