@@ -67,7 +67,7 @@ class Start:
     Args:
         tokenizer: makes or takes it, for a model that has text.
         vocabulary: the rule that fits the model to a tokenizer of so many tokens.
-        fill: the first weights.
+        fill: puts the first weights into the model.
         base: what the run keeps of the checkpoint that it goes on from.
     """
 
@@ -113,7 +113,7 @@ def count_steps(given: Experiment, data: Data, model: Model, device: torch.devic
     """The experiment with its steps, where it named epochs; the log says what they decide of compiling."""
     if given.training.steps is not None:
         return given
-    fixed = fix_steps(given, counted("rows", *data["train"], Examples.rows_of_epoch))
+    fixed = fix_steps(given, remembered("rows", *data["train"], Examples.rows_of_epoch))
     said = compiling_said(fixed.training, model, device)
     if said != compiling_said(given.training, model, device):
         logger.info(said)
@@ -153,23 +153,23 @@ def read_data(
     data["train"] = replace(train, seed=given.training.seed, augment=given.task.augment), split
     if processes.is_main and train.truncates:
         for name, (examples, split) in data.items():
-            report_truncated(name, examples, counted("truncated", examples, split, Examples.truncated))
+            report_truncated(name, examples, remembered("truncated", examples, split, Examples.truncated))
     return data
 
 
-def counted(what: str, examples: Examples, split: Split, count: Callable[[Examples], T]) -> T:
-    """A count over all examples of epoch 0, which takes planning all of them: remembered for the next start.
+def remembered(what: str, examples: Examples, split: Split, find: Callable[[Examples], T]) -> T:
+    """What takes planning all examples of epoch 0, such as counting them: found once, then remembered.
 
     Not where a package of somebody else's plans them: what it does may change, and its version with it or not.
     """
     if not all(map(is_own, (examples.form, *examples.mixture.members.values()))):
-        return count(examples)
+        return find(examples)
     options = {name: vars(member) for name, member in examples.mixture.members.items()}
     form = [type(examples.form).__name__, vars(examples.form)]
     mixed = [[one.name, one.weight, one.lengths.documents] for one in examples.mix]
     here = [split.source.split, *split.names]  # a validation that is held out of train stands in the same shards
     decided = [here, mixed, repr(options), repr(form), repr(examples.shape), examples.seed, code()]
-    found: T = remember(["count", what, *decided], lambda: count(examples))
+    found: T = remember(["count", what, *decided], lambda: find(examples))
     return found
 
 
@@ -181,7 +181,7 @@ def sampled(examples: Examples, split: Split, most: int) -> Examples:
         chosen = every.sample(most)
         return None if chosen is every else [(plan.document, plan.number) for plan in chosen.plans(0, chosen.documents)]
 
-    found = counted(f"sample of {most}", examples, split, choose)
+    found = remembered(f"sample of {most}", examples, split, choose)
     if found is None:
         return examples
     only: dict[int, set[int]] = {}
@@ -241,7 +241,7 @@ def validation(
     if chosen is not examples:
         if processes.is_main:
             said = "validation: a fixed sample of %d of %d examples (training.evaluation_examples)"
-            logger.info(said, chosen.count, counted("examples", examples, split, lambda every: every.count))
+            logger.info(said, chosen.count, remembered("examples", examples, split, lambda every: every.count))
         refuse_unscored("validation", chosen)
     evaluation = Evaluation(
         chosen,
