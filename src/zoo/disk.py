@@ -1,4 +1,4 @@
-"""What lasts through a crash of the machine, files that are asked for and written aside, and the place of a home."""
+"""Paths with `~`, output files that are written aside and then renamed, deleting, and waiting for the disk."""
 
 import errno
 import os

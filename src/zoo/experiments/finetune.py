@@ -72,7 +72,7 @@ def finetune(saved: SavedRun, request: Request, watcher: Watcher) -> State:
         tensors = finite(saved.weights, str(saved.folder))
         own, wanted = read_task(saved.task, str(saved.folder)).labels or (), settled.task.labels or ()
         ordered = numbered_as(wanted, own, tensors, model.heads)
-        if own and not continued and any(name.startswith(of_classes(model)) for name in tensors):
+        if own and not continued and any(name.startswith(prefixes_of_classes(model)) for name in tensors):
             logger.info(what_becomes_of_classes(own, wanted, ordered is not None))
         carry_over(model, ordered or tensors, say=not continued)
         if tokenizer is not None and words:
@@ -137,15 +137,15 @@ def begin_as_mean(model: Model, pieces: Mapping[int, Sequence[int]]) -> None:
             table[token] = table[list(ids)].mean(0)
 
 
-def of_classes(model: Model) -> tuple[str, ...]:
-    """How the names of the weights of its heads that have classes begin."""
+def prefixes_of_classes(model: Model) -> tuple[str, ...]:
+    """What the names of weights begin with, for each head of the model that has classes."""
     return tuple(f"heads.{name}." for name in model.heads if "labels" in heads.options(name))
 
 
-def of_another_stack(model: Model, tensors: Mapping[str, Tensor]) -> tuple[str, ...]:
-    """How the names of the weights of its heads begin that a generator's states were scored by, or will be.
+def prefixes_of_another_stack(model: Model, tensors: Mapping[str, Tensor]) -> tuple[str, ...]:
+    """What the names of weights begin with, for each head of the model that scored another stack in the checkpoint.
 
-    Such a head is of another stack, and of another width, where only one of checkpoint and model has a generator.
+    Such a head scores a generator where there is one: of another width, if only one of checkpoint and model has it.
     """
     if (model.generator is not None) == any(name.startswith("generator.") for name in tensors):
         return ()
@@ -161,9 +161,9 @@ def carry_over(model: Model, tensors: Mapping[str, Tensor], say: bool = True) ->
         ValueError: a weight has another shape than the model's (a table of tokens may have fewer rows).
     """
     own = model.state_dict()
-    classes = of_classes(model)
+    classes = prefixes_of_classes(model)
     other = [n for n in tensors if n.startswith(classes) and n in own and tensors[n].shape != own[n].shape]
-    left = (*(classes if other else ()), *of_another_stack(model, tensors))
+    left = (*(classes if other else ()), *prefixes_of_another_stack(model, tensors))
     taken = {name for name in tensors if name in own and not name.startswith(left)}
     with torch.no_grad():
         for name in taken:

@@ -1,7 +1,4 @@
-"""A table of experiments, walked once: each is a run folder, found again, continued or begun.
-
-It knows nothing of what differs between its rows: tasks here, models, settings and seeds in a comparison.
-"""
+"""A table of experiments, such as one for each task of a list: run folders that are found again, continued or begun."""
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -34,8 +31,8 @@ class Outcome:
         name: of its row.
         folder: of its run. step: of its best checkpoint.
         values: each metric of its task on validation, by name.
-        score: their mean, where each has a best value, of which it is a share (in percent); None: one of them has not.
-        files: of a task that is measured by file, the same of each file.
+        score: the mean of the values, each in percent of its metric's best; None where a metric has no best value.
+        files: of a task that is measured by file, the outcome on each file.
     """
 
     name: str
@@ -78,7 +75,8 @@ class ExperimentTable:
 
         Args:
             work: trains; it continues a run that is there.
-            tells: whether this process says it: of several that train together one writes, and the disk may be its own.
+            tells: whether outcomes are read and yielded; of several processes that train together only the main one
+                does, for the others may not see its disk.
         """
         for number, (name, request) in enumerate(self.rows.items(), 1):
             place = f"{name} ({number} of {len(self.rows)})"

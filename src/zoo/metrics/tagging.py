@@ -6,6 +6,9 @@ from collections.abc import Sequence
 from zoo.metrics.metric import Metric, metrics
 from zoo.wording import first_few
 
+PREFIXES = ("B-", "I-", "E-", "S-", "L-", "U-")
+SAME = {"L-": "E-", "U-": "S-"}  # how BILOU writes the last word of a span, and its only one
+
 
 @metrics.register("tagging/f1")
 class SpanF1(Metric):
@@ -32,10 +35,6 @@ class SpanF1(Metric):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of splits without any span, whose F1 is 0
             return float(self.count(as_borders(references), as_borders(predictions)))
-
-
-PREFIXES = ("B-", "I-", "E-", "S-", "L-", "U-")
-SAME = {"L-": "E-", "U-": "S-"}  # how BILOU writes the last word of a span, and its only one
 
 
 def as_borders(sentences: list[list[str]]) -> list[list[str]]:

@@ -42,10 +42,7 @@ class LengthTally:
         return at if at < CAP else self.longest
 
     def beyond(self, limit: int) -> tuple[int, int]:
-        """How many documents are longer than a limit, and how many tokens they have beyond it.
-
-        Of documents of `CAP` tokens or more the limit must be below that.
-        """
+        """How many documents are longer than a limit below `CAP`, and how many tokens they have beyond it."""
         longer = np.arange(CAP)[limit + 1 :]
         counts = self.counts[limit + 1 :]
         return int(counts.sum()) + self.over, int(counts @ (longer - limit)) + self.over_tokens - self.over * limit

@@ -92,7 +92,7 @@ def cut_of(lengths: Mapping[str, LengthTally], longest: Mapping[str, int], trunc
 
 
 def planned_cut(examples: Examples) -> dict[str, Any]:
-    """The same by the examples of some windows: they may hold a token several times, or leave some out."""
+    """As `cut_of`, by the examples of some windows, for forms that repeat tokens or leave some out."""
     documents = [examples.plan(0, [document]) for window in looked_at(examples) for document in window]
     several = sum(len(plans) > 1 for plans in documents)
     longer = sum(len(plans) > 1 or plans[0].truncated > 0 for plans in documents if plans)

@@ -28,9 +28,9 @@ class TokenTally:
     Attributes:
         fields: those that hold text.
         predicted: the fields whose tokens a model is asked for.
-        counts, asked: by token, how often it is written, in all fields and where a model is asked for it: in those,
-            of conversations in the assistant's turns.
-        whole: whether it is asked for no field in particular, and all are counted.
+        counts: by token, how often it is written in all fields.
+        asked: by token, how often a model is asked for it: in the predicted fields, of conversations in the answers.
+        whole: whether no field in particular is predicted, so that all of them are.
     """
 
     def __init__(self, split: Split, form: Form, tokenizer: Tokenizer) -> None:
@@ -95,7 +95,7 @@ class TokenTally:
         return [self.describe(why, abs(value), -at) for why, best in found.items() for value, at in best]
 
     def sums(self, values: NDArray[Any], first: int, last: int) -> NDArray[np.float64]:
-        """The sum of a value of each token over some documents; of an overlong one its first tokens stand for all."""
+        """By document, the sum of its tokens' values; in one of more than `TOKENS` the first ones stand for all."""
         total = np.zeros(last - first)
         for field in self.fields:
             borders = starts(self.split.lengths, field, first, last)
