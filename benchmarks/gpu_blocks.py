@@ -3,11 +3,11 @@
     python benchmarks/gpu_blocks.py [PART OF A NAME ...]
     python benchmarks/gpu_blocks.py --moved MODEL ROWS LENGTH [--dropout SHARE]
 
-Needs g++ and the package triton. Each variant of each slot that enters a block of a
+Needs g++ and the package triton, and takes about ten minutes. Each variant of each slot that enters a block of a
 Transformer is compiled whole, with dropout and without, by the backend that training would choose for it in bfloat16;
 then flex attention alone, on rows of several lengths and heads of several widths. Kernels are compiled to machine code,
 and nothing is computed. Ends with status 1 where the compiler finds no kernels, does not take a block as one graph, or
-needs more shared memory than an H100 has. Takes about ten minutes.
+needs more shared memory than an H100 has.
 
 `--moved` says instead what each kernel of a model's last block reads and writes, for full rows: what it takes at least.
 """
@@ -42,7 +42,7 @@ def main() -> None:
                 return lowering.tell_moved(model, int(rows), int(length), options.dropout)
             except ValueError as error:
                 parser.error(str(error))
-        wanted = [case for case in lowering.CASES if not options.names or any(n in case.name for n in options.names)]
+        wanted = [case for case in lowering.cases() if not options.names or any(n in case.name for n in options.names)]
         if not wanted:
             parser.error(f"no case has {' or '.join(options.names)} in its name")
         failed = [case.name for case in wanted if not lowering.tell(case)]

@@ -46,12 +46,15 @@ def zoo(*words: str) -> str:
     return subprocess.run([sys.executable, "-m", "zoo", *words], check=True, stdout=subprocess.PIPE, text=True).stdout
 
 
-def run(folder: Path, side: str, tokens: float, rate: float, seed: int, whole: bool = True) -> Figures:
+def run(runs: Path, side: str, tokens: float, rate: float, seed: int, whole: bool = True) -> Figures:
     """One run, trained unless its result is there: its curve, and its loss over the whole validation split.
 
     Args:
+        runs: the folder of all runs.
         whole: else the loss is that of the curve's end, of the fixed sample.
     """
+    kind = seed if whole else "search"
+    folder = runs / f"{side.replace(', ', '-')}-{tokens:g}-{rate}-{kind}"
     result = folder / "result.json"
     if not result.exists():
         steps = max(1, round(tokens / (BATCH * LENGTH)))
@@ -82,11 +85,8 @@ def curve(folder: Path) -> Figures:
 
 def best_rate(side: str, options: argparse.Namespace) -> tuple[float, dict[str, float]]:
     """The learning rate of the lowest loss after a short run, and the losses of all."""
-    name = side.replace(", ", "-")
-    losses = {
-        rate: run(options.runs / f"{name}-search-{rate}", side, options.search_tokens, rate, 0, whole=False)["loss"]
-        for rate in options.rates
-    }
+    short = options.runs, side, options.search_tokens
+    losses = {rate: run(*short, rate, seed=0, whole=False)["loss"] for rate in options.rates}
     return min(losses, key=losses.__getitem__), {str(rate): loss for rate, loss in losses.items()}
 
 
@@ -120,8 +120,7 @@ def main() -> None:
     for side in SIDES:
         rate, searched = best_rate(side, options)
         tokens = options.tokens * (options.share if side == CHALLENGER else 1)
-        name = side.replace(", ", "-")
-        made = [run(options.runs / f"{name}-{rate}-{seed}", side, tokens, rate, seed) for seed in options.seeds]
+        made = [run(options.runs, side, tokens, rate, seed) for seed in options.seeds]
         found[side] = {"rate": rate, "searched": searched, "tokens": tokens, "runs": made}
     baseline = statistics.median(one["loss"] for one in found[BASELINE]["runs"])
     machine = f"{platform.machine()}, {torch.get_num_threads()} threads, torch {torch.__version__}"

@@ -193,9 +193,8 @@ def main() -> None:
     kept = ROOT / "build" / "mutants" / commit
     (kept / "copy").mkdir(parents=True, exist_ok=True)
     archive = subprocess.check_output(["git", "-C", ROOT, "archive", commit])
-    subprocess.run(
-        ["tar", "x", "-C", kept / "copy"], input=archive, check=True
-    )  # anew: a call that was killed left a change
+    # anew: a call that was killed left a change
+    subprocess.run(["tar", "x", "-C", kept / "copy"], input=archive, check=True)
     os.chdir(kept / "copy")
     os.environ |= {"PYTHONPATH": "src", "PYTHONDONTWRITEBYTECODE": "1"}
     sys.dont_write_bytecode = True  # what is compiled from a changed file must not outlive it

@@ -130,9 +130,6 @@ def of_gpt(name: str, share: float, slot: str, choice: Any) -> Case:
     return Case(f"{name}, dropout {share}", "gpt2-nano", [(("dropout",), share), (("decoder", slot), choice)])
 
 
-CASES = list(cases())
-
-
 def tell(case: Case) -> bool:
     """Whether there are kernels forward and backward that can be compiled; prints how many, or what is wrong."""
     torch._dynamo.reset()

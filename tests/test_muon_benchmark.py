@@ -1,0 +1,27 @@
+"""The comparison of tokens to a loss trains each run that is asked for, and reads only that one again."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from programs import load_program
+
+
+def test_a_run_of_other_tokens_is_another_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    pytest.importorskip("matplotlib", reason="the benchmark draws with matplotlib")
+    muon = load_program("benchmarks/muon.py")
+    trained: list[str] = []
+
+    def zoo(*words: str) -> str:
+        run = Path(words[words.index("-o") + 1])
+        run.mkdir()
+        (run / "config.yaml").write_text("base: gpt2-nano\n")
+        (run / "metrics.jsonl").write_text(json.dumps({"step": 1, "validation/loss": 4.0}) + "\n")
+        trained.extend(word for word in words if word.startswith("training.steps="))
+        return ""
+
+    monkeypatch.setattr(muon, "zoo", zoo)
+    for steps in (3, 7, 3):
+        found = muon.run(tmp_path, muon.BASELINE, steps * muon.BATCH * muon.LENGTH, 1e-3, 0, whole=False)
+    assert trained == ["training.steps=3", "training.steps=7"] and found["loss"] == 4.0
