@@ -22,12 +22,11 @@ import tempfile
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import torch
 
 from rows.crossing import tables
-from rows.figures import MACHINE, OURS, alternate, cells, judge
+from rows.figures import MACHINE, OURS, Figures, alternate, cells, judge
 from rows.given import Given
 from rows.gpu_table import GPU_ROWS
 from rows.machine import cores, describe, load, today
@@ -40,7 +39,6 @@ DOCS = Path(__file__).parents[1] / "docs"
 BEGIN, FINISH = "<!-- begin: python benchmarks/bench.py --write -->", "<!-- end -->"
 OVERVIEW = "<!-- begin: overview, by python benchmarks/bench.py --write -->"
 COLUMNS = {"as it comes": [], "zoo's": ["--keep"]}  # by settings of the allocator
-Figures = dict[str, Any]
 
 
 def measure(name: str, row: Row, options: argparse.Namespace) -> Figures:

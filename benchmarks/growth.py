@@ -19,14 +19,13 @@ from typing import Any
 
 import matplotlib
 
-from bench import add_options, measure, put, show
+from bench import DOCS, add_options, measure, put, show
 from rows.figures import OURS, Figures, beyond, number, spread
 from rows.table import ROWS, Row
 
 matplotlib.use("Agg")
 from matplotlib import pyplot as plt
 
-DOCS = Path(__file__).parents[1] / "docs"
 BEGIN, PEER = "<!-- begin: python benchmarks/growth.py --write -->", "hf"
 VOCABULARY = 16384
 STYLES = ("-", "--", ":", "-.")  # of machines

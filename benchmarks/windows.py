@@ -33,7 +33,6 @@ from rows.characters import (
     WARMUP,
     WAYS,
     WIDTH,
-    Figures,
     both,
     drawn_windows,
     nano_losses,
@@ -43,6 +42,7 @@ from rows.characters import (
     train_zoo,
     windows,
 )
+from rows.figures import Figures
 from rows.textbook_gpt import TextbookGPT
 
 RECIPE = (

@@ -25,6 +25,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from rows.contents import ignore
+from rows.figures import Figures
 from rows.given import Given
 from rows.textbook_gpt import TextbookGPT
 from rows.training import PATIENT
@@ -51,7 +52,6 @@ LAYERS, HEADS, WIDTH = 4, 4, 128
 BATCH, RATE, LEAST, WARMUP, DECAY, BETAS = 12, 1e-3, 1e-4, 100, 0.1, (0.9, 0.99)  # nanoGPT's
 GOAL = 1.9  # looked for where the loss of the training is below it, and at the end
 WARM_UP, WAYS = 10, ("own", "same")  # steps of the first turn; how losses are counted
-Figures = dict[str, Any]
 
 
 def zoo(turn: Turn, given: Given) -> None:

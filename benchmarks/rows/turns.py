@@ -20,6 +20,7 @@ from typing import Any, NoReturn
 
 import torch
 
+from rows.figures import Figures
 from rows.kernels import Kernels
 from zoo.devices.compiling import failures
 
@@ -27,7 +28,6 @@ PROGRAM = Path(__file__).parents[1] / "bench_side.py"
 PATIENCE = 3600.0  # seconds until the first unit is done: data may have to be tokenised
 GO, PROFILE, END = "go", "profile", "end"
 LATE = "was not done in time"
-Figures = dict[str, Any]
 
 
 class Turn:
