@@ -137,9 +137,18 @@ def test_a_prompt_has_the_room_that_it_has_alone(model: Model, changes: dict[str
         assert end is not None or len(found.tokens) == 64 - len(prompt) + 1
 
 
+def test_a_model_in_training_is_left_in_evaluation_mode():
+    model, settings = create_model("gpt2-nano", dropout=0.5).train(), GenerateSettings(max_new_tokens=4)
+    assert generate(model, PROMPTS, settings, None) == generate(model, PROMPTS, settings, None)
+    assert not model.training
+
+
 def test_texts_that_end_at_the_models_length_are_marked(model: Model):
     prompts, settings = [[5] * 60, [5], [5] * 58], GenerateSettings(max_new_tokens=7)
-    assert [found.full for found in generate(model, prompts, settings, None)] == [True, False, False]
+    found = generate(model, prompts, settings, None)
+    assert [one.full for one in found] == [True, False, False]
+    (ended,) = generate(model, prompts[:1], settings, found[0].tokens[-2])
+    assert len(ended.tokens) < 4 and not ended.full
 
 
 def test_a_sample_depends_on_the_number_of_its_text_and_not_on_its_row(model: Model):
@@ -213,9 +222,10 @@ def test_a_row_is_sampled_alike_alone_and_in_a_batch_and_again(model: Model, cha
     assert together == generate(model, PROMPTS, settings, END)
 
 
-def test_another_seed_gives_another_sample(model: Model):
+@pytest.mark.parametrize("changes", [{"temperature": 3.0}, {"top_k": 9}, {"top_p": 0.99}], ids=str)
+def test_another_seed_gives_another_sample(model: Model, changes: dict[str, float]):
     samples = {
-        tuple(generate(model, PROMPTS, GenerateSettings(max_new_tokens=9, temperature=3.0, seed=s), None)[0].tokens)
+        tuple(generate(model, PROMPTS, parse_generate({"max_new_tokens": 9, "seed": s, **changes}), None)[0].tokens)
         for s in range(3)
     }
     assert len(samples) == 3
@@ -248,8 +258,9 @@ def test_sampling_from_the_likeliest_token_alone_is_greedy(model: Model, changes
 
 def test_the_coldest_sample_of_the_largest_logits_is_the_likeliest():
     settings = GenerateSettings(temperature=1e-300)
-    shares = Sampler(torch.arange(1), [1], None, settings).shares(torch.tensor([[1e12, 3e12, 0.0, -torch.inf]]))
-    assert shares.tolist() == [[0.0, 1.0, 0.0, 0.0]]
+    logits = torch.tensor([[1e12, 3e12, 0.0, -torch.inf], [2.0, 0.0, 1.0, 1.0]])
+    shares = Sampler(torch.arange(2), [1, 1], None, settings).shares(logits)
+    assert shares.tolist() == [[0.0, 1.0, 0.0, 0.0], [1.0, 0.0, 0.0, 0.0]]
 
 
 def test_scores_of_a_strong_penalty_stay_those_of_sequences(model: Model):
@@ -276,24 +287,3 @@ def test_a_lone_logit_of_minus_infinity_shows_in_the_score(beams: int):
             search.choose(logits)
         first, second = search.results()
         assert math.isfinite(first.score) and math.isfinite(second.score) == is_finite
-
-
-def test_what_cannot_be_is_refused(model: Model):
-    with pytest.raises(ValueError, match="beams and sampling .* do not combine; set beams to 1 or temperature to 0"):
-        GenerateSettings(beams=2, top_k=3)
-    with pytest.raises(ValueError, match="top_k and top_p need a temperature above 0"):
-        GenerateSettings(temperature=0.0, top_k=3)
-    for penalty in (-5.1, 1000.0, math.nan):
-        with pytest.raises(ValueError, match=f"length_penalty must be from -5 to 5, got {penalty}"):
-            GenerateSettings(length_penalty=penalty)
-    with pytest.raises(ValueError, match="a prompt must have 1 to 64 tokens, special tokens included; got 65"):
-        generate(model, [[3] * 65], GenerateSettings(), END)
-    with pytest.raises(ValueError, match="this model does not generate text: it has no decoder with a language head"):
-        generate(create_model("bert-nano"), [[3]], GenerateSettings(), END)
-
-
-@pytest.mark.parametrize("name", ["transformer-nano", "rnn-attention-nano", "rnn-seq2seq-nano"])
-@pytest.mark.parametrize("rows", [1, 4])
-def test_a_source_of_other_rows_than_the_prompts_is_refused(name: str, rows: int):
-    with pytest.raises(ValueError, match=f"source: expected one row for each of the 2 of tokens, got {rows}"):
-        generate(create_model(name), [[3], [4]], GenerateSettings(), END, torch.full((rows, 5), 7))

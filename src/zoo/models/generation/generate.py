@@ -147,9 +147,10 @@ def writer(model: Model, prompts: Sequence[Sequence[int]]) -> Decoder:
     decoder = model.decoder
     if decoder is None or "language" not in model.heads:
         raise ValueError("this model does not generate text: it has no decoder with a language head")
-    longest, room = max(map(len, prompts)), decoder.max_length
-    if min(map(len, prompts)) < 1 or longest > room:
-        raise ValueError(f"a prompt must have 1 to {room} tokens, special tokens included; got {longest}")
+    room = decoder.max_length
+    for length in map(len, prompts):
+        if not 1 <= length <= room:
+            raise ValueError(f"a prompt must have 1 to {room} tokens, special tokens included; got {length}")
     return decoder
 
 
