@@ -31,7 +31,7 @@ QUICK := --ignore=tests/models/test_decoding_on_cuda.py --ignore=tests/models/te
 help:
 	@echo "make test        check the style and the types, run the tests"
 	@echo "make quick       the fast tests (about a minute), for while you work"
-	@echo "make long        random trials: kills, signals, damaged files"
+	@echo "make long        random trials: kills, signals, damaged files, mixtures of variants, exports"
 	@echo "make mutants     make wrong changes of the code, one at a time, and see whether tests fail (hours; ROOMS=blocks SAMPLE=60)"
 	@echo "make bits        train and export every family of models, compare the bits with those on record"
 	@echo "make bars        learning bars: every variant learns a toy task to 99 % (half an hour)"
