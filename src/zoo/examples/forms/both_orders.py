@@ -1,7 +1,5 @@
 """Form `both_orders`: two texts, in both orders."""
 
-from typing import ClassVar
-
 from zoo.data.ids import Lengths, Read, Roles, StoredFields
 from zoo.examples.example import Example, ExamplePlan
 from zoo.examples.form import Form, Limits, forms
@@ -16,10 +14,10 @@ class BothOrders(Form):
     Source: Radford et al. 2018 (GPT), section 3.3 and figure 1, "Similarity".
     """
 
-    stored: ClassVar[StoredFields] = StoredFields(("text", "pair"), predicted=("text", "pair"))
-    smallest: ClassVar[int] = 5
-    documents: ClassVar[int] = 2
-    lengths_tell: ClassVar[bool] = False
+    stored = StoredFields(("text", "pair"), predicted=("text", "pair"))
+    smallest = 5
+    documents = 2
+    lengths_tell = False
     template = CLASSIFIED_PAIR
 
     def plan(self, lengths: Lengths, document: int, epoch: int, seed: int, limits: Limits) -> list[ExamplePlan]:

@@ -1,6 +1,6 @@
 """Form `chat`: a conversation of which the assistant's turns are learned."""
 
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,9 +23,9 @@ class Chat(Form):
     for one is its last turn.
     """
 
-    stored: ClassVar[StoredFields] = StoredFields((MESSAGES,), predicted=(MESSAGES,), lists=(MESSAGES,))
-    lengths_tell: ClassVar[bool] = False
-    writes: ClassVar[bool] = True
+    stored = StoredFields((MESSAGES,), predicted=(MESSAGES,), lists=(MESSAGES,))
+    lengths_tell = False
+    writes = True
     template = CHAT
 
     def plan(self, lengths: Lengths, document: int, epoch: int, seed: int, limits: Limits) -> list[ExamplePlan]:

@@ -1,7 +1,5 @@
 """Form `choices`: a context, and texts of which one goes on from it best."""
 
-from typing import ClassVar
-
 from zoo.data.ids import CHOICES, CONTEXT, Lengths, Read, Roles, StoredFields
 from zoo.examples.example import Example, ExamplePlan
 from zoo.examples.form import Form, Limits, forms
@@ -17,10 +15,10 @@ class Choices(Form):
     Source: Radford et al. 2018 (GPT), figure 1, "Multiple Choice"; Devlin et al. 2019, arXiv:1810.04805, section 4.4.
     """
 
-    stored: ClassVar[StoredFields] = StoredFields((CONTEXT, CHOICES), lists=(CHOICES,))
-    smallest: ClassVar[int] = 5
-    documents: ClassVar[int] = 2
-    lengths_tell: ClassVar[bool] = False
+    stored = StoredFields((CONTEXT, CHOICES), lists=(CHOICES,))
+    smallest = 5
+    documents = 2
+    lengths_tell = False
 
     @property
     def template(self) -> Template:

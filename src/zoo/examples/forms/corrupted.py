@@ -2,7 +2,7 @@
 
 from functools import lru_cache
 from itertools import pairwise
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -35,9 +35,9 @@ class Corrupted(Form):
         sentinels: how many the tokenizer has.
     """
 
-    stored: ClassVar[StoredFields] = StoredFields(("text",), predicted=("text",))
-    lengths_tell: ClassVar[bool] = False
-    source: ClassVar[bool] = True
+    stored = StoredFields(("text",), predicted=("text",))
+    lengths_tell = False
+    source = True
     template = CONTINUED
 
     def __init__(

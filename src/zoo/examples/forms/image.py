@@ -1,7 +1,5 @@
 """Form `image`: a picture alone."""
 
-from typing import ClassVar
-
 import numpy as np
 
 from zoo.data.ids import PICTURE, Lengths, Read, Roles, StoredFields
@@ -13,8 +11,8 @@ from zoo.examples.form import Form, Limits, forms
 class Image(Form):
     """A picture: one place, which stands for it."""
 
-    stored: ClassVar[StoredFields] = StoredFields((PICTURE,))
-    smallest: ClassVar[int] = 1
+    stored = StoredFields((PICTURE,))
+    smallest = 1
     template = ()
 
     def plan(self, lengths: Lengths, document: int, epoch: int, seed: int, limits: Limits) -> list[ExamplePlan]:

@@ -1,7 +1,5 @@
 """Form `image_text`: a picture, and a text about it."""
 
-from typing import ClassVar
-
 from zoo.data.ids import PICTURE, Lengths, Read, Roles, StoredFields
 from zoo.examples.example import Example, ExamplePlan
 from zoo.examples.form import Form, Limits, forms
@@ -15,9 +13,9 @@ class ImageText(Form):
     A truncated text does not predict `</s>`, since it does not end there.
     """
 
-    stored: ClassVar[StoredFields] = StoredFields((PICTURE, "text"), predicted=("text",))
-    source: ClassVar[bool] = True
-    writes: ClassVar[bool] = True
+    stored = StoredFields((PICTURE, "text"), predicted=("text",))
+    source = True
+    writes = True
     template = CONTINUED
 
     def plan(self, lengths: Lengths, document: int, epoch: int, seed: int, limits: Limits) -> list[ExamplePlan]:

@@ -1,7 +1,5 @@
 """Form `pair`: two texts as one document."""
 
-from typing import ClassVar
-
 from zoo.data.ids import Lengths, StoredFields
 from zoo.examples.example import ExamplePlan
 from zoo.examples.form import Form, Limits, forms
@@ -15,8 +13,8 @@ class Pair(Form):
     Where they are too long together, the longer one is truncated.
     """
 
-    stored: ClassVar[StoredFields] = StoredFields(("text", "pair"), predicted=("text", "pair"))
-    smallest: ClassVar[int] = 5
+    stored = StoredFields(("text", "pair"), predicted=("text", "pair"))
+    smallest = 5
 
     @property
     def template(self) -> Template:

@@ -1,7 +1,5 @@
 """Form `prefix`: the beginning of a text is read, the rest is written."""
 
-from typing import ClassVar
-
 from zoo.data.ids import Lengths, Piece, Read, Roles, StoredFields
 from zoo.examples.example import Example, ExamplePlan
 from zoo.examples.form import Form, Limits, forms
@@ -19,9 +17,9 @@ class Prefix(Form):
     arXiv:1801.10198.
     """
 
-    stored: ClassVar[StoredFields] = StoredFields(("text",), predicted=("text",))
-    lengths_tell: ClassVar[bool] = False
-    source: ClassVar[bool] = True
+    stored = StoredFields(("text",), predicted=("text",))
+    lengths_tell = False
+    source = True
     template = CONTINUED
 
     def plan(self, lengths: Lengths, document: int, epoch: int, seed: int, limits: Limits) -> list[ExamplePlan]:

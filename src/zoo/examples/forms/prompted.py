@@ -1,7 +1,5 @@
 """Form `prompted`: a prompt that is read, and a text that is written behind it."""
 
-from typing import ClassVar
-
 import numpy as np
 
 from zoo.data.ids import PROMPT, Lengths, Piece, Read, Roles, StoredFields
@@ -18,9 +16,9 @@ class Prompted(Form):
     not predict `</s>`.
     """
 
-    stored: ClassVar[StoredFields] = StoredFields((PROMPT, "text"), predicted=("text",))
-    lengths_tell: ClassVar[bool] = False
-    writes: ClassVar[bool] = True
+    stored = StoredFields((PROMPT, "text"), predicted=("text",))
+    lengths_tell = False
+    writes = True
     template = CONTINUED
 
     def plan(self, lengths: Lengths, document: int, epoch: int, seed: int, limits: Limits) -> list[ExamplePlan]:

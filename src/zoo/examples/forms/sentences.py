@@ -1,6 +1,6 @@
 """Pairs of consecutive or unrelated stretches of text, for next_sentence."""
 
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -43,8 +43,8 @@ class Sentences(Form):
             ends with a sentence unless its only one is longer.
     """
 
-    stored: ClassVar[StoredFields] = StoredFields(("text",), predicted=("text",), sentences=True)
-    smallest: ClassVar[int] = 5
+    stored = StoredFields(("text",), predicted=("text",), sentences=True)
+    smallest = 5
     template = ENCODED_PAIR
 
     def __init__(self, stream: ModelTraits, whole: bool, *, order: bool = False) -> None:

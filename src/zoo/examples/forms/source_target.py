@@ -1,7 +1,6 @@
 """Form `source_target`: a text that is read, and a text that is written."""
 
 from collections.abc import Sequence
-from typing import ClassVar
 
 import numpy as np
 
@@ -18,10 +17,10 @@ class SourceTarget(Form):
     Both are truncated at their ends; a truncated target does not predict `</s>`, since it does not end there.
     """
 
-    stored: ClassVar[StoredFields] = StoredFields(("source", "target"), predicted=("target",))
-    smallest: ClassVar[int] = 2
-    source: ClassVar[bool] = True
-    writes: ClassVar[bool] = True
+    stored = StoredFields(("source", "target"), predicted=("target",))
+    smallest = 2
+    source = True
+    writes = True
     template = CONTINUED
 
     def plan(self, lengths: Lengths, document: int, epoch: int, seed: int, limits: Limits) -> list[ExamplePlan]:

@@ -1,7 +1,5 @@
 """Form `span`: a question, and windows of the context that may answer it."""
 
-from typing import ClassVar
-
 import numpy as np
 
 from zoo.data.ids import ANSWERS, CONTEXT, QUESTION, Lengths, Piece, Read, Roles, StoredFields
@@ -23,10 +21,10 @@ class Span(Form):
         stride: tokens from where one window begins to where the next one does, at most.
     """
 
-    stored: ClassVar[StoredFields] = StoredFields((QUESTION, CONTEXT), answers=((ANSWERS, CONTEXT),))
-    smallest: ClassVar[int] = 5
-    lengths_tell: ClassVar[bool] = False
-    goes_on: ClassVar[str] = "read in several windows"
+    stored = StoredFields((QUESTION, CONTEXT), answers=((ANSWERS, CONTEXT),))
+    smallest = 5
+    lengths_tell = False
+    goes_on = "read in several windows"
 
     def __init__(self, stream: ModelTraits, whole: bool, *, stride: int = 128) -> None:
         super().__init__(stream, whole)

@@ -1,7 +1,5 @@
 """Form `tags`: words with a tag for each."""
 
-from typing import ClassVar
-
 import numpy as np
 
 from zoo.data.ids import TAGS, WORDS, Lengths, Piece, Read, Roles, StoredFields
@@ -18,8 +16,8 @@ class Tags(Form):
     tokens at the end are. Its pieces are the words, then their tags. A word without a token has no mark.
     """
 
-    stored: ClassVar[StoredFields] = StoredFields((WORDS,), words=(WORDS,), numbers=(TAGS,))
-    truncates: ClassVar[str] = "words"
+    stored = StoredFields((WORDS,), words=(WORDS,), numbers=(TAGS,))
+    truncates = "words"
 
     @property
     def template(self) -> Template:

@@ -1,7 +1,5 @@
 """Form `text`: one text."""
 
-from typing import ClassVar
-
 from zoo.data.ids import Lengths, Piece, Read, Roles, StoredFields
 from zoo.examples.example import Example, ExamplePlan
 from zoo.examples.form import Form, Limits, forms
@@ -17,7 +15,7 @@ class Text(Form):
     each of them begins with `<s>` and only the last one has the target `</s>`, so every token is predicted once.
     """
 
-    stored: ClassVar[StoredFields] = StoredFields(("text",), predicted=("text",))
+    stored = StoredFields(("text",), predicted=("text",))
 
     @property
     def continues(self) -> bool:
