@@ -54,7 +54,7 @@ class Chat(Form):
 
     def build(self, plan: ExamplePlan, read: Read, roles: Roles) -> Example:
         stream, learned = lay_turns([read(piece) for piece in plan.pieces], roles)
-        begin = len(stream) - 1 - (plan.length - 1)  # behind `start`, which every example begins with
+        begin = len(stream) - plan.length  # behind `start`, which every example begins with
         tokens = np.append(stream[:1], stream[begin:-1])
         return Example(
             tokens=tokens,

@@ -58,8 +58,7 @@ class Corrupted(Form):
             noise = noise_of(stop - start, self.share, self.mean_span)
             borders = span.start + start + spans(stop - start, noise, generator)
             pieces = tuple(Piece("text", a, b) for a, b in pairwise(borders.tolist()))
-            sizes = noise.tokens + noise.spans + 1, stop - start - noise.tokens + noise.spans + 1
-            plans.append(ExamplePlan(document, len(plans), *sizes, pieces))
+            plans.append(ExamplePlan(document, len(plans), *places_of(stop - start, noise), pieces))
         return plans
 
     def build(self, plan: ExamplePlan, read: Read, roles: Roles) -> Example:
@@ -87,6 +86,11 @@ def noise_of(length: int, share: float, mean_span: float) -> Noise:
     return Noise(tokens, min(max(round(tokens / mean_span), 1), length - tokens))
 
 
+def places_of(length: int, noise: Noise) -> tuple[int, int]:
+    """The places of the target and of the source: either has a sentinel for each span, and `</s>`."""
+    return noise.tokens + noise.spans + 1, length - noise.tokens + noise.spans + 1
+
+
 def spans(length: int, noise: Noise, generator: np.random.Generator) -> Ids:
     """Where spans of text and of noise begin, in turn, and where the last one ends: 2 · spans + 1 places."""
     parts = [segments(n, noise.spans, generator) for n in (noise.tokens, length - noise.tokens)]
@@ -104,8 +108,7 @@ def most_tokens(limits: Limits, share: float, mean_span: float) -> int:
     """The longest text whose source and target fit."""
     length = 2
     while True:
-        noise = noise_of(length + 1, share, mean_span)
-        source, target = length + 1 - noise.tokens + noise.spans + 1, noise.tokens + noise.spans + 1
+        target, source = places_of(length + 1, noise_of(length + 1, share, mean_span))
         if source > limits.source or target > limits.longest:
             return length
         length += 1
