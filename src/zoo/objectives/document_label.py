@@ -3,7 +3,6 @@
 from abc import ABC
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -43,7 +42,7 @@ class DocumentLabel(Objective, ABC):
         return max(1, length // 8)
 
     def annotate(self, example: Example, randomness: Randomness, roles: Roles) -> None:
-        example.places[self.head] = np.array([example.summary % len(example.tokens)], dtype=np.int64)
+        example.places[self.head] = example.summaries
         example.targets[self.head] = self.answer.target(example.label)[None]
 
     def count(self, targets: Tensor) -> Tensor:

@@ -3,9 +3,6 @@
 from jaxtyping import Int
 from torch import Tensor
 
-from zoo.data.ids import Roles
-from zoo.examples.example import Example
-from zoo.examples.randomness import Randomness
 from zoo.models.heads.scores import Scores
 from zoo.objectives.kinds.classification import Classification
 from zoo.objectives.objective import Term, Weights, objectives
@@ -30,10 +27,6 @@ class Similarity(Classification):
     causal = True
     why = "an encoder sees both texts from each place, so their order needs no second reading"
     places_each = ORDERS
-
-    def annotate(self, example: Example, randomness: Randomness, roles: Roles) -> None:
-        example.places[self.head] = example.summaries
-        example.targets[self.head] = self.answer.target(example.label)[None]
 
     def term(self, scores: Scores, targets: Int[Tensor, "*places"], weights: Weights | None = None) -> Term:
         return super().term(added(scores), targets, weights)
