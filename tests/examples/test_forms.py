@@ -2,8 +2,6 @@ from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import WhitespaceSplit
@@ -130,28 +128,28 @@ def test_of_a_pair_the_longer_side_is_truncated_first(first: int, second: int, k
     assert plan.truncated == first + second - sum(kept)
 
 
-@settings(max_examples=150, deadline=None)
-@given(st.integers(0, 60), st.integers(3, 12), st.integers(0, 3))
-def test_a_decoder_predicts_every_token_of_a_cut_text_once_and_one_end(total: int, longest: int, epoch: int):
-    form, lengths = Text(DECODER, False), lengths_of(text=[5, total])
-    plans = form.plan(lengths, 1, epoch, 7, Limits(longest))
-    built = [form.build(plan, read, ROLES) for plan in plans]
-    predicted = np.concatenate([example.following for example in built])
-    assert predicted.tolist() == [*range(15, 15 + total), 3]
-    assert all(len(example.tokens) == plan.length <= longest for plan, example in zip(plans, built, strict=True))
-    assert all(example.tokens[0] == 2 for example in built)
-    assert [plan.number for plan in plans] == list(range(len(plans)))
-    assert len(plans) == max(1, -(-(total + 1) // longest)), "no more pieces than needed"
-    assert len(plans) == 1 or plans[-1].length >= 2, "no piece of an end alone"
+@pytest.mark.parametrize("longest", range(3, 13))
+def test_a_decoder_predicts_every_token_of_a_cut_text_once_and_one_end(longest: int):
+    form = Text(DECODER, False)
+    for total in range(61):
+        plans = form.plan(lengths_of(text=[5, total]), 1, total % 4, 7, Limits(longest))
+        built = [form.build(plan, read, ROLES) for plan in plans]
+        predicted = np.concatenate([example.following for example in built])
+        assert predicted.tolist() == [*range(15, 15 + total), 3]
+        assert all(len(example.tokens) == plan.length <= longest for plan, example in zip(plans, built, strict=True))
+        assert all(example.tokens[0] == 2 for example in built)
+        assert [plan.number for plan in plans] == list(range(len(plans)))
+        assert len(plans) == max(1, -(-(total + 1) // longest)), "no more pieces than needed"
+        assert len(plans) == 1 or plans[-1].length >= 2, "no piece of an end alone"
 
 
-@settings(max_examples=150, deadline=None)
-@given(st.integers(0, 60), st.integers(3, 12))
-def test_an_encoder_sees_every_token_of_a_cut_text_once(total: int, longest: int):
-    built = examples(Text(ENCODER, False), lengths_of(text=[total]), Limits(longest))
-    seen = np.concatenate([example.tokens[example.ordinary] for _, example in built])
-    assert seen.tolist() == list(range(10, 10 + total))
-    assert all(len(example.tokens) == plan.length <= longest for plan, example in built)
+@pytest.mark.parametrize("longest", range(3, 13))
+def test_an_encoder_sees_every_token_of_a_cut_text_once(longest: int):
+    for total in range(61):
+        built = examples(Text(ENCODER, False), lengths_of(text=[total]), Limits(longest))
+        seen = np.concatenate([example.tokens[example.ordinary] for _, example in built])
+        assert seen.tolist() == list(range(10, 10 + total))
+        assert all(len(example.tokens) == plan.length <= longest for plan, example in built)
 
 
 def test_cuts_move_from_epoch_to_epoch_but_not_within_one():
