@@ -76,7 +76,7 @@ def test_the_share_is_met_to_less_than_a_byte(share: float):
 
 def test_numbers_with_one_threshold_are_dropped_independently():
     torch.manual_seed(6)
-    kept = draw_kept(torch.empty(2**15, GROUP), dropped_steps(0.1)).double()
+    kept = draw_kept(torch.empty(2**15, GROUP), dropped_steps(0.1)).float()
     together = torch.corrcoef(kept.T) - torch.eye(GROUP)
     assert together.abs().max() < 6 / 2**7.5  # of independent ones the largest of 130,816 is at 4.5 to 5.5
     assert abs(together.mean()) < 3e-4
