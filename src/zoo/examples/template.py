@@ -74,17 +74,21 @@ def side_by_side(parts: Sequence[Example]) -> Example:
     )
 
 
-def predict_next(plan: ExamplePlan, text: Ids, roles: Roles) -> Example:
-    """An example that is written from left to right: inputs `<s> y…`, following `y… </s>`.
+def predict_next(plan: ExamplePlan, text: Ids, roles: Roles, source: Ids | None = None) -> Example:
+    """An example that is written from left to right: inputs `<s> y…`, following `y… </s>`; its source is `x… </s>`.
 
     A text that goes on after this example has no `</s>`: its last token is predicted but not read.
+
+    Args:
+        source: x, what an encoder reads; None: it reads no text.
     """
     following = with_end(text, roles) if plan.final else text.astype(np.int64)
     tokens = np.empty_like(following)
     tokens[0], tokens[1:] = roles.id("start"), following[:-1]
     ordinary = np.ones(len(tokens), dtype=np.bool_)
     ordinary[0] = False
-    return Example(tokens=tokens, ordinary=ordinary, following=following, summary=-1, label=plan.label)
+    read = None if source is None else with_end(source, roles)
+    return Example(tokens=tokens, ordinary=ordinary, following=following, summary=-1, label=plan.label, source=read)
 
 
 def with_end(text: Ids, roles: Roles) -> Ids:

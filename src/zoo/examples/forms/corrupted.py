@@ -10,7 +10,7 @@ from zoo.data.ids import Ids, Lengths, Piece, Read, Roles, StoredFields
 from zoo.examples.example import Example, ExamplePlan
 from zoo.examples.form import Form, Limits, ModelTraits, forms
 from zoo.examples.randomness import Purpose, keyed
-from zoo.examples.template import CONTINUED, cut, predict_next, with_end
+from zoo.examples.template import CONTINUED, cut, predict_next
 
 
 class Noise(NamedTuple):
@@ -66,9 +66,7 @@ class Corrupted(Form):
         sentinels = [np.array([i], dtype=np.int64) for i in roles.sentinels]
         missing = [part for pair in zip(sentinels, pieces[1::2], strict=False) for part in pair]
         kept = [part for pair in zip(pieces[::2], sentinels, strict=False) for part in pair]
-        example = predict_next(plan, np.concatenate(missing), roles)
-        example.source = with_end(np.concatenate(kept), roles)
-        return example
+        return predict_next(plan, np.concatenate(missing), roles, np.concatenate(kept))
 
     def check(self, limits: Limits) -> None:
         super().check(limits)

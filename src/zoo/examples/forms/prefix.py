@@ -4,7 +4,7 @@ from zoo.data.ids import Lengths, Piece, Read, Roles, StoredFields
 from zoo.examples.example import Example, ExamplePlan
 from zoo.examples.form import Form, Limits, forms
 from zoo.examples.randomness import Purpose, keyed
-from zoo.examples.template import CONTINUED, cut, predict_next, with_end
+from zoo.examples.template import CONTINUED, cut, predict_next
 
 
 @forms.register("prefix")
@@ -40,6 +40,4 @@ class Prefix(Form):
 
     def build(self, plan: ExamplePlan, read: Read, roles: Roles) -> Example:
         first, rest = (read(piece) for piece in plan.pieces)
-        example = predict_next(plan, rest, roles)
-        example.source = with_end(first, roles)
-        return example
+        return predict_next(plan, rest, roles, first)

@@ -7,7 +7,7 @@ import numpy as np
 from zoo.data.ids import Lengths, Piece, Read, Roles, StoredFields
 from zoo.examples.example import Example, ExamplePlan
 from zoo.examples.form import Form, Limits, forms
-from zoo.examples.template import CONTINUED, predict_next, with_end
+from zoo.examples.template import CONTINUED, predict_next
 
 
 @forms.register("source_target")
@@ -45,6 +45,4 @@ class SourceTarget(Form):
 
     def build(self, plan: ExamplePlan, read: Read, roles: Roles) -> Example:
         source, target = (read(piece) for piece in plan.pieces)
-        example = predict_next(plan, target, roles)
-        example.source = with_end(source, roles)
-        return example
+        return predict_next(plan, target, roles, source)
