@@ -1,5 +1,6 @@
 """Maps laid over one another, in which each value knows where it came from."""
 
+import functools
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -24,6 +25,11 @@ class Traced:
 
     tree: Tree
     origins: Mapping[str, str]
+
+    @classmethod
+    def of(cls, layers: Iterable[Layer]) -> "Traced":
+        """The layers laid over one another, the lowest first."""
+        return functools.reduce(cls.lay, layers, cls({}, {}))
 
     def become(self, tree: Tree, place: str, named: Iterable[str] = ()) -> "Traced":
         """The map after one more layer.

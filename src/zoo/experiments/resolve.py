@@ -3,7 +3,6 @@
 What the data and the tokenizer decide follows in `settle`, once they are read.
 """
 
-import functools
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
@@ -201,7 +200,7 @@ def resolve_model(
     """
     place = layers[-1].place
     place = Path(place).stem if place.startswith("configs/") else place
-    traced = functools.reduce(Traced.lay, layers, Traced({}, {}))
+    traced = Traced.of(layers)
     written = head_map(traced.tree.get("heads", []), f"{place}.heads")
     traced = traced.become({**traced.tree, "heads": written}, traced.origins.get("heads", place))
     if mixture is not None:

@@ -1,6 +1,5 @@
 """A task as it was asked for: its files, changed by `--set`. Imports no training and no metrics."""
 
-import functools
 from collections.abc import Iterable
 
 from zoo.config import Layer, merge, nest
@@ -14,7 +13,7 @@ Placed = tuple[str, Pair]  # one `--set`, and in which call it was said
 
 def resolve_task(name: str, layers: Iterable[Layer], sets: Iterable[Placed]) -> tuple[Task, Traced]:
     """The task of the files, changed by `--set`."""
-    traced = functools.reduce(Traced.lay, layers, Traced({}, {}))
+    traced = Traced.of(layers)
     for place, (path, value) in sets:
         traced = traced.become(lay_over(traced.tree, path, value), place, leaves(nest(path, value)))
     return read_task(traced.tree, name), traced
