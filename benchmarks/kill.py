@@ -78,15 +78,14 @@ def write_data(folder: Path) -> None:
 
 def train(family: str, place: Path, folder: Path) -> None:
     """Train one of the families in a folder, continuing what is there; the classifier starts from the finished BERT."""
-    watcher = Watcher(lambda *_: None, lambda *_: None, lambda line: None)
     start = STARTS[family]
     words = str(place / "reference" / start) if start in STARTS else start
     sets = [(("training", key), value) for key, value in SETTINGS.items()]
     request = Request(words, str(place / f"{family}.yaml"), folder, sets, resume=True, data=place)
     if start in STARTS:
-        finetune(open_run(Path(words)), request, watcher)
+        finetune(open_run(Path(words)), request, Watcher())
     else:
-        pretrain(request, watcher)
+        pretrain(request, Watcher())
 
 
 def begin(family: str, place: Path, folder: Path) -> int:

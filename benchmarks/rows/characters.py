@@ -24,7 +24,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from rows.contents import ignore
 from rows.figures import Figures
 from rows.given import Given
 from rows.textbook_gpt import TextbookGPT
@@ -66,7 +65,7 @@ def train_zoo(run: Path, steps: int, seed: int, recipe: Sequence[str], data: Pat
     kept = f"training.save_every={often(steps)}", f"training.keep={steps}", "training.evaluate_every=0"
     sets = [*SIZES, *recipe, *kept, *PATIENT, f"training.steps={steps}", f"training.seed={seed}"]
     request = Request(MODEL, TASK, run, [parse_set(text) for text in sets], run.exists(), data)
-    pretrain(request, Watcher(ignore, ignore, ignore))
+    pretrain(request, Watcher())
 
 
 def read_zoo(run: Path, data: Path) -> Iterator[Figures]:

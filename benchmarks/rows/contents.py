@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import cycle
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -34,10 +33,6 @@ from zoo.objectives.mixture import Mixture
 
 WIKIPEDIA = "wikipedia_en/train.jsonl.xz"
 ONCE = ("training.steps=1", "training.batch=1", "training.evaluate_every=0", "training.evaluation_examples=1")
-
-
-def ignore(*_: Any) -> None:
-    """Report nothing."""
 
 
 def wikipedia(given: Given, task: str) -> str:
@@ -77,7 +72,7 @@ def start(
 
     def make(folder: Path) -> None:
         request = Request(model, task, folder, [parse_set(text) for text in (*recipe, *sets)], data=given.data)
-        pretrain(request, Watcher(ignore, ignore, ignore))
+        pretrain(request, Watcher())
 
     return given.once(name, make)
 

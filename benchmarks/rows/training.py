@@ -9,7 +9,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from rows.contents import ignore
 from rows.given import Given
 from rows.table import BATCHES
 from rows.turns import Turn
@@ -43,7 +42,7 @@ def watcher(turn: Turn, run: Path, task: str, length: int) -> Watcher:
             turn.forget_peak()
         turn.done(round(line["tokens_per_second"] * line["seconds"]))
 
-    return Watcher(ignore, ignore, step)
+    return Watcher(step=step)
 
 
 def zoo_training(turn: Turn, given: Given, start: str | Path, task: str, sets: Iterable[str]) -> None:

@@ -4,7 +4,6 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 from table import GOAL, Bar
 
@@ -41,10 +40,6 @@ class Learned:
         return self.share >= GOAL
 
 
-def unwatched(*said: Any) -> None:
-    """Nobody looks at the progress."""
-
-
 def learn(bar: Bar) -> Learned:
     """Train a bar's model and measure it on the rows that were held out."""
     began = time.process_time()
@@ -52,7 +47,7 @@ def learn(bar: Bar) -> Learned:
         task, run = bar.task.write(Path(folder)), Path(folder) / "run"
         training = {f"training.{key}": value for key, value in {**TRAINING, "steps": bar.steps}.items()}
         sets = [(tuple(key.split(".")), value) for key, value in {"dropout": 0.0, **training, **bar.sets}.items()]
-        pretrain(Request(bar.model, str(task), run, sets), Watcher(unwatched, unwatched, unwatched))
+        pretrain(Request(bar.model, str(task), run, sets), Watcher())
         loaded = load_checkpoint(run, choose_placement("auto", EXACT))
         found = measure(loaded, "validation", None, parse_generate(loaded.task.generate))
         (metric,) = parse_metrics(loaded.task.metrics, loaded.mixture.metrics)

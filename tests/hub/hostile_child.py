@@ -146,7 +146,7 @@ def use_evaluate(folder: Path, target: Path) -> None:
 
 def use_finetune(folder: Path, target: Path) -> None:
     request = Request(str(folder), task_file(target), target / "run")
-    finetune(resolve(folder), request, Watcher(*[lambda *_: None] * 3))
+    finetune(resolve(folder), request, Watcher())
 
 
 def use_export(folder: Path, target: Path) -> None:

@@ -23,7 +23,6 @@ from zoo.hub.exporting.config_files import config_file
 from zoo.hub.exporting.trained_model import TrainedModel, TrainingHistory
 from zoo.hub.exporting.weights import native_tensors
 from zoo.hub.targets.choose import choose_target
-from zoo.inference.evaluate import unseen
 from zoo.inference.measure import read_examples
 from zoo.models.model import Model
 from zoo.runs.saved import open_run
@@ -133,7 +132,7 @@ def test_losses_on_a_published_file_are_those_of_the_trainer(
     named = tmp_path / "task.yaml"
     named.write_text(f"# of the dev set alone\nbase: {task}\nsource: {{files: {{train: {file}}}}}\n")
     ours = tmp_path / "ours"
-    pretrain(Request("bert-nano", str(named), ours, SETS, data=DATA), Watcher(unseen, unseen, lambda line: None))
+    pretrain(Request("bert-nano", str(named), ours, SETS, data=DATA), Watcher())
     backend = Backend.from_file(str(ours / "tokenizer.json"))
     rows = read(lambda text: backend.encode(text, add_special_tokens=False).ids)
     batches = documents(ours)

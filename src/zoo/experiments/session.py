@@ -22,7 +22,7 @@ from zoo.examples.form import inputs
 from zoo.experiments.experiment import Experiment
 from zoo.experiments.request import Request
 from zoo.experiments.settle import fix_steps, name_data
-from zoo.inference.evaluate import Evaluation
+from zoo.inference.evaluate import Evaluation, unseen
 from zoo.inference.loaded import Loaded, working
 from zoo.inference.measure import read_examples, refuse_unscored, report_truncated
 from zoo.models.attention_backend import kinds_in
@@ -55,9 +55,9 @@ logger = logging.getLogger(__name__)
 class Watcher:
     """Functions that show progress: of tokenising, of a validation, and of each step, by its line."""
 
-    tokenising: Progress
-    validating: Progress
-    step: Callable[[Line], None]
+    tokenising: Progress = unseen
+    validating: Progress = unseen
+    step: Callable[[Line], None] = unseen
 
 
 @dataclass(frozen=True)

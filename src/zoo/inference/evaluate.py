@@ -28,7 +28,7 @@ from zoo.objectives.objective import Term
 Gather = Callable[[Any], list[Any]]
 
 
-def unseen(what: str, done: int, total: int) -> None:
+def unseen(*told: object) -> None:
     """Progress that nobody looks at."""
 
 
