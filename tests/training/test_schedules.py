@@ -16,8 +16,9 @@ def rates(choice: object, peak: float = 2.0, warmup: int = WARMUP) -> list[float
 
 
 @pytest.mark.parametrize("name", SHAPES)
-def test_the_warmup_is_a_straight_line_to_the_peak(name: str):
-    assert rates(name)[:WARMUP] == pytest.approx([2.0 * u / WARMUP for u in range(1, WARMUP + 1)])
+@pytest.mark.parametrize("warmup", [WARMUP, 45])  # which ends before wsd goes down, and after
+def test_the_warmup_is_a_straight_line_to_the_peak(name: str, warmup: int):
+    assert rates(name, warmup=warmup)[:warmup] == pytest.approx([2.0 * u / warmup for u in range(1, warmup + 1)])
 
 
 @pytest.mark.parametrize("name", SHAPES)
@@ -59,6 +60,11 @@ def test_wsd_stays_at_the_peak_until_its_last_fifth():
     found = rates("wsd")
     assert found[WARMUP - 1 : 40] == [2.0] * 31
     assert found[40:] == pytest.approx([2.0 * (50 - u) / 10 for u in range(41, 51)])
+
+
+@pytest.mark.parametrize("decay", [0.001, 1e-320])
+def test_wsd_that_decays_in_less_than_a_step_does_so_in_the_last_one(decay: float):
+    assert rates({"name": "wsd", "decay": decay})[WARMUP:] == [2.0] * 39 + [0.0]
 
 
 @pytest.mark.parametrize(("name", "lowered"), [("linear", 40), ("wsd", 10)])

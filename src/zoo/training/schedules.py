@@ -29,7 +29,7 @@ class Schedule(ABC):
 
     def progress(self, update: int) -> float:
         """How much of what follows the warm-up is done: 0 at its end, 1 at the last update."""
-        return min(1.0, (update - self.warmup_steps) / max(1, self.steps - self.warmup_steps))
+        return (update - self.warmup_steps) / (self.steps - self.warmup_steps)
 
 
 schedules: Slot[Schedule] = Slot("schedule")
@@ -130,7 +130,7 @@ class WarmupStableDecay(Schedule):
     def after(self, update: int) -> float:
         if not self.decay:
             return 1.0
-        left = max(0, self.steps - update) / max(1.0, self.decay * self.steps)
+        left = (self.steps - update) / (self.decay * self.steps)
         return self.floor + (1 - self.floor) * min(1.0, left)
 
 
