@@ -138,6 +138,16 @@ def test_a_step_that_is_not_finite_changes_nothing_and_says_so(
     assert state.skipped == 1
 
 
+def test_a_bad_step_moves_no_average():
+    made = learner.Learner(TinyModel(), settings(steps=10, ema=0.5), alone())
+    assert made.moving is not None
+    before = {name: weights.clone() for name, weights in made.moving.weights.items()}
+    with torch.no_grad():
+        made.model.hidden.weight += 1
+    made.update(0, torch.tensor(1.0))
+    assert all(torch.equal(made.moving.weights[name], weights) for name, weights in before.items())
+
+
 def test_training_goes_on_after_a_bad_step_and_gives_up_after_several(tmp_path: Path):
     _, state = train_tiny(tmp_path / "one", settings(steps=4, skip_limit=2), Spoiled("loss", 1))
     assert state.skipped == 0

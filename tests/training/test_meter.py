@@ -37,6 +37,14 @@ def test_a_step_is_bad_where_its_loss_or_its_gradient_is_no_number(
     assert tally.bad == bad
 
 
+def test_a_step_is_bad_where_a_number_of_another_process_is_none(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(Processes, "sum", lambda self, mine: torch.cat([mine[:-1], mine[-1:] + 1]))
+    tally = Tally(1, {"a": torch.ones(())}, {})
+    tally.weights, tally.rows = {"a": 1.0}, [torch.tensor([2.0])]
+    tally.add_up(alone(), torch.tensor(1.0), [])
+    assert tally.bad == 1
+
+
 def test_the_examples_of_a_bad_step_are_those_of_the_micro_batches_whose_loss_is_no_number():
     tally, other = (Tally(1, {"a": torch.ones(())}, {}) for _ in range(2))
     tally.weights = other.weights = {"a": 1.0}
