@@ -2,6 +2,7 @@
 
 import json
 import re
+import signal
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -11,11 +12,15 @@ import torch
 from accelerate.utils import DistributedType, LoggerType
 from tiny import GOAL, TinyModel, lines, settings
 
+from zoo.runs.run import RunFiles
 from zoo.runs.saved import open_run
+from zoo.training.beginning import begin_run
 from zoo.training.learner import reseed_dropout
+from zoo.training.loop import leave
 from zoo.training.step import take_step
 from zoo.training.supervision import launch
 from zoo.training.supervision.launch import check_processes, count_launched, describe_processes, start_processes
+from zoo.training.supervision.stopping import Stopped
 
 CPU = torch.device("cpu")
 
@@ -118,6 +123,19 @@ def test_a_tracker_whose_package_is_missing_is_refused(tmp_path: Path, monkeypat
     monkeypatch.setattr(launch, "get_available_trackers", lambda: [LoggerType.TENSORBOARD])
     with pytest.raises(ValueError, match="trackers: the package of 'wandb' is not installed; install it, or leave it"):
         start_processes(settings(trackers=["tensorboard", "wandb"]), tmp_path)
+
+
+def test_a_folder_that_the_main_process_refuses_is_refused_in_all(tmp_path: Path):
+    other = Mock(device=CPU, count=2, is_main=False, add_up=lambda refused: [refused[0] + 1])
+    with pytest.raises(ValueError, match=f"{re.escape(str(tmp_path))}: the main process refused it"):
+        begin_run(other, tmp_path, RunFiles({}), resume=False)
+
+
+def test_processes_that_a_signal_ends_leave_when_the_state_is_saved_in_all():
+    learner = Mock()
+    with pytest.raises(Stopped, match="SIGTERM after step 3; the state is saved"):
+        leave(learner, signal.SIGTERM, "after step 3")
+    learner.processes.accelerator.wait_for_everyone.assert_called_once()
 
 
 def test_dropout_depends_on_seed_step_and_process_alone():

@@ -12,6 +12,7 @@ import pytest
 
 from patience import HANGS
 from zoo.training.supervision.stopping import (
+    FORWARDED,
     Signals,
     Stopped,
     catch_signals,
@@ -42,6 +43,8 @@ def test_what_a_launcher_hands_on_is_no_second_signal():
     for signals, expected in ((alone, [True, True, True]), (launched, [True, False, True])):
         sent = signal.SIGINT, signal.SIGINT, signal.SIGTERM
         assert [signals.note(number) for number in sent] == expected and signals.count == sum(expected)
+    launched.received[signal.SIGINT] -= FORWARDED  # seconds ago: a launcher does not take that long
+    assert launched.note(signal.SIGINT)
 
 
 def test_a_terminal_that_closes_is_one_signal_though_its_shell_hands_it_on_and_none_under_nohup():
