@@ -100,6 +100,7 @@ def test_latest_is_the_newest_whole_one_and_says_what_it_skipped(tmp_path: Path,
         write(tmp_path, step)
     (tmp_path / "100" / "weights.safetensors").write_bytes(b"")
     (tmp_path / "007").mkdir()
+    assert steps(tmp_path) == [100, 10, 5]
     found = latest(tmp_path)
     assert found is not None and found.step == 10
     assert "checkpoint 100 is skipped" in caplog.text and "weights.safetensors" in caplog.text

@@ -20,7 +20,10 @@ from zoo.training.settings import MAY_CHANGE, Training
 TREES = {
     "config": dump_settings(load_settings("transformer-nano")),
     "task": load_task("numbers-words").plain(),
-    "training": config.dump(fix_training(Training(), rows=10, d_model=8)),
+    "training": {
+        **config.dump(fix_training(Training(), rows=10, d_model=8)),
+        "attention_backend": {"name": "flex"},  # a section that may change
+    },
     "data": {"train": "ab", "validation": "cd"},
 }
 
@@ -102,6 +105,12 @@ def test_what_is_refused_is_not_said_to_continue(folder: Path, caplog: pytest.Lo
     with pytest.raises(ValueError, match="seed"):
         create_run(folder, files(training=changed), resume=True, may_change=MAY_CHANGE)
     assert "continues" not in caplog.text
+
+
+def test_only_settings_of_training_may_change(folder: Path) -> None:
+    with pytest.raises(ValueError, match="config.yaml: encoder.n_layers"):
+        changed = with_other(TREES["config"], ("encoder", "n_layers"))
+        create_run(folder, files(config=changed), resume=True, may_change={"encoder": ""})
 
 
 def test_what_may_change_are_settings() -> None:

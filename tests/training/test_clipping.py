@@ -67,3 +67,11 @@ def test_kernels_that_divide_no_gradients_get_them_clipped(options: dict[str, An
     assert not divides(optimizer)
     limit_norm(parameters, optimizer, norm_of([p.grad for p in parameters if p.grad is not None]), 0.5)
     assert abs(norm_of([p.grad for p in parameters if p.grad is not None]) - 0.5) < 1e-6
+
+
+def test_a_limit_divides_by_the_norm_and_what_torch_adds_to_it():
+    (model, optimizer), norm, only = trained("sgd"), torch.tensor(3e-6), nn.Parameter(torch.ones(()))
+    limit_norm(list(model.parameters()), optimizer, norm, 1e-6)
+    only.grad = torch.ones(())
+    nn.utils.clip_grads_with_norm_([only], 1e-6, norm)
+    torch.testing.assert_close(1 / optimizer.grad_scale, only.grad)
