@@ -41,7 +41,7 @@ def test_a_mark_of_the_byte_order_is_no_part_of_the_first_line(
     [
         (b"the cat\ncaf\xe9\n", "standard input: line 2: byte 0xE9 at column 4 is not UTF-8; convert the text"),
         (b"the\0cat\n", "standard input: line 1: holds a NUL character; texts have none"),
-        (b"the cat\rthe dog\r", "standard input: its lines end with CR alone, as on a classic Mac; end them with LF"),
+        (b"the cat\rthe dog\r", "standard input: its lines end with CR alone, as on a classic Mac; convert them to LF"),
     ],
 )
 def test_a_line_that_is_no_text_is_named(

@@ -116,9 +116,9 @@ def test_a_picture_of_another_mode_and_size_is_read(zoo: Zoo, folder: Path, tmp_
 def test_what_cannot_be_read_is_refused_in_one_message(zoo: Zoo, folder: Path, tmp_path: Path):
     (tmp_path / "words.jpg").write_text("hello")
     for word, message in {
-        tmp_path / "none.jpg": "none.jpg: no such file; expected a picture",
-        tmp_path: "not a file; expected a picture",
-        tmp_path / "words.jpg": "words.jpg: not a picture; allowed: JPEG",
+        tmp_path / "none.jpg": "none.jpg: no such file; expected an image",
+        tmp_path: "not a file; expected an image",
+        tmp_path / "words.jpg": "words.jpg: not an image; allowed: JPEG",
     }.items():
         said = zoo("predict", folder / "captioner", word)
         assert said.status == 2 and message in said.err and "Traceback" not in said.err

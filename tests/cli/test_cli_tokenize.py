@@ -65,7 +65,7 @@ def test_what_check_finds_damaged_is_made_again(zoo: Zoo, several: Path):
     broken.write_bytes(bytes(len(broken.read_bytes())))
     said = zoo("check", home())
     assert said.status == 1 and "whole shards: 2;" in said.out
-    assert "text.ids: the content is not what was written" in said.out
+    assert "text.ids: its checksum does not match" in said.out
     assert zoo(*words).status == 0 and zoo("check", home()).status == 0
 
 

@@ -107,12 +107,12 @@ def test_lengths_may_differ_by_side() -> None:
 def test_lengths_are_checked() -> None:
     assert "task.length: must be at least 1, got 0" in refused(length=0)
     assert "task.length: a map needs both 'source' and 'target'" in refused(length={"source": 3})
-    assert "task.length: unknown side 'sorce' (did you mean 'source'?)" in refused(length={"sorce": 3, "target": 3})
-    assert "task.longest: 9 tokens (source) do not fit into a row of 'length' 8" in refused(length=8, longest=9)
+    assert "task.length: unknown key 'sorce' (did you mean 'source'?)" in refused(length={"sorce": 3, "target": 3})
+    assert "task.longest: 9 tokens (source) do not fit into a sequence of 'length' 8" in refused(length=8, longest=9)
 
 
 def test_a_source_is_files_or_a_repository_or_built_in() -> None:
-    assert "needs neither 'files' nor 'hub'" in refused(source={"builtin": "pydocs", "hub": "a/b"})
+    assert "does not combine with 'files' or 'hub'" in refused(source={"builtin": "pydocs", "hub": "a/b"})
     assert "unknown built-in source 'pydoc' (did you mean 'pydocs'?)" in refused(source={"builtin": "pydoc"})
     assert "unknown split 'valid' (did you mean 'validation'?)" in refused(source={"files": {"valid": "x"}})
     assert "unknown format 'xml'" in refused(source={"files": {"train": "x"}, "format": "xml"})
@@ -126,7 +126,7 @@ def test_the_validation_share_lies_between_0_and_1() -> None:
 
 def test_columns_and_labels_are_checked() -> None:
     assert "two inputs cannot read the same column" in refused(columns={"text": "a", "pair": "a"})
-    assert "at least two names are needed and none twice, got a, a" in refused(labels=["a", "a"])
+    assert "expected two or more names, all distinct, got a, a" in refused(labels=["a", "a"])
     assert "task.labels[0]: expected a text or a whole number, got False" in refused(labels=[False, "yes"])
 
 
@@ -143,4 +143,4 @@ def test_a_header_may_be_given_by_split() -> None:
 
 def test_what_is_no_code_of_a_language_is_refused() -> None:
     message = refused(source={"builtin": "pydocs", "language": "German"})
-    assert "task.source.language: 'German' is no code of a language, such as de, en or ko" in message
+    assert "task.source.language: 'German' is not a language code, such as de, en or ko" in message

@@ -56,7 +56,7 @@ def test_data_without_labels_is_refused_where_they_are_learned(objective: str, c
     sets = [(("task",), {"objective": objective, "labels": labels, "metrics": []})]
     given = resolve_pretraining(Request("bert-nano", "pydocs-topic", Path("run"), sets))
     has, lacks = Mock(inputs=[*columns, "label"]), Mock(inputs=columns, place="data.csv")
-    said = f"data.csv: no column is read as 'label', which {objective} needs; found: {', '.join(columns)}; say which"
+    said = f"data.csv: no column is read as 'label', which {objective} needs; found: {', '.join(columns)}; name it"
     for rows in ({"train": lacks}, {"train": has, "validation": lacks}):
         with pytest.raises(ValueError, match=said):
             refuse_unlabelled(rows, given.mixture.labelled)

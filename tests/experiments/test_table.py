@@ -178,7 +178,7 @@ def test_changes_are_those_of_every_experiment(tmp_path: Path):
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("tasks: [sst2, sst2]\n", "'sst2' stands there twice"),
+        ("tasks: [sst2, sst2]\n", "'sst2' is listed twice"),
         ("tasks: []\n", "it lists no task"),
         ("tasks: [sst3]\n", r"unknown task 'sst3' \(did you mean 'sst2'\?\)"),
         ("tasks: [glue]\n", "glue is a list of tasks itself"),

@@ -162,7 +162,7 @@ def test_a_model_of_other_texts_takes_no_conversation():
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        (ASKED[:2], "messages: the last turn is the assistant's, so there is nothing to answer; end with a turn of"),
+        (ASKED[:2], "messages: the last turn is the assistant's, so there is nothing to answer; end with a user"),
         ({"messages": []}, "messages: there is no turn, so there is nothing to answer"),
         ([{"role": "usr", "content": "a"}], "turn 1: unknown role 'usr' .did you mean 'user'"),
         ([{"role": "user", "content": b"a"}], "texts: a conversation must be made of texts"),

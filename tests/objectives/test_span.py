@@ -62,7 +62,7 @@ def test_questions_without_an_answer_are_refused_unless_there_may_be_none():
     obstacle = AnswerSpan().obstacle_in(lengths, Limits(8, row=8))
     assert obstacle is not None and obstacle.document == 1
     assert obstacle.reason == (
-        "the question has no answer (1 of 3 have none); if questions may have none, say "
+        "the question has no answer (1 of 3 have none); if questions may have none, set "
         "objective: {span: {no_answer: true}}"
     )
     assert AnswerSpan(no_answer=True).obstacle_in(lengths, Limits(8, row=8)) is None

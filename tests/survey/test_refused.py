@@ -52,7 +52,7 @@ def test_a_split_without_the_labels_that_the_objective_needs_is_refused(
         rows = [{"text": name + value, column: value} for value in "ab"]
         (tmp_path / f"{name}.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
     tree = task if has_tokenizer else {key: value for key, value in task.items() if key != "tokenizer"}
-    said = f"{lacking}.jsonl: no column is read as 'label', which classification needs; found: text; say which"
+    said = f"{lacking}.jsonl: no column is read as 'label', which classification needs; found: text; name it"
     with pytest.raises(ValueError, match=said):
         look(tree | {"objective": "classification"}, tmp_path)
 
@@ -204,7 +204,7 @@ def test_pictures_that_cannot_be_read_are_refused(tmp_path: Path) -> None:
         rows = [{"image": f"{picture}.png", "label": picture} for picture in pictures]
         (tmp_path / f"{name}.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
     files = {name: str(tmp_path / f"{name}.jsonl") for name in ("train", "validation")}
-    said = r"train.jsonl: row 2: .*cut.png: cannot be read as a picture: .* \(2 pictures cannot be read\)"
+    said = r"train.jsonl: row 2: .*cut.png: cannot be read as an image: .* \(2 pictures cannot be read\)"
     with pytest.raises(ValueError, match=said):
         look({"objective": "classification", "source": {"files": files}}, tmp_path)
     assert look({"objective": "classification", "source": {"files": {"validation": files["validation"]}}}, tmp_path)
@@ -221,7 +221,7 @@ def test_among_small_files_the_row_of_a_broken_picture_is_looked_for_once(
     Image.new("RGB", (4, 4)).save(tmp_path / "whole.png")
     (tmp_path / "words.png").write_text("no picture")
     source = {"files": {"validation": str(tmp_path / "*.jsonl")}}
-    with pytest.raises(ValueError, match=r"b.jsonl: row 1: .*words.png: not a picture.* \(2 pictures"):
+    with pytest.raises(ValueError, match=r"b.jsonl: row 1: .*words.png: not an image.* \(2 pictures"):
         look({"objective": "classification", "source": source}, tmp_path)
     find.assert_called_once()
 

@@ -48,7 +48,7 @@ class Roles:
         token: int | None = getattr(self, role)
         if token is None:
             has = ", ".join(name for name in ROLES if getattr(self, name) is not None)
-            raise ValueError(f"tokenizer: it has no token for '{role}', which the objective needs; it has: {has}")
+            raise ValueError(f"tokenizer: no token for '{role}', which the objective needs; it has: {has}")
         return int(token)
 
     @cached_property

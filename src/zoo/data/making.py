@@ -46,7 +46,7 @@ def claim(folder: Path) -> Iterator[bool]:
             mine = lock.exists() and os.fstat(handle).st_ino == lock.stat().st_ino
         except OSError as error:
             if error.errno in NO_LOCKS:  # the processes of one machine would remove what the others make
-                said = f"its disk knows no locks ({error.strerror}); set ZOO_CACHE to a folder on another disk"
+                said = f"its file system has no locks ({error.strerror}); set ZOO_CACHE to a folder on another disk"
                 raise RuntimeError(f"{folder.parent}: {said}") from None
         yield mine
     finally:

@@ -24,10 +24,10 @@ def unseal(text: str) -> Any:
     except RecursionError as error:
         raise ValueError(f"nested too deep: {error}") from None
     if not isinstance(found, list) or len(found) != 2:
-        raise ValueError("no JSON with a checksum")
+        raise ValueError("not JSON with a checksum")
     digest, content = found
     if digest != checksum(content):
-        raise ValueError("the content is not what was written")
+        raise ValueError("its checksum does not match")
     return content
 
 

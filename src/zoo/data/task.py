@@ -102,18 +102,20 @@ class Task:
         self.source.verify(f"{place}.source")
         self.augment.verify(f"{place}.augment")
         if self.source.columns:
-            raise ValueError(f"{place}.source.columns: for the sources of a mix; say {place}.columns")
+            raise ValueError(f"{place}.source.columns: only for sources of a mix; set {place}.columns")
         check_named(self.columns, f"{place}.columns", self.label_kind == "several")
         for name, source in self.source.mixed().items():
             check_named(source.columns, f"{place}.source.mix.{name}.columns", self.label_kind == "several")
         if self.labels is not None and (len(self.labels) < 2 or len(set(self.labels)) < len(self.labels)):
             got = ", ".join(self.labels) or "none"
-            raise ValueError(f"{place}.labels: at least two names are needed and none twice, got {got}")
+            raise ValueError(f"{place}.labels: expected two or more names, all distinct, got {got}")
         for key, value in (("length", self.length), ("longest", self.longest)):
             verify_length(value, f"{place}.{key}")
         for side, row, example in zip(SIDES, self.row_length, self.example_length, strict=True):
             if example > row:
-                raise ValueError(f"{place}.longest: {example} tokens ({side}) do not fit into a row of 'length' {row}")
+                raise ValueError(
+                    f"{place}.longest: {example} tokens ({side}) do not fit into a sequence of 'length' {row}"
+                )
 
 
 def sides(value: int | dict[str, int]) -> Sides:
@@ -124,7 +126,7 @@ def verify_length(value: int | dict[str, int] | None, place: str) -> None:
     """Raise a ValueError unless it is a positive number, or one for each side."""
     if isinstance(value, dict):
         for side in value:
-            refuse_unknown(side, SIDES, "side", place)
+            refuse_unknown(side, SIDES, "key", place)
         if len(value) < len(SIDES):
             raise ValueError(f"{place}: a map needs both 'source' and 'target'")
     if value is not None and min(sides(value)) < 1:

@@ -42,7 +42,7 @@ def listed_tasks(name: str, chosen: Any = None) -> list[str] | None:
     stems = [Path(task).stem for task in files]
     twice = sorted({stem for stem in stems if stems.count(stem) > 1})
     if not tasks or twice:
-        raise ValueError(f"{name}.tasks: " + (f"'{twice[0]}' stands there twice" if twice else "it lists no task"))
+        raise ValueError(f"{name}.tasks: " + (f"'{twice[0]}' is listed twice" if twice else "it lists no task"))
     nested = next((task for task in files if "tasks" in config.read_layers(task, "tasks")[-1].tree), None)
     if nested is not None:
         raise ValueError(f"{name}.tasks: {nested} is a list of tasks itself; name its tasks")

@@ -39,7 +39,7 @@ def test_turns_may_be_written_as_sharegpt_does():
         ({"messages": "hi"}, "'messages' must be a list of maps with 'role' and 'content', got 'hi'"),
         ({"messages": [{"content": "hi"}]}, "turn 1: unknown role 'None'; allowed: system, user, assistant"),
         (turns(("asistant", "hi")), "turn 1: unknown role 'asistant' .did you mean 'assistant'"),
-        (turns(("user", "hi"), ("assistant", " ")), "turn 2: 'content' must be a text that is not empty"),
+        (turns(("user", "hi"), ("assistant", " ")), "turn 2: 'content' must be a non-empty text"),
     ],
 )
 def test_a_conversation_that_is_none_is_refused(given: dict[str, object], said: str):

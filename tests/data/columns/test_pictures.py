@@ -90,7 +90,7 @@ def test_the_transparent_colour_of_8_bits_is_compared_whole():
 
 
 def test_deep_pixels_of_other_files_than_ppm_are_refused():
-    with pytest.raises(ValueError, match="pixels of 32 bits have no known range"):
+    with pytest.raises(ValueError, match="32-bit pixels have no known range"):
         decode(stored(Image.fromarray(np.full((4, 6), 1000, dtype=np.int32)), "TIFF"), "x", 4)
 
 
@@ -139,12 +139,12 @@ def test_a_picture_is_turned_as_pillow_turns_it(form: str, orientation: int):
 
 
 def test_what_is_no_picture_is_refused_with_its_place():
-    with pytest.raises(ValueError, match="a.jpg: not a picture; allowed: JPEG, PNG"):
+    with pytest.raises(ValueError, match="a.jpg: not an image; allowed: JPEG, PNG"):
         decode(b"hello", "a.jpg", 4)
     whole = stored(Image.effect_noise((64, 64), 50).convert("RGB"), "JPEG")
-    with pytest.raises(ValueError, match="a.jpg: cannot be read as a picture: .*truncated"):
+    with pytest.raises(ValueError, match="a.jpg: cannot be read as an image: .*truncated"):
         decode(whole[: len(whole) // 2], "a.jpg", 4)
-    with pytest.raises(ValueError, match="pixels of 32 bits have no known range"):
+    with pytest.raises(ValueError, match="32-bit pixels have no known range"):
         decode(stored(plain("F", 0.5), "TIFF"), "a.tif", 4)
 
 
@@ -153,12 +153,12 @@ def test_a_tiff_that_says_where_its_pixels_stand_in_no_whole_number_is_refused()
     Image.new("RGB", (4, 4)).save(file, "TIFF")
     offsets, whole, broken = struct.pack("<H", 273), struct.pack("<H", 4), struct.pack("<H", 11)
     assert file.getvalue().count(offsets + whole) == 1
-    with pytest.raises(ValueError, match="a.tiff: cannot be read as a picture: 'float' object"):
+    with pytest.raises(ValueError, match="a.tiff: cannot be read as an image: 'float' object"):
         decode(file.getvalue().replace(offsets + whole, offsets + broken), "a.tiff", 4)
 
 
 def test_a_format_that_starts_another_program_is_not_read():
-    with pytest.raises(ValueError, match="not a picture"):
+    with pytest.raises(ValueError, match="not an image"):
         decode(stored(plain("RGB", RED), "EPS"), "a.eps", 4)
 
 
@@ -175,8 +175,8 @@ for pixels in (MOST_PIXELS, MOST_PIXELS + 1):
 def test_a_picture_of_too_many_pixels_is_refused_before_it_is_decoded_and_none_is_warned_of():
     done = subprocess.run([sys.executable, "-c", LARGE], capture_output=True, text=True)  # pytest has its own filters
     at, above = done.stdout.splitlines()
-    assert at.startswith("x: cannot be read as a picture: image file is truncated") and done.stderr == ""
-    assert above == "x: the picture has more than 178,956,970 pixels; scale it down"
+    assert at.startswith("x: cannot be read as an image: image file is truncated") and done.stderr == ""
+    assert above == "x: the image has more than 178,956,970 pixels; scale it down"
 
 
 def pictures(values: list[Any], folder: Path | None = None) -> Pictures:
@@ -192,20 +192,18 @@ def test_a_picture_is_bytes_or_the_path_of_a_file_beside_the_table(tmp_path: Pat
 
 
 def test_a_picture_that_is_not_there_is_refused(tmp_path: Path):
-    with pytest.raises(ValueError, match=r"train.csv: row 2: .*b.png: no such file; expected a picture"):
+    with pytest.raises(ValueError, match=r"train.csv: row 2: .*b.png: no such file; expected an image"):
         pictures([None, "b.png"], tmp_path).read(1, 2)
     (tmp_path / "c.png").write_bytes(b"no picture")
-    with pytest.raises(ValueError, match=r"train.csv: row 2: .*c.png: not a picture; allowed: JPEG"):
+    with pytest.raises(ValueError, match=r"train.csv: row 2: .*c.png: not an image; allowed: JPEG"):
         pictures(["a.png", "c.png"], tmp_path).read(1, 2)
-    with pytest.raises(ValueError, match="train.csv: row 1: there is no picture"):
+    with pytest.raises(ValueError, match="train.csv: row 1: there is no image"):
         pictures([None, "b.png"], tmp_path).read(0, 2)
-    with pytest.raises(ValueError, match="names the file 'b.png', but only pictures inside the data are read"):
+    with pytest.raises(ValueError, match="names the file 'b.png', but zoo reads only images inside the data"):
         pictures(["b.png"]).read(0, 2)
-    with pytest.raises(
-        ValueError, match="the column read as 'image' must hold bytes or paths of pictures, got .*int64"
-    ):
+    with pytest.raises(ValueError, match="the column read as 'image' must hold bytes or paths of images, got .*int64"):
         pictures([3])
-    with pytest.raises(ValueError, match="train.csv: the column read as 'image' must hold bytes or paths of pictures"):
+    with pytest.raises(ValueError, match="train.csv: the column read as 'image' must hold bytes or paths of images"):
         pictures([3, "b.png"])
 
 
@@ -241,6 +239,6 @@ def test_a_share_that_cannot_be_is_refused():
 
 @pytest.mark.parametrize("value", [5, [1], {"path": 5}, {"bytes": "x"}, {"bytes": 5}], ids=str)
 def test_what_is_no_picture_by_its_type_is_refused_by_its_row(tmp_path: Path, value: Any):
-    said = f"row 1: expected the path of a picture, its bytes, or a map of both, got {value!r}"
+    said = f"row 1: expected the path of an image, its bytes, or a map of both, got {value!r}"
     with pytest.raises(ValueError, match=re.escape(said)):
         stored_at(value, tmp_path, "row 1")

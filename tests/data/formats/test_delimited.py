@@ -45,8 +45,7 @@ def test_a_table_is_read_in_stretches_unless_a_quote_may_hold_a_line_end(name: s
 def test_a_cr_in_a_field_without_quotes_is_refused_as_that(tmp_path: Path) -> None:
     said = refusal(write(tmp_path, "a.csv", "text\nx\n10%\r20%\n"))
     assert said.endswith(
-        "a.csv: line 3: a CR stands in a field without quotes; "
-        "put quotes around the field, or end the line with LF or CRLF"
+        "a.csv: line 3: a CR in a field without quotes; quote the field, or end the line with LF or CRLF"
     )
     assert read(write(tmp_path, "b.csv", 'text\n"10%\r20%"\n')) == [{"text": "10%\r20%"}]
-    assert "'quoting: none' takes quotes as text" in refusal(write(tmp_path, "c.csv", 'text\n"x"y\n'))
+    assert "with 'quoting: none', quotes are text" in refusal(write(tmp_path, "c.csv", 'text\n"x"y\n'))

@@ -22,7 +22,7 @@ def test_each_entry_of_the_array_is_a_row(tmp_path: Path):
         ('{"text": "a"}', "not JSON: expected an array, '[' (character 1)"),
         ('[{"text": "a"}, 3]', "a.json: [1]: expected a JSON object, got 3"),
         ('[{"text": "a"}, {"text": 3}]', "a.json: [1]: 'text' must be a text, got 3"),
-        ('[{"text": "a"}] []', "something stands behind the end of the array"),
+        ('[{"text": "a"}] []', "unexpected text after the end of the array"),
         ('[{"text": "a"}', "expected ',' or ']'"),
         ('[{"text": "a", "number": 1e999}]', "[0]: 1e999"),
         ("[]", "it has no rows"),
@@ -54,5 +54,5 @@ def test_an_entry_without_an_end_is_not_read_to_the_files(tmp_path: Path, monkey
 
 @pytest.mark.parametrize("text", [TWO, '[{"text": "a"}]', '{\n "version": "1"}'])
 def test_a_file_that_is_one_value_is_told_its_format(tmp_path: Path, text: str):
-    said = "line 1: expected a JSON object a line; say 'format: json' if the file is one array, 'format: squad' if"
+    said = "line 1: expected a JSON object per line; set 'format: json' if the file is one array, 'format: squad' if"
     assert said in refusal(write(tmp_path, "a.json", text))

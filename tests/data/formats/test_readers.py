@@ -122,7 +122,7 @@ def test_a_nul_byte_is_refused_by_line(tmp_path: Path) -> None:
 def test_lines_that_end_with_cr_alone_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     path = write(tmp_path, name, 'text\r"one"\rtwo\r')
     said = f"{path}: its lines end with CR alone, as on a classic Mac; "
-    said += r"end them with LF, as by tr '\r' '\n' < OLD > NEW"
+    said += r"convert them to LF: tr '\r' '\n' < OLD > NEW"
     assert refusal(path) == said
     monkeypatch.setattr("zoo.data.formats.lines.LONGEST_LINE", 12)  # one that is longer than what is read of it
     assert refusal(path) == said
@@ -147,7 +147,7 @@ def test_short_and_long_rows_are_refused_by_line(tmp_path: Path, row: str, count
 
 def test_an_unclosed_quote_is_named_by_the_line_where_it_opens(tmp_path: Path) -> None:
     path = write(tmp_path, "a.csv", 'text\nx\n"y\nz\n')
-    assert "line 3: a quote opens here and is never closed; 'quoting: none' takes quotes as text" in refusal(path)
+    assert "line 3: a quote opens here and is never closed; with 'quoting: none', quotes are text" in refusal(path)
 
 
 @pytest.mark.parametrize("name", ["a.txt", "a.csv", "a.jsonl"])
@@ -167,7 +167,7 @@ def test_a_missing_column_names_the_nearest(tmp_path: Path) -> None:
 
 def test_data_without_an_inputs_name_asks_for_columns(tmp_path: Path) -> None:
     message = refusal(write(tmp_path, "a.csv", "sentence,a|b\nx,1\n"))
-    assert message.endswith("found: sentence, a|b; say which to read under 'columns'")
+    assert message.endswith("found: sentence, a|b; name those to read under 'columns'")
 
 
 @pytest.mark.parametrize(
@@ -175,8 +175,8 @@ def test_data_without_an_inputs_name_asks_for_columns(tmp_path: Path) -> None:
 )
 def test_a_table_that_may_have_another_delimiter_is_told_so(tmp_path: Path, name: str, header: str) -> None:
     path = write(tmp_path, name, f"{header}\nx\n")
-    said = "; if that column is several, fields are apart by commas in a .csv file and by tabs in a .tsv file"
-    assert refusal(path).endswith(f"say which to read under 'columns'{said}")
+    said = "; if it should be several columns: a .csv file needs commas between fields, a .tsv file tabs"
+    assert refusal(path).endswith(f"name those to read under 'columns'{said}")
     assert refusal(path, columns={"text": "a", "label": "b"}).endswith(said)
 
 
@@ -201,7 +201,7 @@ def test_json_lines_hold_texts_numbers_and_lists(tmp_path: Path) -> None:
         ('{"text": NaN}', "line 2: not JSON: NaN is not a number"),
         ('{"other": "a"}', "line 2: column 'text' is missing"),
         ('{"text": 3}', "line 2: 'text' must be a text, got 3"),
-        ('{"text": "\\ud800"}', "line 2: 'text': character 1 is half of one"),
+        ('{"text": "\\ud800"}', "line 2: 'text': character 1 is a lone surrogate"),
         ("[" * 100_000, "line 2: not JSON"),
     ],
 )
@@ -248,7 +248,7 @@ def test_parquet_is_read_and_damage_refused(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     Dataset.from_dict({"words": ["a", "b"], "label": [1, 0]}).to_parquet(path)
     assert read(path, columns={"text": "words"}) == [{"text": "a"}, {"text": "b"}]
-    assert "not a readable parquet file" in refusal(write(tmp_path, "b.parquet", "no parquet"))
+    assert "not a readable Parquet file" in refusal(write(tmp_path, "b.parquet", "no parquet"))
 
 
 def test_few_rows_of_a_parquet_file_are_read_at_once_if_they_are_large(tmp_path: Path, monkeypatch: Any) -> None:
@@ -274,16 +274,16 @@ def test_a_flipped_byte_of_a_parquet_file_with_checksums_is_refused(tmp_path: Pa
     pyarrow.parquet.write_table(table, path, compression="none", use_dictionary=False, write_page_checksum=True)
     content = path.read_bytes()
     path.write_bytes(content.replace(b"text 50 of", b"text 51 of"))
-    assert "a.parquet: not a readable parquet file: could not verify page integrity" in refusal(path)
+    assert "a.parquet: not a readable Parquet file: could not verify page integrity" in refusal(path)
 
 
 def test_bytes_that_are_no_text_in_a_compressed_file_may_be_damage(tmp_path: Path) -> None:
-    assert "unpack it to see" in refusal(write(tmp_path, "a.txt.gz", gzip.compress(b"caf\xe9\n")))
-    assert "unpack it to see" not in refusal(write(tmp_path, "a.txt", b"caf\xe9\n"))
+    assert "decompress it to see" in refusal(write(tmp_path, "a.txt.gz", gzip.compress(b"caf\xe9\n")))
+    assert "decompress it to see" not in refusal(write(tmp_path, "a.txt", b"caf\xe9\n"))
 
 
 def test_bytes_that_are_no_text_in_a_parquet_file_are_refused_by_file(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     texts = pyarrow.array([b"caf\xe9"]).cast(pyarrow.string(), safe=False)
     pyarrow.parquet.write_table(pyarrow.table({"text": texts}), path)
-    assert "a.parquet: not a readable parquet file: 'utf-8' codec can't decode" in refusal(path)
+    assert "a.parquet: not a readable Parquet file: 'utf-8' codec can't decode" in refusal(path)

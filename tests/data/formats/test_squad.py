@@ -35,7 +35,7 @@ def test_an_impossible_question_has_no_answer(tmp_path: Path):
 @pytest.mark.parametrize(
     ("changed", "said"),
     [
-        ({"answers": [{"text": "Normans", "answer_start": 0}]}, "the answer 'Normans' does not begin with character 0"),
+        ({"answers": [{"text": "Normans", "answer_start": 0}]}, "the answer 'Normans' does not start at character 0"),
         ({"answers": [{"text": "Danes", "answer_start": 4}]}, "the answer 'Danes' is not in the context"),
         ({"question": " "}, "the question is empty"),
     ],
@@ -48,19 +48,19 @@ def test_a_wrong_question_is_refused_by_its_place_and_its_id(tmp_path: Path, cha
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ('{"version": 1}', "there is no list 'data'; it has the keys: version"),
+        ('{"version": 1}', "no list 'data'; keys: version"),
         ('{"data": 3}', "'data' must be a list, got 3"),
         ("[1]", "expected a JSON object"),
         ("", "expected a JSON object with a list 'data' (character 1)"),
         ('{"data": [{"paragraphs": []}', "expected ',' or ']' (character 29)"),
         ('{"data": [{"paragraphs": []} 3]}', "expected ',' or ']' (character 30)"),
-        ('{"data": [{"paragraphs": []},]}', "a value must stand between ',' and ']'"),
+        ('{"data": [{"paragraphs": []},]}', "expected a value between ',' and ']'"),
         ('{"data": [{"paragraphs": [}]}', "data[0]: Expecting value"),
         ('{"data": [{"a": 1, "a": 2}]}', "data[0]: the key 'a' is written twice"),
         ('{"data": [], "data": []}', "the key 'data' is written twice"),
         ('{"data": [{"a": NaN}]}', "data[0]: NaN is not a number"),
         ('{"data": [{"paragraphs": [3]}]}', "a.json: data[0].paragraphs[0]: expected a map, got 3"),
-        ('{"data": []} []', "something stands behind the end of the object"),
+        ('{"data": []} []', "unexpected text after the end of the object"),
         (
             '{"data": [{"paragraphs": [{"qas": [{"question": "a"}]}]}]}',
             "qas[0]: 'context' must be a text",

@@ -62,7 +62,9 @@ def test_json_lines_of_an_unknown_ending_are_refused_among_many_files_too(folder
     for path in sorted((folder / "many").iterdir()):
         path.rename(path.with_suffix(".dat"))
     task = {"objective": "causal_lm", "source": {"files": {"train": "many/*.dat"}}}
-    with pytest.raises(ValueError, match=r"000.dat: its first line is a JSON object, and no format claims '.dat'"):
+    with pytest.raises(
+        ValueError, match=r"000.dat: its first line is a JSON object, but no format has the extension '.dat'"
+    ):
         list(load_rows(read_task(task, "task"), inputs(), folder)["train"])
 
 
@@ -147,5 +149,5 @@ def test_the_place_of_a_row_is_looked_for_in_a_refusal_alone(
         assert len(list(rows["train"])) + len(list(rows["validation"])) == 120
     if column == "image":
         (folder / "many" / "50-a.png").unlink()
-        with pytest.raises(ValueError, match=r"050.jsonl: row 1: .*50-a.png: no such file; expected a picture"):
+        with pytest.raises(ValueError, match=r"050.jsonl: row 1: .*50-a.png: no such file; expected an image"):
             list(rows["train"])

@@ -139,7 +139,7 @@ def test_trouble_while_rows_are_read_is_one_line_and_loses_nothing(hub: DataHub,
         fill()
     said = str(trouble.value)
     assert SAID[what] in said and said.startswith(f"hub:org/name (validation, {file}): row 1: cannot be read: ")
-    assert said.endswith("; what is in the token store stays; the same command goes on there")
+    assert said.endswith("; finished shards stay in the token store; repeat the command to continue")
     assert "http" not in said and "\n" not in said  # an address may be signed
     hub.fault = no_fault
     assert fill() == (BOTH if file == SECOND else list(range(ROWS)))

@@ -99,14 +99,14 @@ def test_a_question_may_have_no_answer():
     [
         ("Where?", ["Paris"], r"train.tsv: row 1: the answer 'Paris' is not in the context"),
         ("Where?", [{"text": "Korea", "answer_start": 10}],
-         r"the answer 'Korea' does not begin with character 10 of the context, where 'orea,' stands; it begins with 9"),
+         r"the answer 'Korea' does not start at character 10 of the context, which reads 'orea,'; expected 9"),
         ("Where?", [{"text": "Korea", "answer_start": len(CONTEXT)}],
-         rf"start {len(CONTEXT)} of the answer 'Korea' is outside the context of {len(CONTEXT)} characters; it begins"),
+         rf"start {len(CONTEXT)} of the answer 'Korea' is outside the context of {len(CONTEXT)} characters; expected"),
         ("Where?", [{"text": "Korea", "answer_start": -1}],
-         rf"start -1 of the answer 'Korea' is outside the context of {len(CONTEXT)} characters; it begins with 9"),
+         rf"start -1 of the answer 'Korea' is outside the context of {len(CONTEXT)} characters; expected 9"),
         ("Where?", [{"text": "Korea", "answer_start": "9"}],
          r"start of the answer 'Korea' must be a whole number, such as 9; got '9'"),
-        ("Where?", [{"text": ""}], r"the answer '' is no text; a question without an answer has an empty list"),
+        ("Where?", [{"text": ""}], r"the answer '' must be a text; for a question without an answer, give an empty"),
         (" ", ["Korea"], r"row 1: the question is empty"),
         ("Where?", [{"text": ["Korea"], "answer_start": [1, 2]}], r"'answers' must be a map of two lists"),
     ],
@@ -185,9 +185,9 @@ def test_several_columns_that_are_no_texts_are_refused(columns: dict[str, str | 
 @pytest.mark.parametrize(
     ("columns", "said"),
     [
-        ({"label": ["a", "b"]}, r"task.columns.label: a list names two or more columns, of texts, of choices"),
-        ({"words": ["a", "b"]}, r"task.columns.words: a list names two or more columns"),
-        ({"text": ["a"]}, r"task.columns.text: a list names two or more columns, .* got \['a'\]"),
+        ({"label": ["a", "b"]}, r"task.columns.label: a list must name two or more columns of texts, of choices"),
+        ({"words": ["a", "b"]}, r"task.columns.words: a list must name two or more columns"),
+        ({"text": ["a"]}, r"task.columns.text: a list must name two or more columns .* got \['a'\]"),
         ({"text": ["a", "b"], "pair": "b"}, r"two inputs cannot read the same column; 'b' is read as text and as pair"),
     ],
 )
@@ -208,12 +208,12 @@ def test_choices_are_also_read_from_a_map_of_two_lists():
         (
             {"text": ["x", "y"], "label": ["A", "B"]},
             "C",
-            "row 1: the label 'C' is not that of one choice; they have A, B",
+            "row 1: the label 'C' must be that of one choice: A, B",
         ),
         (
             {"text": ["x", "y"], "label": ["A", "A"]},
             "A",
-            "row 1: the label 'A' is not that of one choice; they have A, A",
+            "row 1: the label 'A' must be that of one choice: A, A",
         ),
         ({"text": ["x", "y"], "label": ["A"]}, "A", "row 1: 'choices' must be a list of texts, a map of two lists"),
         ([{"text": "x"}, {"text": "y"}], "A", "row 1: 'choices' must be a list of texts, a map of two lists"),

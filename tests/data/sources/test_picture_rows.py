@@ -166,7 +166,7 @@ def test_captions_of_one_picture_are_held_out_together(tmp_path: Path):
     train, held = ({row["image"] for row in rows[name]} for name in ("train", "validation"))
     assert train | held == set(names) and not train & held and held
     (tmp_path / "captions.csv").write_text("\n".join(["image,caption", *lines[:5]]) + "\n")
-    with pytest.raises(ValueError, match="too few different pictures in 5 rows to hold some out for validation"):
+    with pytest.raises(ValueError, match="too few different images in 5 rows to hold some out for validation"):
         list(load_rows(read_task(task, "task"), inputs(), tmp_path)["train"])
 
 

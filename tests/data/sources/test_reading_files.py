@@ -51,7 +51,7 @@ def test_the_end_of_the_only_text_is_held_out_however_long_it_is(monkeypatch: py
 def test_a_long_text_of_several_columns_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("zoo.data.formats.text.LONGEST", 4)
     files = {"train": {"source": "both.txt", "target": "here.txt"}}
-    with pytest.raises(ValueError, match="here.txt: too long for one row; write a row a line"):
+    with pytest.raises(ValueError, match="here.txt: too long for one row; write one row per line"):
         list(load_rows(task(files=files, documents="file"), inputs(), Path.cwd())["train"])
 
 
@@ -95,7 +95,7 @@ def test_a_link_to_a_file_that_is_gone_is_refused(named: str) -> None:
     Path("corpus").mkdir()
     Path("corpus/a.txt").write_text("a\n")
     Path("corpus/b.txt").symlink_to("gone.txt")
-    with pytest.raises(ValueError, match="corpus/b.txt is a link to gone.txt, which is not there; put that back"):
+    with pytest.raises(ValueError, match="corpus/b.txt is a broken link to gone.txt; restore that file"):
         texts_of(files={"validation": named})
     Path("corpus/gone.txt").write_text("gone\n")
     assert texts_of(files={"validation": named}) == {"validation": ["a", "gone", "gone"]}
@@ -148,9 +148,9 @@ def test_empty_files_among_others_are_left_out_and_named_once(
     for name in ("b", "h"):
         (tmp_path / "some" / f"{name}.jsonl").write_text(f'{{"text": "{name}"}}\n')
     assert texts_of(files={"validation": "some"}) == {"validation": ["b", "h"]}
-    said = [line for line in caplog.messages if "nothing is in it" in line]
+    said = [line for line in caplog.messages if "without rows" in line]
     named = ", ".join(f"{tmp_path}/some/{name}" for name in sorted(EMPTY)[:5])
-    assert said == [f"left out, since nothing is in it: {named}, and 1 more"]
+    assert said == [f"skipped files without rows: {named}, and 1 more"]
 
 
 @pytest.mark.parametrize("name", [name for name in EMPTY if name != "c.jsonl"])
@@ -212,7 +212,9 @@ def test_a_class_called_minus_one_is_no_hidden_label() -> None:
 
 def test_a_label_of_half_a_character_is_refused_by_its_row() -> None:
     lines = ['{"text": "a", "label": "ok"}', '{"text": "b", "label": "\\ud800"}']
-    with pytest.raises(ValueError, match=r"jsonl: line 2: 'label': character 1 is half of one; expected text in UTF-8"):
+    with pytest.raises(
+        ValueError, match=r"jsonl: line 2: 'label': character 1 is a lone surrogate; expected text in UTF-8"
+    ):
         labelled(lines, lines)
 
 
@@ -227,7 +229,7 @@ def test_json_objects_are_not_taken_for_text_because_of_a_files_name() -> None:
     for name, line in (("a.part0", '{"text": "a"}'), ("b.part0", '{"text": "a"'), ("c.part0", "[1]")):
         Path(name).write_text(line + "\n")
     with pytest.raises(
-        ValueError, match=r"a.part0: its first line is a JSON object, and no format claims '.part0'; say"
+        ValueError, match=r"a.part0: its first line is a JSON object, but no format has the extension '.part0'; set"
     ):
         texts_of(files={"validation": "a.part0"})
     for source in ({"files": {"validation": "b.part0"}}, {"files": {"validation": "c.part0"}}):
@@ -242,10 +244,10 @@ def test_json_objects_are_not_taken_for_text_because_of_a_files_name() -> None:
 @pytest.mark.parametrize(
     ("begins", "said"),
     [
-        (b"ARROW1\0\0\xff", "an Arrow file, which no format reads"),
+        (b"ARROW1\0\0\xff", "an Arrow file, which zoo cannot read"),
         (b"PAR1\x15\0", "a Parquet file; end its name with .parquet"),
         (b"PK\x03\x04\0", "a zip archive; unpack it"),
-        (gzip.compress(b"one", mtime=0), "packed by gzip; end its name with .gz"),
+        (gzip.compress(b"one", mtime=0), "compressed by gzip; end its name with .gz"),
     ],
     ids=["arrow", "parquet", "zip", "gzip"],
 )

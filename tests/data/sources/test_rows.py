@@ -235,7 +235,7 @@ def test_a_table_with_the_column_and_no_rows_is_said_to_have_none() -> None:
 
 
 def test_labels_without_train_must_be_named() -> None:
-    with pytest.raises(ValueError, match="name the 'labels' in the task: there is no train split"):
+    with pytest.raises(ValueError, match="list the 'labels' in the task: there is no train split"):
         list(reader(Given(validation={"text": ["a"], "label": ["no"]})).read("validation"))
 
 

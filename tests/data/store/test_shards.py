@@ -238,7 +238,9 @@ def test_on_a_disk_without_locks_nothing_waits_for_ever(home: Path, monkeypatch:
 
     monkeypatch.setattr("fcntl.flock", refuse)
     monkeypatch.setattr("time.sleep", lambda _: pytest.fail("it waits for another process"))
-    with pytest.raises(RuntimeError, match="shards: its disk knows no locks .*; set ZOO_CACHE to a folder on another"):
+    with pytest.raises(
+        RuntimeError, match="shards: its file system has no locks .*; set ZOO_CACHE to a folder on another"
+    ):
         opened(text=["ab"])
 
 

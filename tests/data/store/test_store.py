@@ -180,7 +180,7 @@ def test_a_picture_of_any_number_is_kept_whatever_the_vocabulary(tmp_path: Path)
 def test_empty_documents_are_left_out_counted_and_logged(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
         split = opened("pair", text=["a", "", "b", "c"], pair=["x", "y", " \n", "z"], label=["O", "b", "c", "d"])
-    assert "validation: 2 of 4 rows are empty and left out" in caplog.text
+    assert "validation: skipped 2 of 4 rows: they are empty" in caplog.text
     assert ids(split) == ["a", "c"] and split.skipped == 2
     assert [split.rows[document]["label"] for document in range(2)] == [0, 3] == split.lengths.labels[:].tolist()  # type: ignore
 

@@ -44,7 +44,7 @@ def test_one_that_is_there_is_read_where_nothing_can_be_written(monkeypatch: pyt
 
 def test_files_that_come_later_do_not_change_it_unless_asked(caplog: pytest.LogCaptureFixture) -> None:
     assert letters(ONE) == letters(ONE, TWO) == "ab"
-    said = "since then 1 of the source's 2 parts have come, and 0 have gone; zoo tokenize --retrain trains it again"
+    said = "since then, 1 of the source's 2 parts were added and 0 removed; zoo tokenize --retrain trains it again"
     assert said in caplog.text
     assert letters(ONE, TWO, retrain=True) == letters(ONE, TWO) == "abcd"
 
@@ -80,7 +80,7 @@ def test_one_with_a_flipped_letter_is_trained_again(home: Path, caplog: pytest.L
 def test_each_kind_and_sample_has_one_of_its_own() -> None:
     few = TrainingText.parse({"name": "characters", "sample": 1}, "task.tokenizer")
     assert letters(ONE, TWO) == "abcd"
-    with pytest.raises(ValueError, match="train a tokenizer on: no row has room in sample, which is 1 character of 4"):
+    with pytest.raises(ValueError, match="train a tokenizer on: no row fits into sample, which is 1 character of 4"):
         kept_tokenizer(few, split(ONE, TWO))
 
 

@@ -52,7 +52,7 @@ CASES: list[tuple[dict[str, Any], str]] = [
     (
         {"train": ["four.jsonl", "three.jsonl"], "validation": "four.jsonl"},
         "three.jsonl: line 1: the row has 3 choices, but .*four.jsonl: line 1 has 4; "
-        "if rows may have different numbers of choices, say more: true",
+        "if rows may have different numbers of choices, set more: true",
     ),
     (
         {"train": "four.jsonl", "validation": "three.jsonl"},

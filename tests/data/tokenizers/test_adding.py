@@ -46,7 +46,7 @@ def test_a_korean_word_is_found_before_its_particle():
 def test_a_word_is_not_found_in_half_a_syllable(caplog: pytest.LogCaptureFixture):
     tokenizer = trained("wordpiece")  # which writes Hangul as letters
     add_words(tokenizer, ["주가", "백신"])
-    assert "before a particle it does not find 주가; normalization: nfc keeps syllables whole" in caplog.text
+    assert "misses these words before a particle: 주가; normalization: nfc keeps syllables whole" in caplog.text
     word = tokenizer.vocabulary["주가"]
     assert [word in ids for ids in tokenizer.encode(["주가 백신", "주간 백신", "주가는"])] == [True, False, False]
     assert tokenizer.vocabulary["백신"] in tokenizer.encode(["백신은"])[0]
@@ -80,7 +80,11 @@ def test_an_added_word_begins_as_the_mean_of_its_pieces():
 
 @pytest.mark.parametrize(
     ("given", "words"),
-    [("film", "task.tokenizer.add: expected a list, got 'film'"), (["a b"], "without spaces, got 'a b'"), ([""], "''")],
+    [
+        ("film", "task.tokenizer.add: expected a list, got 'film'"),
+        (["a b"], "not contain spaces, got 'a b'"),
+        ([""], "''"),
+    ],
 )
 def test_what_are_no_words_is_refused(given: Any, words: str):
     with pytest.raises(ValueError, match=words):

@@ -114,7 +114,7 @@ def test_lowercasing_that_strips_vowel_signs_is_said(caplog: pytest.LogCaptureFi
     (said,) = marks_said(["ที่นี่", "ไทย"], caplog)
     assert said == (
         "tokenizer: lowercase strips marks from 44.4 % of all characters, such as THAI CHARACTER SARA II, THAI "
-        "CHARACTER MAI EK; unless you want that, set task.tokenizer.lowercase to false"
+        "CHARACTER MAI EK; to keep them, set task.tokenizer.lowercase to false"
     )
 
 

@@ -197,5 +197,7 @@ def test_a_missing_file_is_named():
 @pytest.mark.parametrize("reads", [lambda t, x: t.encode(["a", x]), Tokenizer.encode_with_roles, Tokenizer.begin])
 def test_a_text_that_was_not_utf8_is_refused(reads: Callable[[Tokenizer, str], object]):
     typed = b"the \xff dog".decode("utf-8", "surrogateescape")  # as Python reads a command line
-    with pytest.raises(ValueError, match=r"text 'the \\udcff dog': character 5 is half of one, .*; expected .* UTF-8"):
+    with pytest.raises(
+        ValueError, match=r"text 'the \\udcff dog': character 5 is a lone surrogate, .*; expected .* UTF-8"
+    ):
         reads(train("wordpiece"), typed)

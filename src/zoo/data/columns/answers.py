@@ -18,7 +18,7 @@ def describe_unanswered(lacking: int, questions: int, setting: str) -> str:
         setting: what a task says where they may have none.
     """
     how_many = f"the question has no answer ({lacking:,} of {questions:,} have none)"
-    return f"{how_many}; if questions may have none, say {setting}"
+    return f"{how_many}; if questions may have none, set {setting}"
 
 
 def settle_answers(row: dict[str, Any]) -> None:
@@ -61,7 +61,9 @@ def settle_answer(text: Any, start: Any, context: str) -> tuple[str, int]:
         ValueError: it does not stand there.
     """
     if not isinstance(text, str) or not text.strip():
-        raise ValueError(f"the answer {text!r:.80} is no text; a question without an answer has an empty list")
+        raise ValueError(
+            f"the answer {text!r:.80} must be a text; for a question without an answer, give an empty list"
+        )
     found = context.find(text)
     if found < 0:
         raise ValueError(f"the answer {text!r:.80} is not in the context")
@@ -74,12 +76,12 @@ def settle_answer(text: Any, start: Any, context: str) -> tuple[str, int]:
     if not 0 <= start < len(context):
         size = f"{len(context):,} characters"
         raise ValueError(
-            f"the start {start} of the answer {text!r:.80} is outside the context of {size}; it begins with {found}"
+            f"the start {start} of the answer {text!r:.80} is outside the context of {size}; expected {found}"
         )
     there = context[start : start + len(text)]
     if there != text:
         raise ValueError(
-            f"the answer {text!r:.80} does not begin with character {start} of the context, where {there!r} "
-            f"stands; it begins with {found}"
+            f"the answer {text!r:.80} does not start at character {start} of the context, which reads {there!r}; "
+            f"expected {found}"
         )
     return text, start

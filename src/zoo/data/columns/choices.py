@@ -22,7 +22,7 @@ def settle_choices(row: dict[str, Any]) -> None:
     row[CHOICES] = texts
     if LABEL in row and not absent(row[LABEL]):
         if labels.count(str(row[LABEL])) != 1:
-            raise ValueError(f"the label {row[LABEL]!r:.80} is not that of one choice; they have {first_few(labels)}")
+            raise ValueError(f"the label {row[LABEL]!r:.80} must be that of one choice: {first_few(labels)}")
         row[LABEL] = labels.index(str(row[LABEL]))
 
 

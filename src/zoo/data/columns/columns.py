@@ -46,7 +46,7 @@ class Columns:
         wanted: Mapping[str, Column] = self.wanted or {name: name for name in self.inputs if name in present}
         if not wanted:
             found = f"{place}: no column is named {', '.join(self.inputs)}; found: {', '.join(present)}"
-            raise ValueError(f"{found}; say which to read under 'columns'{in_one_column(present)}")
+            raise ValueError(f"{found}; name those to read under 'columns'{in_one_column(present)}")
         chosen = {
             name: wanted[name]
             for name in self.inputs
@@ -74,8 +74,8 @@ def check_named(columns: Mapping[str, Column], place: str, several: bool) -> Non
     for name, column in columns.items():
         single = name in (*NOT_TEXT, WORDS, MESSAGES) and not (several and name == LABEL)
         if not isinstance(column, str) and (single or len(column) < 2):
-            what = "two or more columns, of texts, of choices or, with labels: several, of classes"
-            raise ValueError(f"{place}.{name}: a list names {what}; got {column}")
+            what = "two or more columns of texts, of choices or (labels: several) of classes"
+            raise ValueError(f"{place}.{name}: a list must name {what}, got {column}")
     readers: dict[str, str] = {}
     for name, column in columns.items():
         for each in names_of(column):
@@ -135,14 +135,14 @@ def classes_set(names: Sequence[str], values: Sequence[Any]) -> list[str] | None
         return None
     for name, value, text in zip(names, values, written, strict=True):
         if text not in (*SET, *NOT_SET):
-            raise ValueError(f"'{name}' must be 1 or 0, for a class that the row has or not, got {value!r:.80}")
+            raise ValueError(f"'{name}' must be 1 (the row has this class) or 0, got {value!r:.80}")
     return [name for name, text in zip(names, written, strict=True) if text in SET]
 
 
 def in_one_column(present: Sequence[str]) -> str:
     """What a message adds where a table's one column looks like several."""
     several = len(present) == 1 and any(mark in present[0] for mark in DELIMITERS)
-    rule = "; if that column is several, fields are apart by commas in a .csv file and by tabs in a .tsv file"
+    rule = "; if it should be several columns: a .csv file needs commas between fields, a .tsv file tabs"
     return rule if several else ""
 
 

@@ -44,7 +44,7 @@ def read_turns(given: Any) -> list[str]:
         place, (role, content) = f"{MESSAGES}: turn {number}", as_turn(turn)
         refuse_unknown(role, SPEAKERS, "role", place)
         if not isinstance(content, str) or not content.strip():
-            raise ValueError(f"{place}: 'content' must be a text that is not empty, got {content!r:.80}")
+            raise ValueError(f"{place}: 'content' must be a non-empty text, got {content!r:.80}")
         if (role == ASSISTANT) != len(texts) % 2:
             texts.append("")
         texts.append(content.strip())
@@ -68,7 +68,7 @@ def read_asked(given: Any) -> list[str]:
     texts = read_turns(given)
     if len(texts) % 2 == 0:
         what = "the last turn is the assistant's" if texts else "there is no turn"
-        raise ValueError(f"{MESSAGES}: {what}, so there is nothing to answer; end with a turn of the user")
+        raise ValueError(f"{MESSAGES}: {what}, so there is nothing to answer; end with a user turn")
     return texts
 
 

@@ -49,4 +49,4 @@ def of_table(table: Dataset, folder: Path | None, place: str) -> Pictures:
 
 
 def refusal(place: str, found: str) -> ValueError:
-    return ValueError(f"{place}: the column read as '{PICTURE}' must hold bytes or paths of pictures, {found}")
+    return ValueError(f"{place}: the column read as '{PICTURE}' must hold bytes or paths of images, {found}")

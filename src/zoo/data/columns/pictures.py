@@ -109,13 +109,13 @@ def stored_bytes(value: str | bytes | Mapping[str, Any] | None, folder: Path | N
     """
     found = in_row(value)
     if not isinstance(found, Mapping) or not is_stored(found.get("bytes"), found.get("path")):
-        raise ValueError(f"{place}: expected the path of a picture, its bytes, or a map of both, got {value!r:.80}")
+        raise ValueError(f"{place}: expected the path of an image, its bytes, or a map of both, got {value!r:.80}")
     if found.get("bytes"):
         return bytes(found["bytes"])
     if not found.get("path"):
-        raise ValueError(f"{place}: there is no picture")
+        raise ValueError(f"{place}: there is no image")
     if folder is None:
-        raise ValueError(f"{place}: names the file '{found['path']}', but only pictures inside the data are read")
+        raise ValueError(f"{place}: names the file '{found['path']}', but zoo reads only images inside the data")
     return read_file(folder / found["path"], place)
 
 
@@ -138,7 +138,7 @@ def read_file(path: Path, place: str) -> bytes:
         ValueError: there is none, or it cannot be read.
     """
     if not path.is_file():
-        raise ValueError(f"{place}: {path}: {'not a file' if path.exists() else 'no such file'}; expected a picture")
+        raise ValueError(f"{place}: {path}: {'not a file' if path.exists() else 'no such file'}; expected an image")
     try:
         return path.read_bytes()
     except OSError as error:
@@ -158,11 +158,11 @@ def decode(stored: bytes, place: str, size: int) -> Picture:
                 image.info["transparency"] = tuple(channel >> 8 for channel in colour)
             return square(image, size)
     except UnidentifiedImageError:
-        raise ValueError(f"{place}: not a picture; allowed: {', '.join(FORMATS)}") from None
+        raise ValueError(f"{place}: not an image; allowed: {', '.join(FORMATS)}") from None
     except Image.DecompressionBombError:
-        raise ValueError(f"{place}: the picture has more than {MOST_PIXELS:,} pixels; scale it down") from None
+        raise ValueError(f"{place}: the image has more than {MOST_PIXELS:,} pixels; scale it down") from None
     except (OSError, ValueError, TypeError, SyntaxError, EOFError) as error:
-        raise ValueError(f"{place}: cannot be read as a picture: {error}") from None
+        raise ValueError(f"{place}: cannot be read as an image: {error}") from None
 
 
 def is_deep(stored: bytes) -> bool:
@@ -189,7 +189,7 @@ def to_rgb(image: Image.Image, is_ppm: bool) -> Image.Image:
     if image.mode.startswith("I;16") or (image.mode == "I" and is_ppm):
         image = grey_bytes(image)
     if image.mode in ("I", "F"):
-        raise ValueError("pixels of 32 bits have no known range; save it with 8 or 16 bits")
+        raise ValueError("32-bit pixels have no known range; save it with 8 or 16 bits")
     if image.has_transparency_data:
         shown = image.convert("RGBA")
         image = Image.alpha_composite(Image.new("RGBA", shown.size, WHITE), shown)

@@ -73,7 +73,7 @@ class UnpackedFile(io.RawIOBase):
             self.packed = self.file.read(PIECE)
             if not self.packed:
                 if self.unpacker is not None:
-                    raise EOFError("it ends within a compressed stream")
+                    raise EOFError("its compressed stream is truncated")
                 return False
             if self.unpacker is None:
                 self.packed = self.packed.lstrip(FILL)

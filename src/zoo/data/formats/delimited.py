@@ -104,9 +104,9 @@ def quoted_rows(stretch: LineRange, delimiter: str) -> Iterator[tuple[int, list[
 def reason_of(error: csv.Error) -> str:
     """Why the csv module refuses a row, and what to do."""
     if "new-line character" in str(error):
-        return "a CR stands in a field without quotes; put quotes around the field, or end the line with LF or CRLF"
+        return "a CR in a field without quotes; quote the field, or end the line with LF or CRLF"
     reason = "a quote opens here and is never closed" if "end of data" in str(error) else str(error)
-    return f"{reason}; 'quoting: none' takes quotes as text"
+    return f"{reason}; with 'quoting: none', quotes are text"
 
 
 QUOTING = {"none": plain_rows, "csv": quoted_rows}

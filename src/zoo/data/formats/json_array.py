@@ -27,7 +27,7 @@ def read_entries(path: Path, key: str) -> Iterator[Any]:
     stream.expect("{", f"expected a JSON object with a list '{key}'")
     while stream.next_sign() != "}":
         name = stream.value(key)
-        stream.expect(":", "expected ':' behind a key")
+        stream.expect(":", "expected ':' after a key")
         if name in seen:
             raise stream.wrong(f"the key '{name}' is written twice")
         seen.append(name)
@@ -41,7 +41,7 @@ def read_entries(path: Path, key: str) -> Iterator[Any]:
     stream.expect("}", "")
     stream.expect_end("object")
     if key not in seen:
-        raise ValueError(f"{path}: there is no list '{key}'; it has the keys: {', '.join(seen) or 'none'}")
+        raise ValueError(f"{path}: no list '{key}'; keys: {', '.join(seen) or 'none'}")
 
 
 def read_array(path: Path) -> Iterator[Any]:
@@ -101,7 +101,7 @@ class JsonStream:
     def expect_end(self, what: str) -> None:
         """Refuse whatever stands behind the end of what the file holds."""
         if self.next_sign():
-            raise self.wrong(f"something stands behind the end of the {what}")
+            raise self.wrong(f"unexpected text after the end of the {what}")
 
     def entries(self, name: str) -> Iterator[Any]:
         """The entries of the array that begins here."""
@@ -118,7 +118,7 @@ class JsonStream:
         if self.next_sign() == ",":
             self.at += 1
             if self.next_sign() == end:
-                raise self.wrong(f"a value must stand between ',' and '{end}'")
+                raise self.wrong(f"expected a value between ',' and '{end}'")
         elif self.next_sign() != end:
             raise self.wrong(f"expected ',' or '{end}'")
 

@@ -10,11 +10,9 @@ from zoo.data.formats.format import FileFormat, ReadOptions, Row, claims, entry_
 from zoo.data.formats.lines import LineRange, extension, read_lines
 from zoo.strict_json import parse_json
 
-UNSAID = (
-    "its first line is a JSON object, and no format claims '{}'; say 'format: jsonl', or 'format: text' if it is text"
-)
+UNSAID = "its first line is a JSON object, but no format has the extension '{}'; set 'format: jsonl' or 'format: text'"
 WHOLE = ("[", "{")  # how a file begins that is one value over many lines
-OTHER = "expected a JSON object a line; say 'format: json' if the file is one array, 'format: squad' if it is SQuAD's"
+OTHER = "expected a JSON object per line; set 'format: json' if the file is one array, 'format: squad' if it is SQuAD's"
 
 
 @formats.register("jsonl")

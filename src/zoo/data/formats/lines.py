@@ -11,12 +11,12 @@ LONGEST_LINE = 1 << 26  # bytes; a row may take 16 times as much, and must not f
 PIECE = 1 << 20  # bytes of a long line that are read at once
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 KINDS = {  # of files that are no text, by how they begin
-    b"ARROW1": "it is an Arrow file, which no format reads; write it as Parquet",
-    b"PAR1": "it is a Parquet file; end its name with .parquet, or say 'format: parquet'",
+    b"ARROW1": "it is an Arrow file, which zoo cannot read; convert it to Parquet",
+    b"PAR1": "it is a Parquet file; end its name with .parquet, or set 'format: parquet'",
     b"PK\x03\x04": "it is a zip archive; unpack it",
-    b"\x1f\x8b": "it is packed by gzip; end its name with .gz",
+    b"\x1f\x8b": "it is compressed by gzip; end its name with .gz",
 }
-CR_ALONE = r"its lines end with CR alone, as on a classic Mac; end them with LF, as by tr '\r' '\n' < OLD > NEW"
+CR_ALONE = r"its lines end with CR alone, as on a classic Mac; convert them to LF: tr '\r' '\n' < OLD > NEW"
 
 
 class LineRange(NamedTuple):
@@ -98,7 +98,7 @@ def decode(line: bytes, path: Path, number: int) -> str:
     except UnicodeDecodeError as error:
         byte = f"byte 0x{line[error.start]:02X} at column {error.start + 1}"
         # a compressed stream's checksum stands behind its content, which may be damaged
-        damaged = "; or it is damaged: unpack it to see" if is_compressed(path) else ""
+        damaged = "; or it is damaged: decompress it to see" if is_compressed(path) else ""
         wrong = f"{byte} is not UTF-8; convert the file to UTF-8 (iconv){damaged}"
         raise no_text(line, path, number, wrong) from None
     if "\0" in text:

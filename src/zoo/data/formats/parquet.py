@@ -61,4 +61,4 @@ def explain(path: Path) -> Iterator[None]:
     try:
         yield
     except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path}: not a readable parquet file: {error}") from None
+        raise ValueError(f"{path}: not a readable Parquet file: {error}") from None

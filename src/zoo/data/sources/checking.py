@@ -120,7 +120,7 @@ def refuse_late(unread: Collection[str], given: Row) -> None:
     column = next(name for name in given if name in unread)
     raise ValueError(
         f"column '{column}' is missing in the first row, so it would not be read; "
-        "every row needs the same columns, or say which to read under 'columns'"
+        "give every row the same columns, or name those to read under 'columns'"
     )
 
 
@@ -139,7 +139,7 @@ def refuse_half(text: str, name: str) -> None:
     try:
         text.encode()
     except UnicodeEncodeError as error:
-        half = f"character {error.start + 1} is half of one"
+        half = f"character {error.start + 1} is a lone surrogate"
         raise ValueError(f"'{name}': {half}; expected text in UTF-8") from None
 
 

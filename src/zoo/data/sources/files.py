@@ -61,7 +61,7 @@ def with_rows(paths: Sequence[Path], reading: ReadOptions) -> Sequence[Path]:
     empty = [path for path in paths if is_empty(path, format_of(path, reading).has_header(reading))]
     if not empty or len(empty) == len(paths):
         return paths
-    logger.warning("left out, since nothing is in it: %s", first_few([str(path) for path in empty]))
+    logger.warning("skipped files without rows: %s", first_few([str(path) for path in empty]))
     return [path for path in paths if path not in set(empty)]
 
 
@@ -165,7 +165,7 @@ def in_folder(folder: Path, place: str) -> list[Path]:
         known = sorted(ending for name in formats.names() for ending in formats[name].extensions)
         raise ValueError(f"{place}: {folder} is a folder without a data file; allowed: {', '.join(known)}")
     if others := [str(path.relative_to(folder)) for path in seen if claims(path) is None]:
-        logger.warning("%s: left out, since no format reads them: %s", folder, first_few(others))
+        logger.warning("%s: skipped files that no format reads: %s", folder, first_few(others))
     return files
 
 
@@ -174,7 +174,7 @@ def refuse_broken(paths: Sequence[Path], place: str) -> None:
     for path in paths:
         if path.is_symlink() and not path.exists():
             raise ValueError(
-                f"{place}: {path} is a link to {path.readlink()}, which is not there; put that back, or remove the link"
+                f"{place}: {path} is a broken link to {path.readlink()}; restore that file, or remove the link"
             )
 
 
@@ -188,5 +188,5 @@ def refuse_saved(files: Sequence[Path], place: str) -> None:
         path.parent for path in files if path.name == "state.json" and path.with_name("dataset_info.json") in files
     ]
     if saved:
-        advice = "write each split as Parquet (its to_parquet), and name that file"
-        raise ValueError(f"{place}: {saved[0]} was written by datasets' save_to_disk, which no format reads; {advice}")
+        advice = "write each split with to_parquet, and name that file"
+        raise ValueError(f"{place}: {saved[0]} was written by datasets' save_to_disk, which zoo cannot read; {advice}")

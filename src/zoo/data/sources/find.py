@@ -27,9 +27,7 @@ def find_origin(source: SourceSettings, data_dir: Path | None) -> Origin:
         ValueError: a file is missing, and no repository is named.
     """
     if not (source.files or source.hub or source.builtin):
-        raise ValueError(
-            "source: names no data; one of 'files', 'hub' and 'builtin' is needed (imported models need a TASK)"
-        )
+        raise ValueError("source: no data; name 'files', 'hub' or 'builtin' (for an imported model, give a TASK)")
     if source.builtin is not None:
         return builtins.build(source.builtin)
     if not source.files:
@@ -83,7 +81,7 @@ def mix(weights: Mapping[str, float], found: Mapping[str, Mapping[str, SplitRows
         sources = {name: rows[split] for name, rows in found.items() if split in rows}
         if split == TRAIN and len(sources) < len(found):
             lacking = [name for name in found if name not in sources]
-            raise ValueError(f"source.mix.{lacking[0]}: it has no split '{TRAIN}', as the others have")
+            raise ValueError(f"source.mix.{lacking[0]}: no split '{TRAIN}', which the others have")
         first = next(iter(sources.values()))
         shares = {name: weights[name] for name in sources}
         mixed[split] = MixedRows(first.reader, split, first.asked, sources, shares)

@@ -63,7 +63,9 @@ def refuse_many(count: int, place: Callable[[], str]) -> None:
         place: names the place; may read files, so it is asked for a refusal alone.
     """
     if count > DIFFERENT:
-        said = f"more than {DIFFERENT:,} different labels, which are no classes; numbers are 'labels: number'"
+        said = (
+            f"more than {DIFFERENT:,} different labels, too many for classes; if they are numbers, set 'labels: number'"
+        )
         raise ValueError(f"{place()}: {said}")
 
 

@@ -181,12 +181,14 @@ class ColumnFiles(SourcePart):
             for name, value in zip(self.paths, row, strict=True):
                 counts[name] += value is not None
             if self.options.documents == "file" and max(counts.values()) > 1:
-                raise ValueError(f"{self.place}: too long for one row; write a row a line, or say 'documents: line'")
+                raise ValueError(
+                    f"{self.place}: too long for one row; write one row per line, or set 'documents: line'"
+                )
             if len(set(counts.values())) == 1:
                 yield {name: value["text"] for name, value in zip(self.paths, row, strict=True)}
         if len(set(counts.values())) > 1:
             found = ", ".join(f"{self.paths[name]} has {count:,}" for name, count in counts.items())
-            raise ValueError(f"{self.setting}: the files must have equally many rows, but {found}")
+            raise ValueError(f"{self.setting}: the files must have the same number of rows, but {found}")
 
 
 @contextmanager

@@ -81,7 +81,7 @@ class SplitReader:
         chosen, wanted = (self.columns.choose(one.columns, one.place, optional) for one in (part, first))
         if (set(chosen) ^ set(wanted)).difference(optional):
             said = f"it has {', '.join(chosen)}, but {first.place} has {', '.join(wanted)}"
-            raise ValueError(f"{part.place}: {said}; say which to read under 'columns'")
+            raise ValueError(f"{part.place}: {said}; name those to read under 'columns'")
         return chosen
 
     def chosen(self, source: str) -> dict[str, Column]:
@@ -169,7 +169,7 @@ class SplitReader:
                         return self.share
             if most > max(self.share, least):
                 return max(self.share, least)
-        few = f"too few different {'pictures' if PICTURE in self.inputs(TRAIN) else 'rows'} in {count} rows"
+        few = f"too few different {'images' if PICTURE in self.inputs(TRAIN) else 'rows'} in {count} rows"
         raise ValueError(f"{self.origin.place(TRAIN)}: {few} to hold some out for validation")
 
     @cached_property
@@ -244,11 +244,11 @@ class SplitReader:
         if not found:
             if self.labelled and source != TEST and not self.tags(source):
                 names = self.chosen(source)
-                lacks = f"no column is read as 'label'; found: {', '.join(names)}; say which under 'columns'"
+                lacks = f"no column is read as 'label'; found: {', '.join(names)}; name it under 'columns'"
                 raise ValueError(f"{place}: {'it has no rows' if LABEL in names else lacks}")
             return unknown
         if not self.labelled:
-            raise ValueError(f"{place}: name the 'labels' in the task: there is no train split to find them in")
+            raise ValueError(f"{place}: list the 'labels' in the task: there is no train split to collect them from")
         values = [one.value for one in found]
         hidden = reader.hidden(values, self.labels) if source == TEST else [False] * len(found)
         written = [value for value, hides in zip(values, hidden, strict=True) if not hides]

@@ -117,5 +117,5 @@ def refuse_unlabelled(rows: Mapping[str, SplitRows], objectives: Sequence[str]) 
             needs, found = " and ".join(objectives), ", ".join(one.inputs)
             raise ValueError(
                 f"{one.place}: no column is read as 'label', which {needs} needs; found: {found}; "
-                "say which under 'columns'"
+                "name it under 'columns'"
             )

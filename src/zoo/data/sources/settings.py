@@ -79,7 +79,7 @@ class SourceSettings:
         if self.mix is not None:
             self.verify_mix(place)
         if self.builtin is not None and (self.files or self.hub):
-            raise ValueError(f"{place}: 'builtin' needs neither 'files' nor 'hub'")
+            raise ValueError(f"{place}: 'builtin' does not combine with 'files' or 'hub'")
         if self.builtin is not None:
             refuse_unknown(self.builtin, builtins.names(), "built-in source", f"{place}.builtin")
         if self.format is not None:
@@ -89,7 +89,7 @@ class SourceSettings:
         for split in self.header if isinstance(self.header, dict) else ():
             refuse_unknown(split, SPLITS, "split", f"{place}.header")
         if self.language is not None and not re.fullmatch("[a-z]{2,3}", self.language):
-            raise ValueError(f"{place}.language: {self.language!r} is no code of a language, such as de, en or ko")
+            raise ValueError(f"{place}.language: {self.language!r} is not a language code, such as de, en or ko")
         self.filter.verify(f"{place}.filter")
         if not 0 < self.validation < 1:
             raise ValueError(f"{place}.validation: {self.validation} must lie between 0 and 1")
@@ -97,9 +97,9 @@ class SourceSettings:
     def verify_mix(self, place: str) -> None:
         """Raise a ValueError where a mixed source cannot be, or there is one more beside them."""
         if self.files or self.hub or self.builtin:
-            raise ValueError(f"{place}: 'mix' stands in place of 'files', 'hub' and 'builtin'")
+            raise ValueError(f"{place}: 'mix' does not combine with 'files', 'hub' or 'builtin'")
         if not self.mix:
-            raise ValueError(f"{place}.mix: it names no source")
+            raise ValueError(f"{place}.mix: names no source")
         for name, weight in self.weights.items():
             if isinstance(weight, bool) or not isinstance(weight, int | float) or not 0 < weight < math.inf:
                 raise ValueError(f"{place}.mix.{name}.weight: must be a number above 0, got {weight!r}")
@@ -110,8 +110,8 @@ class SourceSettings:
                 raise ValueError(f"{place}.mix.{name}.weight: {said}; leave the source out")
         for name, source in self.mixed(place).items():
             if "language" in self.mix[name]:
-                said = f"sentences are split alike in all sources; say {place}.language"
+                said = f"all sources split sentences by one rule; set {place}.language"
                 raise ValueError(f"{place}.mix.{name}.language: {said}")
             if source.mix is not None:
-                raise ValueError(f"{place}.mix.{name}: a mixed source cannot be mixed itself")
+                raise ValueError(f"{place}.mix.{name}: a source of a mix cannot be a mix itself")
             source.verify(f"{place}.mix.{name}")

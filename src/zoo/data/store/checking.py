@@ -51,4 +51,4 @@ def faults_beside(store: Path) -> Iterator[str]:
     for name, is_whole in ((codes.FOLDER, codes.read_codes), (duplicates.FOLDER, duplicates.read_marks)):
         for folder in folders_of(store / name):
             if is_whole(folder) is None:
-                yield f"{folder}: the content is not what was written"
+                yield f"{folder}: its checksum does not match"

@@ -74,7 +74,7 @@ class Shard:
                 yield f"{self.folder / name}: {error.strerror}"
                 continue
             if found != known["sha256"]:
-                yield f"{self.folder / name}: the content is not what was written"
+                yield f"{self.folder / name}: its checksum does not match"
 
     def documents(self, side: str) -> int:
         return int(self.sides[side]["documents"])

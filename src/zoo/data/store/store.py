@@ -65,7 +65,7 @@ class PlannedShard:
         except FileNotFoundError:
             return None
         except (OSError, ValueError, KeyError, TypeError) as damage:
-            tell_damage(f"the shard of {self.part.place}", str(damage), "made again")
+            tell_damage(f"the shard of {self.part.place}", str(damage), "rebuilt")
             return None
 
     def write(self, folder: Path, seen: Callable[[int], None]) -> None:
@@ -202,5 +202,5 @@ def open_split(rows: SplitRows, shards: Mapping[str, Sequence[Shard]]) -> Split:
             every = f"{total + left_out:,}"
             logger.info("%s: source.filter leaves out %s of %s rows", name, f"{left_out:,}", every)
         if skipped := total - documents:
-            logger.warning("%s: %s of %s rows are empty and left out", name, f"{skipped:,}", f"{total:,}")
+            logger.warning("%s: skipped %s of %s rows: they are empty", name, f"{skipped:,}", f"{total:,}")
     return Split(rows, shards)

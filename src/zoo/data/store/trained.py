@@ -57,7 +57,7 @@ class TrainingText:
             why = "each of its rows is empty, or left out by source.filter"
             if sample.seen:
                 room = counted(self.sample, "character")
-                why = f"no row has room in {SAMPLE_KEY}, which is {room} of {sample.seen:,}"
+                why = f"no row fits into {SAMPLE_KEY}, which is {room} of {sample.seen:,}"
             raise ValueError(f"{rows.place}: no text to train a tokenizer on: {why}")
         tokenizer = Tokenizer.train(self.choice, sample.texts)
         on = "the task's text"
@@ -110,7 +110,7 @@ def read_kept(folder: Path, now: list[str]) -> Tokenizer | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     except (OSError, ValueError, TypeError) as damage:
-        tell_damage(f"the tokenizer in {folder}", str(damage), "trained again")
+        tell_damage(f"the tokenizer in {folder}", str(damage), "retrained")
         return None
     new, gone = sum(digest not in before for digest in now), len(before.difference(now))
     if new == len(now):
@@ -118,8 +118,8 @@ def read_kept(folder: Path, now: list[str]) -> Tokenizer | None:
     if not (new or gone):
         logger.info("tokenizer: %d tokens, trained before on the task's text", tokenizer.vocab_size)
     else:
-        said = "tokenizer: %d tokens, trained before; since then %d of the source's %d parts have come, "
-        said += "and %d have gone; zoo tokenize --retrain trains it again"
+        said = "tokenizer: %d tokens, trained before; since then, %d of the source's %d parts were added "
+        said += "and %d removed; zoo tokenize --retrain trains it again"
         logger.info(said, tokenizer.vocab_size, new, len(now), gone)
     return tokenizer
 
@@ -147,7 +147,7 @@ def read_files(folder: Path, written: Mapping[str, str] | None) -> Tokenizer:
     """
     files = {path.name: path.read_bytes() for path in folder.iterdir() if path.name != SOURCE}
     if written is not None and written != checksums(files):
-        raise ValueError("its files are not what was written")
+        raise ValueError("the checksum of its files does not match")
     return Tokenizer.from_files(files, str(folder))
 
 

@@ -45,7 +45,7 @@ def refuse_uneven(first: Mapping[int, RowPlace], column: str, setting: str, line
         (usual, row), (other, differs) = sorted(first.items(), key=lambda found: found[1])[:2]
         raise ValueError(
             f"{line(differs)}: the row has {other} {column}, but {line(row)} has {usual}; "
-            f"if rows may have different numbers of {column}, say {setting}"
+            f"if rows may have different numbers of {column}, set {setting}"
         )
 
 

@@ -27,7 +27,7 @@ def words_to_add(settings: Mapping[str, Any] | None) -> list[str]:
     words: list[str] = check((settings or {}).get(ADD, []), list[str], place)
     for word in words:
         if not word or word.split() != [word]:
-            raise ValueError(f"{place}: a word must be without spaces, got {word!r}")
+            raise ValueError(f"{place}: a word must not contain spaces, got {word!r}")
     return list(dict.fromkeys(words))
 
 
@@ -50,8 +50,8 @@ def add_words(tokenizer: Tokenizer, words: Sequence[str]) -> list[str]:
     new = [word for word, ids in read if len(ids) != 1 or ids[0] == unknown]
     begin_others = [word for word in new if is_joined(word) and ends_open(word, tokenizer)]
     if begin_others:
-        said = "task.tokenizer.%s: this tokenizer writes Hangul as letters, so before a particle it does not find %s; "
-        logger.warning(said + "normalization: nfc keeps syllables whole", ADD, first_few(begin_others))
+        said = "task.tokenizer.%s: this tokenizer splits Hangul into letters and misses these words before a particle: "
+        logger.warning(said + "%s; normalization: nfc keeps syllables whole", ADD, first_few(begin_others))
     alone = {word: not is_joined(word) or word in begin_others for word in new}
     tokenizer.backend.add_tokens([AddedToken(word, single_word=alone[word], normalized=True) for word in new])
     tokenizer.match(())

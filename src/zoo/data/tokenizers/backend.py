@@ -38,7 +38,9 @@ def read_backend(content: bytes, place: str) -> Backend:
     with explain_failure(place):
         backend = Backend.from_str(content.decode())
     if model.get("dropout"):
-        logger.warning("%s: dropout %s is switched off: with it, the ids of a text are random", place, model["dropout"])
+        logger.warning(
+            "%s: dropout %s is switched off: with it, the ids of a text would be random", place, model["dropout"]
+        )
         backend.model.dropout = None
     return backend
 

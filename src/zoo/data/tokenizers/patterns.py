@@ -47,14 +47,12 @@ def check_patterns(spec: Any, place: str) -> None:
     for pattern in (each["Regex"] for each in maps(spec) if "Regex" in each):
         if not isinstance(pattern, str) or len(pattern) > LONGEST or not is_allowed(pattern):
             raise ValueError(
-                f"{place}: the pattern {pattern!r:.80} may take forever on some texts; allowed are alternatives in "
-                "which nothing that can fail stands behind a repeat, and patterns of published tokenizers"
+                f"{place}: the pattern {pattern!r:.80} may backtrack forever on some texts; allowed: patterns of "
+                "published tokenizers, and alternatives in which nothing after a repeat can fail"
             )
     longer = math.prod(map(growth, maps(spec)))
     if longer > MOST_GROWTH:
-        raise ValueError(
-            f"{place}: its steps may make a text {longer:.0e} times as long; allowed is {MOST_GROWTH} times"
-        )
+        raise ValueError(f"{place}: its steps may make a text {longer:.0e} times as long; allowed: {MOST_GROWTH} times")
 
 
 def is_allowed(pattern: str) -> bool:

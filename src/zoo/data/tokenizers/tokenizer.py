@@ -258,7 +258,7 @@ def whole(text: str) -> str:
     try:
         text.encode()
     except UnicodeEncodeError as error:
-        problem = f"character {error.start + 1} is half of one, as bytes that are not UTF-8 become"
+        problem = f"character {error.start + 1} is a lone surrogate, from a byte that is not UTF-8"
         raise ValueError(f"text {text[:40]!r}: {problem}; expected text in UTF-8") from None
     return text
 
@@ -285,5 +285,5 @@ def check_roles(role_tokens: Mapping[str, Any], backend: Backend, place: str) ->
         if not isinstance(token, str) or backend.token_to_id(token) is None:
             raise ValueError(f"{place}: the token {token!r} of role '{role}' is not in the vocabulary")
     if "pad" not in role_tokens:
-        raise ValueError(f"{place}: the role 'pad' is missing (another role's token may play it)")
+        raise ValueError(f"{place}: the role 'pad' is missing (it may share another role's token)")
     return {role: role_tokens[role] for role in ROLES if role in role_tokens}

@@ -108,7 +108,7 @@ class HubPart(SourcePart):
                 number += 1
                 yield row
         except Exception as error:  # the network's errors have no common type
-            said = "what is in the token store stays; the same command goes on there"
+            said = "finished shards stay in the token store; repeat the command to continue"
             raise RuntimeError(f"{self.where(number + 1)}: cannot be read: {cause_of(error)}; {said}") from None
 
     def pictures(self, column: str) -> Pictures:
@@ -122,9 +122,7 @@ class HubPart(SourcePart):
                 fingerprint=hashlib.sha256(decided.encode()).hexdigest()[:32],
             )
         except DatasetGenerationError as error:
-            raise RuntimeError(
-                f"{self.place}: no pictures in '{column}': {cause_of(error.__cause__ or error)}"
-            ) from None
+            raise RuntimeError(f"{self.place}: no images in '{column}': {cause_of(error.__cause__ or error)}") from None
         return of_table(table, None, self.place)
 
 
@@ -185,7 +183,7 @@ class Hub(Origin):
         if columns not in self.opened:
             builder = self.open(self.revision)
             if builder.hash != self.revision:
-                raise self.refusal(ValueError(f"revision {self.revision} is out of reach; found {builder.hash}"))
+                raise self.refusal(ValueError(f"revision {self.revision} cannot be reached; found {builder.hash}"))
             if isinstance(builder.config, ParquetConfig):  # else a whole row group would be in memory
                 builder.config.batch_size = BATCH
                 builder.config.columns = None if columns is None else list(columns)

@@ -92,7 +92,7 @@ def report_marks(written: Mapping[str, int]) -> None:
     marked = {c: count for c, count in written.items() if has_mark(c) and needed[c]}
     share = sum(marked.values()) / max(1, sum(written.values()))
     if share > FEW:
-        said = "tokenizer: lowercase strips marks from %.1f %% of all characters, such as %s; unless you want that, "
+        said = "tokenizer: lowercase strips marks from %.1f %% of all characters, such as %s; to keep them, "
         said += "set task.tokenizer.lowercase to false"
         logger.warning(said, 100 * share, ", ".join(name_of(c) for c in by_frequency(marked)[:2]))
 
