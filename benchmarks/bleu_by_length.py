@@ -6,7 +6,7 @@ Translates a split of the runs' own task with each run, as `zoo predict` does, s
 words of their source, and draws the corpus BLEU of each group with its 95 % interval (sacrebleu's bootstrap). A JSON
 file beside the picture (`-o`, docs/pictures/bleu-by-length.png) holds the figures. `--join 2` makes sources that are
 longer than the data's: each sentence and the one after it become one example. With `--texts FOLDER`, what every run
-wrote is kept there, and read the next time.
+wrote is kept there, and read the next time unless the run was trained anew.
 
 Source: Bahdanau et al. 2015, arXiv:1409.0473, figure 2; Cho et al. 2014, arXiv:1409.1259, figure 4.
 """
@@ -27,6 +27,7 @@ from zoo.inference.loaded import Loaded
 from zoo.inference.predict import predict
 from zoo.models.cost import parameters
 from zoo.models.generation.settings import parse_generate
+from zoo.models.model import Model
 
 matplotlib.use("Agg")
 from matplotlib import pyplot as plt
@@ -90,16 +91,23 @@ def translate(loaded: Loaded, examples: Sequence[Example]) -> list[str]:
 
 
 def kept_translations(loaded: Loaded, examples: Sequence[Example], file: Path | None) -> list[str]:
-    """The translations in a file, if they are of these examples; else new ones, which the file then holds."""
+    """The translations in a file, if they are of these weights and examples; else new ones, which it then holds."""
+    about = {"weights": fingerprint(loaded.model), "generate": loaded.task.generate, "sources": sides(examples)[0]}
     if file is not None and file.exists():
         kept = json.loads(file.read_text())
-        if kept["sources"] == sides(examples)[0]:
-            return list(kept["written"])
+        written: list[str] = kept.pop("written")
+        if kept == about:
+            return written
     written = translate(loaded, examples)
     if file is not None:
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(json.dumps({"sources": sides(examples)[0], "written": written}, indent=1, ensure_ascii=False))
+        file.write_text(json.dumps({**about, "written": written}, indent=1, ensure_ascii=False))
     return written
+
+
+def fingerprint(model: Model) -> float:
+    """The sum of all weights: what tells two trainings apart."""
+    return sum(weight.detach().double().sum().item() for weight in model.parameters())
 
 
 def measure(written: Sequence[str], references: Sequence[str]) -> Figures:

@@ -66,7 +66,7 @@ class Tokenizer:
 def test_runs_are_compared_on_the_examples_that_all_can_read_and_drawn(
     by_length: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    room = {"short": 6, "long": 99}
+    room, weights = {"short": 6, "long": 99}, {6: 0.5, 99: 0.25}
 
     def load(run: str) -> Any:
         part = argparse.Namespace(max_length=room[run])
@@ -82,6 +82,7 @@ def test_runs_are_compared_on_the_examples_that_all_can_read_and_drawn(
 
     monkeypatch.setattr(by_length, "load_checkpoint", load)
     monkeypatch.setattr(by_length, "parameters", lambda model: 2_000_000)
+    monkeypatch.setattr(by_length, "fingerprint", lambda model: weights[model.stream.max_length])
     monkeypatch.setattr(by_length, "read_examples", lambda *given: examples(by_length))
     monkeypatch.setattr(by_length, "predict", predict)
     picture = tmp_path / "pictures" / "found.png"
@@ -95,3 +96,6 @@ def test_runs_are_compared_on_the_examples_that_all_can_read_and_drawn(
     assert picture.stat().st_size > 5000
     by_length.main()
     assert asked == ["short", "long"]  # the second time the kept translations are read
+    weights[99] = 0.125
+    by_length.main()
+    assert asked == ["short", "long", "long"]  # but for a run that was trained anew
