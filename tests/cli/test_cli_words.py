@@ -110,6 +110,13 @@ def test_words_options_and_changes_are_told_apart():
     assert split_words(["gpt2", "d=1/task.yaml", "a=1"], 2) == (["gpt2", "d=1/task.yaml"], ["a=1"])
     assert split_words(["-orun", "--set", "b=2", "gpt2", "task"], 2) == (["gpt2", "task"], ["b=2"])
     assert split_words(["run", "a=1", "--pair", "b", "--", "--set"], None) == (["run", "a=1", "--set"], [])
+    assert split_words(["--json", "run", "-", "--", "--", "-o"], None) == (["run", "-", "--", "-o"], [])
+
+
+def test_what_is_right_and_any_question_for_help_pass():
+    check_words("pretrain", ["no-such-model", "--help"])
+    check_words("check", ["numbers-words"])
+    check_words("show", ["bert-tiny", "numbers-words", "task.length=32"])
 
 
 def test_a_missing_checkpoint_names_its_neighbour(tmp_path: Path):
