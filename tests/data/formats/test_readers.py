@@ -17,6 +17,7 @@ from zoo.data.formats import parquet
 from zoo.data.formats.format import ReadOptions
 from zoo.data.sources import known
 from zoo.data.sources.checking import checked_rows
+from zoo.data.sources.files import parts_of
 from zoo.data.sources.known import known_stretches
 from zoo.data.sources.part import FilePart
 from zoo.examples.form import inputs
@@ -223,6 +224,13 @@ def test_stretches_of_lines_make_the_whole_file(tmp_path: Path, monkeypatch: pyt
     parts = [FilePart(stretch, ReadOptions()) for stretch in known_stretches(path, cut=True)]
     assert [row for part in parts for row in part.rows([])] == whole and len(parts) > 5
     assert sum(part.size for part in parts) == path.stat().st_size
+
+
+def test_paragraphs_of_a_long_file_are_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(known, "PART", 64)
+    text = "one line of words\nand its second one\nand a third"
+    parts = parts_of(write(tmp_path, "a.txt", f"{text}\n\n" * 9), ReadOptions(documents="blank_line"))
+    assert [row["text"] for part in parts for row in part.rows([])] == [text] * 9
 
 
 def test_what_is_written_behind_a_long_file_leaves_its_first_stretches(
