@@ -219,5 +219,5 @@ def test_words_that_are_all_too_long_to_be_hidden_whole_are_refused(zoo: Zoo, tm
         "source: {files: {train: train.txt, validation: validation.txt}}\ntraining: {steps: 1, evaluation_examples: 1}"
     )
     said = zoo("pretrain", "bert-nano", tmp_path / "words.yaml", "-o", tmp_path / "run", "--data", tmp_path)
-    assert_refused(said, "validation: masked_lm finds no place to predict in it: texts are too short, or words too lo")
+    assert_refused(said, "validation: masked_lm finds nothing to predict: texts are too short, or words too lo")
     assert not (tmp_path / "run").exists()

@@ -91,7 +91,7 @@ def test_the_tokenizer_and_the_task_size_the_model_unless_set_says_otherwise(zoo
 
 def test_a_max_length_below_the_examples_shortens_them(zoo: Zoo, data: Path, tmp_path: Path):
     said = train(zoo, data, tmp_path / "run", "max_length=6")
-    assert "rows are longer than an example may be" in said.log
+    assert "rows are too long for an example" in said.log
 
 
 def test_a_checkpoint_with_fewer_places_than_the_task_has_tokens_says_so(

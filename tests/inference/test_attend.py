@@ -161,10 +161,10 @@ def test_grids_of_different_sizes_are_maps_of_their_own(tmp_path: Path):
             "rnn-seq2seq-nano",
             "translation",
             ("a",),
-            "no attention to look at: none of its layers .* attends to anything",
+            "no attention to draw: none of its layers .* attends",
         ),
-        ("bert-nano", "masked_lm", (None,), "TEXT: there is none, and this model reads a text"),
-        ("bert-nano", "masked_lm", ("a", None, "b.png"), "--image: this model reads texts, not pictures; leave it out"),
+        ("bert-nano", "masked_lm", (None,), "TEXT: missing; this model reads a text"),
+        ("bert-nano", "masked_lm", ("a", None, "b.png"), "--image: this model reads texts, not images; leave it out"),
         (
             "gpt2-nano",
             "causal_lm",
@@ -177,7 +177,7 @@ def test_grids_of_different_sizes_are_maps_of_their_own(tmp_path: Path):
             ("red " * 99,),
             "TEXT has 100 tokens, special tokens included: the model reads at most",
         ),
-        ("bert-nano", "choice", ("a",), "--target: this checkpoint chooses .* one a line; got 0, expected 2 to 64"),
+        ("bert-nano", "choice", ("a",), "--target: this checkpoint chooses .* one per line; got 0, expected 2 to 64"),
         ("bert-nano", "span", ("a",), "--target: .* TEXT is the question; give the context to answer it from"),
         ("gpt2-nano", "similarity", ("a",), "--target: similarity compares two texts: give the second one"),
         ("bert-nano", "masked_lm", ("red " * 99,), "the text is .* tokens too long: the model reads at most"),
@@ -188,9 +188,9 @@ def test_grids_of_different_sizes_are_maps_of_their_own(tmp_path: Path):
             "the text has 100 tokens, special tokens included: the model reads at most",
         ),
         ("transformer-nano", "translation", ("a", "red " * 99), "the target has 100 tokens"),
-        ("captioner-rnn-nano", "captioning", (None,), "--image: this model reads a picture; name its file"),
+        ("captioner-rnn-nano", "captioning", (None,), "--image: missing; this model reads an image"),
         ("captioner-rnn-nano", "captioning", (None, None, "none.png"), "none.png: no such file"),
-        ("captioner-rnn-nano", "captioning", ("a", "b", "c.png"), "--target: beside --image, TEXT is the target"),
+        ("captioner-rnn-nano", "captioning", ("a", "b", "c.png"), "--target: with --image, TEXT is the target"),
     ],
 )
 def test_what_cannot_be_shown_is_refused_with_the_reason(name: str, objective: str, asked: Any, message: str):
@@ -200,7 +200,7 @@ def test_what_cannot_be_shown_is_refused_with_the_reason(name: str, objective: s
 
 
 def test_a_model_that_only_convolves_is_refused():
-    with pytest.raises(ValueError, match=r"none of its layers \(\d of decoder\) attends to anything"):
+    with pytest.raises(ValueError, match=r"none of its layers \(\d of decoder\) attends"):
         look(loaded("gpt2-nano", "causal_lm", decoder__mixer="convolution"), "the red cat")
 
 

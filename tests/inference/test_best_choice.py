@@ -29,7 +29,7 @@ def test_contexts_may_have_different_numbers_of_choices():
 @pytest.mark.parametrize(
     ("pair", "said"),
     [
-        (None, "give them for each TEXT, which is the context, one a line; got 0, expected 2 to 64"),
+        (None, "give them for each TEXT, which is the context, one per line; got 0, expected 2 to 64"),
         ("one", "got 1, expected 2 to 64"),
         ("\n".join(map(str, range(65))), "got 65, expected 2 to 64"),
         ("one\none", "a choice is given twice"),

@@ -189,7 +189,7 @@ def test_some_of_several_classes_at_once_are_compared_with_as_many_as_the_checkp
 def test_what_a_checkpoint_was_not_trained_for_is_not_measured(tmp_path: Path) -> None:
     loaded, _ = classified(tmp_path, "text,label\na,x\n")
     tree = {"objective": "classification", "source": {"files": {"test": "test.csv"}}, "labels": "number"}
-    said = "task.labels: the task's labels are of kind 'number', and those of the checkpoint 'one'"
+    said = "task.labels: the task's labels are of kind 'number', but those of the checkpoint 'one'"
     with pytest.raises(ValueError, match=said):
         on_task(loaded, read_task(tree, "task"))
     with pytest.raises(ValueError, match="the head 'classification' is newly initialised"):

@@ -184,7 +184,7 @@ def test_scores_that_bfloat16_rounds_to_one_number_are_told_apart(tmp_path: Path
         ("cats", None, "this checkpoint answers questions: TEXT is the question; give the context to answer it from"),
         (" ", CONTEXT, "the question is empty"),
         ("cats", "", "the context is empty"),
-        ("cats " * 30, CONTEXT, "the question is .* tokens too long: beside a context it may have 18"),
+        ("cats " * 30, CONTEXT, "the question is .* tokens too long: with a context, it may have 18"),
     ],
 )
 def test_questions_that_cannot_be_asked_are_refused(text: str, pair: str | None, said: str):

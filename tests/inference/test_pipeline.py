@@ -154,7 +154,7 @@ def test_a_model_of_other_texts_takes_no_conversation():
             answer(given)
     assert answer(line)[0]["input"] == line  # which is a text like any other
     model.tokenizer.chat_templates["default"] = "{{ messages }}"
-    with pytest.raises(ValueError, match="zoo never runs the chat template that the checkpoint was published"):
+    with pytest.raises(ValueError, match="zoo never runs the chat template of an imported checkpoint"):
         answer(line)
     assert answer("the red cat")[0]["input"] == "the red cat"
 

@@ -114,7 +114,7 @@ def test_evaluating_says_how_much_it_did_not_read(tmp_path: Path, caplog: pytest
     model = loaded("bert-nano", "tagging", heads=[{"name": "tagging", "labels": 2}])
     rows = [{"w": ["cats"] * 9, "t": ["a"] * 9}, {"w": ["dogs"] * 5, "t": ["b"] * 5}]
     predictions(model, tmp_path, rows, {"words": "w", "tags": "t"}, labels=["a", "b"], longest=7)
-    assert caplog.messages == ["validation: 1 of 2 rows are longer than an example may be: 4 words are left out"]
+    assert caplog.messages == ["validation: 1 of 2 rows are too long for an example and truncated: 4 words are lost"]
 
 
 def test_a_question_has_the_answer_of_all_its_windows(tmp_path: Path):

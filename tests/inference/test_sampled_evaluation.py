@@ -76,7 +76,7 @@ def test_bits_per_byte_of_a_sample_are_its_nats_over_its_own_bytes(opened: Opene
 def test_a_metric_of_texts_needs_something_to_write(opened: Opened, tmp_path: Path):
     loaded, _, _ = opened
     asked = replace(loaded, task=replace(loaded.task, metrics=["sequence_accuracy"]))
-    said = "task.metrics: causal_lm/sequence_accuracy compares texts, and nothing says what to write: it needs a column"
+    said = "task.metrics: causal_lm/sequence_accuracy compares generated texts; it needs a column"
     with pytest.raises(ValueError, match=said):
         measure(asked, "validation", tmp_path, GenerateSettings())
 

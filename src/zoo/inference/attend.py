@@ -79,7 +79,7 @@ def attend(
     picture = None
     if loaded.stream.image_size is None:
         if image is not None:
-            raise ValueError("--image: this model reads texts, not pictures; leave it out")
+            raise ValueError("--image: this model reads texts, not images; leave it out")
         seen = see_text(loaded, text, target, settings)
     else:
         image, target = name_picture(text, target, image)
@@ -97,7 +97,7 @@ def attend(
     maps = [found for kind, layers in weights.items() for found in maps_of(kind, layers, *streams[kind], grids)]
     if not maps:
         layers = ", ".join(f"{len(layers)} of {kind.partition('.')[0]}" for kind, layers in weights.items())
-        raise ValueError(f"this model has no attention to look at: none of its layers ({layers}) attends to anything")
+        raise ValueError(f"this model has no attention to draw: none of its layers ({layers}) attends")
     refuse_not_finite((float(layer.sum()) for found in maps for layer in found.layers.values()), "attention weights")
     return Attended(maps, seen.texts, picture)
 
@@ -125,7 +125,7 @@ def see_text(loaded: Loaded, text: str | None, target: str | None, settings: Gen
         ValueError: no text, one that is too long, or one too many.
     """
     if text is None:
-        raise ValueError("TEXT: there is none, and this model reads a text; give one")
+        raise ValueError("TEXT: missing; this model reads a text")
     if loaded.stream.source:
         source = source_inputs(loaded, first_predictor(loaded).encode(loaded, [text]))
         places = Places(readable(loaded.tokenizer, source[0][0].tolist()))
@@ -158,10 +158,10 @@ def name_picture(text: str | None, target: str | None, image: str | None) -> tup
     """
     if image is None:
         if text is None:
-            raise ValueError("--image: this model reads a picture; name its file")
+            raise ValueError("--image: missing; this model reads an image")
         return text, target
     if text is not None and target is not None:
-        raise ValueError("--target: beside --image, TEXT is the target; give one of them")
+        raise ValueError("--target: with --image, TEXT is the target; give only one of them")
     return image, text if target is None else target
 
 
@@ -176,7 +176,7 @@ def see_picture(loaded: Loaded, image: str, target: str | None, settings: Genera
     if loaded.stream.source:
         return see_target(loaded, source, grid, texts, target, settings)
     if target is not None:
-        raise ValueError("--target: this model writes nothing about a picture; leave it out")
+        raise ValueError("--target: this model writes no text; leave it out")
     return Seen({"tokens": source[0]}, grid, grid, grid, texts)
 
 

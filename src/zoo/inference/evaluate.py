@@ -229,7 +229,7 @@ class Evaluation:
             compared = total.compared.get((needs, chosen.objective))
             if not compared:
                 labelled = loaded.mixture.members[chosen.objective].labelled
-                why = "no row of this split has a label" if labelled else "no place of this split is predicted"
+                why = "no row of this split has a label" if labelled else "nothing in this split is predicted"
                 raise ValueError(f"{chosen.name}: {why}, so no answer can be compared")
             given = GATHERED[needs].give(compared, About(loaded, self.examples, self.split))
             return compute(chosen.registered, **given)

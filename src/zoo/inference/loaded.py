@@ -59,9 +59,7 @@ class Loaded:
             ValueError: the checkpoint has none.
         """
         if not self.stream.has_text:
-            raise ValueError(
-                "this checkpoint reads pictures and writes no text, so it has no tokenizer, and needs none"
-            )
+            raise ValueError("this checkpoint reads images and writes no text, so it has no tokenizer, and needs none")
         if self.given_tokenizer is None:
             raise ValueError(NO_TOKENIZER)
         return self.given_tokenizer
@@ -182,8 +180,8 @@ def check_vocabulary(tokenizer: Tokenizer | str | None, rows: int, place: str) -
         rows: how many vectors it has.
     """
     if isinstance(tokenizer, Tokenizer) and tokenizer.vocab_size > rows:
-        sizes = f"the tokenizer has {tokenizer.vocab_size} tokens, the model {rows} token vectors"
-        raise ValueError(f"{place}: {sizes}; they do not belong together")
+        sizes = f"the tokenizer has {tokenizer.vocab_size} tokens, the model {rows} token embeddings"
+        raise ValueError(f"{place}: {sizes}; they do not match")
 
 
 def check_sizes(saved: SavedRun, settings: ModelSettings, weights: Mapping[str, Tensor]) -> None:

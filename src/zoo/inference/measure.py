@@ -66,7 +66,7 @@ def on_task(loaded: Loaded, task: Task) -> Loaded:
         raise ValueError(f"the task needs the head '{lacking[0]}', which the checkpoint does not have; it has: {has}")
     if any("labels" in heads.options(head) for head in mixture.heads):
         if task.label_kind != loaded.task.label_kind:
-            kinds = f"'{task.label_kind}', and those of the checkpoint '{loaded.task.label_kind}'"
+            kinds = f"'{task.label_kind}', but those of the checkpoint '{loaded.task.label_kind}'"
             raise ValueError(f"task.labels: the task's labels are of kind {kinds}")
         own, tensors = loaded.task.labels or (), loaded.model.state_dict()
         wanted = with_others(task.labels or (), own)
@@ -161,8 +161,7 @@ def read_examples(
         metric = chosen.variant()  # imports what counts it, before any work
         if metric.needs == "texts" and not form.writes:
             raise ValueError(
-                f"task.metrics: {chosen.name} compares texts, and nothing says what to write: it needs a column "
-                "'prompt' or 'messages'"
+                f"task.metrics: {chosen.name} compares generated texts; it needs a column 'prompt' or 'messages'"
             )
     splits = open_cache(rows, mixture.keep(form, task.source.language), tokenizer, progress)
     shape, roles = row_shape(task, model), NO_ROLES if tokenizer is None else tokenizer.roles
@@ -196,14 +195,14 @@ def refuse_unscored(name: str, examples: Examples) -> None:
         if not waiting:
             return
     for which in waiting.values():
-        raise ValueError(f"{name}: {which} finds no place to predict in it: texts are too short, or words too long")
+        raise ValueError(f"{name}: {which} finds nothing to predict: texts are too short, or words too long")
 
 
 def report_truncated(split: str, examples: Examples, found: tuple[int, int]) -> None:
     """Say in the log what a split loses: of how many rows how much, as `Examples.truncated` counts it."""
     count, lost = found
     if count:
-        said = "%s: %d of %d rows are longer than an example may be: %d %s are left out"
+        said = "%s: %d of %d rows are too long for an example and truncated: %d %s are lost"
         logger.warning(said, split, count, examples.lengths.documents, lost, examples.form.truncates)
 
 

@@ -49,7 +49,7 @@ def typed_examples(loaded: Loaded, texts: Sequence[Ids], pairs: Sequence[Ids] | 
             raise ValueError(f"the text is {counted(beyond, 'token')} too long: {limit}")
         built.append(lay_out(template, plan, pieces.__getitem__, loaded.tokenizer.roles, loaded.stream.causal))
         if not len(built[-1].tokens):
-            raise ValueError("the text is empty, and the tokenizer writes nothing around it: the model reads no token")
+            raise ValueError("the text is empty, and the tokenizer adds no special tokens: there is nothing to read")
     return built
 
 

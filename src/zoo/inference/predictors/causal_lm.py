@@ -30,8 +30,8 @@ class TextContinuation(Predictor):
         if chats(loaded) or not loaded.tokenizer.chat_templates or read_conversation(text) is None:
             return None
         return (
-            "this is a conversation, and zoo never runs the chat template that the checkpoint was published with; "
-            "fine-tune it on a column 'messages', and it takes conversations as zoo writes them"
+            "this is a conversation, and zoo never runs the chat template of an imported checkpoint; "
+            "to use conversations, fine-tune it on a column 'messages'"
         )
 
     def example(self, loaded: Loaded, text: str, pair: str | None) -> Example:

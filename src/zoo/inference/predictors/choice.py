@@ -28,7 +28,7 @@ class BestChoice(Predictor):
         if not 2 <= len(choices) <= MOST_CHOICES:
             return (
                 "this checkpoint chooses one of several texts: give them for each TEXT, which is the context, "
-                f"one a line; got {len(choices)}, expected 2 to {MOST_CHOICES}"
+                f"one per line; got {len(choices)}, expected 2 to {MOST_CHOICES}"
             )
         return None if len(set(choices)) == len(choices) else "a choice is given twice"
 

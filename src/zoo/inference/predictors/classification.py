@@ -28,7 +28,7 @@ class LikeliestClass(Predictor):
         if "pair" in known and pair is None:
             return "this checkpoint classifies pairs; give the second text"
         if known and "pair" not in known and pair is not None:
-            what = "texts" if loaded.stream.image_size is None else "pictures"
+            what = "texts" if loaded.stream.image_size is None else "images"
             return f"this checkpoint classifies single {what}; leave it out"
         return None
 

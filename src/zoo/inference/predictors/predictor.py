@@ -134,6 +134,6 @@ def first_predictor(loaded: Loaded) -> Predictor:
 def pair_obstacle(loaded: Loaded, name: str, pair: str | None) -> str | None:
     """Why an objective's predictor cannot do with such a second text, or without one."""
     if pair is not None and not predictors[name].pairs:
-        what = "text" if loaded.stream.image_size is None else "picture"
+        what = "text" if loaded.stream.image_size is None else "image"
         return f"this checkpoint was trained for {name}, which reads one {what}; leave it out"
     return predictors.build(name).pair_obstacle(loaded, pair)

@@ -20,7 +20,7 @@ class ReplacedTokens(Predictor):
         roles = loaded.tokenizer.roles
         if "masked_lm" not in loaded.model.heads or roles.id("mask") not in loaded.tokenizer.encode_with_roles(text):
             return None
-        return f"nothing in {text!r} can look replaced where tokens are hidden"
+        return f"{text!r} has masked tokens, and whether those were replaced cannot be told"
 
     def predict(self, loaded: Loaded, asked: Questions) -> list[Prediction]:
         placed = place_tokens(loaded.tokenizer, asked.texts)

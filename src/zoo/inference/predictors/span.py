@@ -85,11 +85,11 @@ class Windows:
         limits = row_shape(self.loaded.task, self.loaded.model).limits
         plans = self.form.plan(self.lengths, number, 0, 0, limits)
         if not plans:
-            raise ValueError("the tokenizer finds nothing in the context")
+            raise ValueError("the context has no tokens")
         if plans[0].truncated:
             most = len(self.fields[QUESTION][number]) - plans[0].truncated
             raise ValueError(
-                f"the question is {counted(plans[0].truncated, 'token')} too long: beside a context it may have {most}"
+                f"the question is {counted(plans[0].truncated, 'token')} too long: with a context, it may have {most}"
             )
         found = []
         for start in range(0, len(plans), BATCH):
