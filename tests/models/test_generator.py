@@ -132,9 +132,9 @@ def test_a_place_draws_the_same_whatever_else_is_drawn():
 
 
 def test_a_decoder_has_no_generator_and_no_other_width():
-    with pytest.raises(ValueError, match=r"heads\.replaced_token: only a model that is an encoder alone can have it"):
+    with pytest.raises(ValueError, match=r"heads\.replaced_token: only an encoder without a decoder can have it"):
         create_model("gpt2-nano", heads=PAIR)
-    with pytest.raises(ValueError, match=r"embeddings\.width: only a model that is an encoder alone can have it"):
+    with pytest.raises(ValueError, match=r"embeddings\.width: only an encoder without a decoder can have it"):
         create_model("gpt2-nano", **{"embeddings.width": 16})
 
 

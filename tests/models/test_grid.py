@@ -187,9 +187,7 @@ def test_settings_that_cannot_be_are_refused(changes: dict[str, Any], message: s
 
 def test_pictures_of_another_kind_are_refused():
     model = build("captioner-rnn-nano")
-    with pytest.raises(
-        ValueError, match=r"pictures: expected uint8 \(batch, 3, height, width\).* got uint8 \(3, 1, 16"
-    ):
+    with pytest.raises(ValueError, match=r"images: expected uint8 \(batch, 3, height, width\).* got uint8 \(3, 1, 16"):
         model(TOKENS, PICTURES[:, :1])
 
 

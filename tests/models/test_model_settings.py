@@ -158,8 +158,8 @@ WRONG = [
         r"--set d_modle: unknown key 'd_modle' \(did you mean 'd_model'\?\); allowed: vocab_size",
     ),
     ("gpt2-nano", "n_head=8", r"--set n_head: unknown key 'n_head' \(did you mean 'n_heads'\?\)"),
-    ("transformer-nano", "n_heads=2", r"--set n_heads: say which: encoder.n_heads or decoder.n_heads"),
-    ("transformer-nano", "attention.window=2", r"say which: encoder.attention.window or decoder.attention.window"),
+    ("transformer-nano", "n_heads=2", r"--set n_heads: ambiguous; set encoder.n_heads or decoder.n_heads"),
+    ("transformer-nano", "attention.window=2", r"ambiguous; set encoder.attention.window or decoder.attention.window"),
     ("gpt2-nano", "encoder.n_layers=2", r"--set encoder.n_layers: the model has no encoder"),
     ("gpt2-nano", "decoder.n_layer=2", r"gpt2-nano.decoder: unknown key 'n_layer' \(did you mean 'n_layers'\?\)"),
     (
@@ -232,7 +232,7 @@ UNFIT = [
     (
         "transformer-nano",
         "encoder.d_model=16",
-        r"embeddings.shared: the encoder's token vectors are \(300, 16\), the dec",
+        r"embeddings.shared: the encoder's token embeddings are \(300, 16\), the dec",
     ),
     ("gpt2-nano", "norm=[layernorm, rmsnorm]", None),
 ]
@@ -275,7 +275,7 @@ def test_what_acts_in_attention_is_refused_where_no_mixer_attends(name: str, set
 @pytest.mark.parametrize(
     ("name", "set_", "why"),
     [
-        ("gpt2-nano", "pooler.mean=true", "a decoder's heads read its last place"),
+        ("gpt2-nano", "pooler.mean=true", "a decoder's heads read its last position"),
         ("rnn-seq2seq-nano", "decoder.n_heads=4", "the decoder has no attention"),
     ],
 )

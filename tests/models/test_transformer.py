@@ -188,7 +188,7 @@ def test_a_model_with_both_parts_needs_a_source_and_one_with_a_single_part_takes
 @pytest.mark.parametrize("name", ["transformer-nano", "rnn-seq2seq-nano", "rnn-attention-nano"])
 @pytest.mark.parametrize("rows", [1, 3])
 def test_a_source_of_fewer_or_more_rows_than_the_tokens_is_refused(name: str, rows: int):
-    with pytest.raises(ValueError, match=f"source: expected one row for each of the 2 of tokens, got {rows}"):
+    with pytest.raises(ValueError, match=f"source: expected a batch of 2, as of tokens, got {rows}"):
         create_model(name)(TOKENS, TOKENS[:1].expand(rows, -1))
 
 
@@ -212,7 +212,10 @@ def test_documents_that_are_not_of_the_sources_places_are_refused_by_its_name(na
     ("given", "words"),
     [
         ({"source_documents": TOKENS}, "source_documents: this model has one part"),
-        ({"segments": torch.zeros_like(TOKENS)}, r"segments: this model has none \(embeddings.segments\)"),
+        (
+            {"segments": torch.zeros_like(TOKENS)},
+            r"segments: this model has no segment embeddings \(embeddings.segments\)",
+        ),
         ({"places": {"langage": TOKENS}}, r"places: unknown head 'langage' \(did you mean 'language'\?\)"),
         ({"weights": ["decoder.slef"]}, r"weights: unknown kind 'decoder.slef' \(did you mean 'decoder.self'\?\)"),
         ({"weights": "self"}, "weights: unknown kind 'self'"),
@@ -226,7 +229,7 @@ def test_what_a_model_does_not_read_is_refused(given: dict[str, Any], words: str
 
 
 def test_draws_without_places_are_refused():
-    with pytest.raises(ValueError, match="draws: they are for the places of head 'masked_lm', and 'places' has none"):
+    with pytest.raises(ValueError, match="draws: they need the places of head 'masked_lm', which 'places' lacks"):
         create_model("electra-nano")(TOKENS, draws=TOKENS)
 
 

@@ -56,10 +56,10 @@ def test_both_parts_of_a_translator_start_from_the_file(tmp_path: Path, shared: 
     ("text", "message"),
     [
         ("cat 1 2 3\n", r"some.vec:1: vectors are 3 wide, the model 2: --set d_model=3"),
-        ("the 1 2\ncat 1 x\n", "some.vec:2: 'cat' is not followed by finite numbers alone"),
+        ("the 1 2\ncat 1 x\n", "some.vec:2: 'cat' must be followed by finite numbers only"),
         ("cat\n", "some.vec:1: expected a word and its numbers, separated by spaces"),
-        ("cat 1e39 1\n", "some.vec:1: 'cat' is not followed by finite numbers alone"),
-        ("cat nan 1\n", "some.vec:1: 'cat' is not followed by finite numbers alone"),
+        ("cat 1e39 1\n", "some.vec:1: 'cat' must be followed by finite numbers only"),
+        ("cat nan 1\n", "some.vec:1: 'cat' must be followed by finite numbers only"),
     ],
 )
 def test_a_file_that_does_not_fit_is_refused(tmp_path: Path, text: str, message: str):

@@ -93,7 +93,7 @@ class Model(nn.Module):
         if self.encoder is None or settings.encoder is None or self.decoder is not None:
             if wide or size is not None:
                 what = "embeddings.width" if size is None else f"heads.{size.name}"
-                raise ValueError(f"{what}: only a model that is an encoder alone can have it, such as bert-base")
+                raise ValueError(f"{what}: only an encoder without a decoder can have it, such as bert-base")
             return None
         return None if size is None else build_generator(size, settings.encoder, settings.embeddings, self.encoder)
 
@@ -183,15 +183,15 @@ class Model(nn.Module):
     def refuse_unread(self, segments: Tensor | None, places: Mapping[str, Tensor], draws: Tensor | None) -> None:
         """Refuse what would be ignored without a word."""
         if segments is not None and not self.settings.embeddings.segments:
-            raise ValueError("segments: this model has none (embeddings.segments)")
+            raise ValueError("segments: this model has no segment embeddings (embeddings.segments)")
         for name in places:
             refuse_unknown(str(name), self.heads, "head", "places")
         if draws is not None:
             if self.generator is None:
-                raise ValueError("draws: this model has no generator, which they are for")
+                raise ValueError("draws: this model has no generator to draw them")
             for name, head in self.heads_by_name().items():
                 if head.guesses and name not in places:
-                    raise ValueError(f"draws: they are for the places of head '{name}', and 'places' has none")
+                    raise ValueError(f"draws: they need the places of head '{name}', which 'places' lacks")
 
     def states_of(self, given: PartInput, memory: Memory | None) -> Tensor:
         """The states of the part that the heads score."""

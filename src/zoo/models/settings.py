@@ -25,10 +25,10 @@ class ModelSettings:
     """A model as its file describes it.
 
     Args:
-        vocab_size: number of token vectors; 0 in a model that reads pictures and writes nothing.
+        vocab_size: number of token embeddings; 0 in a model that reads images and writes nothing.
         d_model: width of the states.
         max_length: the most positions of one document (tokens).
-        dropout: share of sublayer outputs and embeddings dropped in training.
+        dropout: fraction of sublayer outputs and embeddings dropped in training.
         heads: what scores the states; the first one's logits are the model's.
         pooler: what an encoder's heads that score documents read.
         training: settings for pretraining it, read by the training layer.
@@ -88,7 +88,7 @@ def refuse_unread(settings: ModelSettings, paths: Iterable[tuple[str, ...]]) -> 
         part = settings.parts.get(side)
         why = None
         if side == "pooler" and settings.decoder is not None:
-            why = "a decoder's heads read its last place"
+            why = "a decoder's heads read its last position"
         elif keys and part is not None and isinstance(part.settings, SomeUnread):
             why = part.settings.unread(reads_memory=side == "decoder" and settings.encoder is not None).get(keys[0])
         if why is not None:
@@ -126,7 +126,7 @@ def full_path(tree: Tree, path: tuple[str, ...]) -> tuple[str, ...]:
     allowed = dict.fromkeys(known + [name for names in keys.values() for name in names])
     refuse_unknown(path[0], allowed, "key", f"--set {written}")
     if len(sides) > 1:
-        raise ValueError(f"--set {written}: say which: {' or '.join(f'{side}.{written}' for side in sides)}")
+        raise ValueError(f"--set {written}: ambiguous; set {' or '.join(f'{side}.{written}' for side in sides)}")
     return (sides[0], *path)
 
 

@@ -41,7 +41,7 @@ def read_vectors(path: Path, width: int, wanted: set[str]) -> dict[str, Tensor]:
             raise ValueError(f"embeddings.vectors: {path}:{number}: {problem}")
         if word in wanted and word not in found:
             if not all(map(is_number, values)):
-                problem = f"'{word}' is not followed by finite numbers alone"
+                problem = f"'{word}' must be followed by finite numbers only"
                 raise ValueError(f"embeddings.vectors: {path}:{number}: {problem}")
             found[word] = torch.tensor([float(value) for value in values])
     return found

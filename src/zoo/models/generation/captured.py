@@ -110,4 +110,4 @@ def stream_of(device: torch.device) -> torch.cuda.Stream:
 @cache
 def tell(reason: str) -> None:
     """Say once that generation is slower than it could be."""
-    logger.info("generation starts every kernel by itself, not with a CUDA graph, and is slower: %s", reason)
+    logger.info("generation runs without a CUDA graph and is slower: %s", reason)

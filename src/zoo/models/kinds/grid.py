@@ -118,4 +118,4 @@ def refuse_other_pictures(pictures: Tensor) -> None:
     """
     if pictures.dtype != torch.uint8 or pictures.dim() != 4 or pictures.shape[1] != CHANNELS:
         got = f"{str(pictures.dtype).removeprefix('torch.')} {tuple(pictures.shape)}"
-        raise ValueError(f"pictures: expected uint8 (batch, {CHANNELS}, height, width), 0 to 255, got {got}")
+        raise ValueError(f"images: expected uint8 (batch, {CHANNELS}, height, width), 0 to 255, got {got}")

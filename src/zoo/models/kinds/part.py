@@ -58,7 +58,7 @@ class Memory:
         """
         rows, read = len(tokens), len(self.states)
         if rows != read:
-            raise ValueError(f"source: expected one row for each of the {rows} of tokens, got {read}")
+            raise ValueError(f"source: expected a batch of {rows}, as of tokens, got {read}")
 
     def summaries(self) -> Float[Tensor, "documents d_memory"]:
         """One vector for each document, in the order of `documents.sequences()`."""
@@ -242,7 +242,7 @@ def share_tokens(encoder: Encoder | None, decoder: Decoder | None) -> None:
     ours, theirs = encoder.embeddings.tokens.weight.shape, decoder.embeddings.tokens.weight.shape
     if ours != theirs:
         raise ValueError(
-            f"embeddings.shared: the encoder's token vectors are {tuple(ours)}, the decoder's {tuple(theirs)}; "
+            f"embeddings.shared: the encoder's token embeddings are {tuple(ours)}, the decoder's {tuple(theirs)}; "
             "set embeddings.shared to false or give both the same vocab_size and d_model"
         )
     decoder.embeddings.tokens = encoder.embeddings.tokens

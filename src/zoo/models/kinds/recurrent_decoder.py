@@ -209,4 +209,4 @@ def refuse_window(attention: Choice[Attention]) -> None:
         ValueError: it has one.
     """
     if attention.options.get("window") is not None:
-        raise ValueError("attention.window: a word has no distance from the places of a source; leave it out")
+        raise ValueError("attention.window: target and source positions have no distance; leave it out")
