@@ -131,7 +131,7 @@ def test_heads_are_trained_as_they_are():
         ({"rank": 0}, "training.lora: rank must be at least 1, got 0"),
         ({"dropout": 1.0}, "training.lora.dropout: must be at least 0 and below 1, got 1.0"),
         ({"alpha": 0.0}, "training.lora.alpha: must be a finite number above 0, got 0.0"),
-        ({"targets": []}, "training.lora.targets: name at least one linear map, such as query"),
+        ({"targets": []}, "training.lora.targets: name at least one linear layer, such as query"),
     ],
 )
 def test_options_that_cannot_be_are_refused(lora: dict[str, Any], words: str):
@@ -140,7 +140,7 @@ def test_options_that_cannot_be_are_refused(lora: dict[str, Any], words: str):
 
 
 def test_an_unknown_target_and_what_does_not_combine_are_refused():
-    with pytest.raises(ValueError, match=r"lora.targets: unknown linear map 'qury' \(did you mean 'query'\?\)"):
+    with pytest.raises(ValueError, match=r"lora.targets: unknown linear layer 'qury' \(did you mean 'query'\?\)"):
         adapt(create_model("bert-nano"), LowRank(targets=("qury",)), 0)
     with pytest.raises(ValueError, match="training.lora: does not combine with ema, average or strategy fsdp"):
         settings(lora={}, ema=0.9)

@@ -186,7 +186,7 @@ def test_a_backend_of_gpus_is_refused_on_a_cpu_before_data_is_read(
             "varlen knows no sinks; use one of auto, eager, sdpa, flex",
         ),
         ("flex", {"name": "gpt2-nano", "attention.score": "additive"}, GPU, "flex knows no scores but inner products"),
-        ("eager", {"name": "rnn-attention-nano"}, GPU, "no attention over whole rows; leave the setting out"),
+        ("eager", {"name": "rnn-attention-nano"}, GPU, "no full-sequence attention; leave the setting out"),
         ("blocked", {}, GPU, "blocked runs on cpu only, and this is cuda"),
         ("blocked", {}, WIDE_CPU, "blocked computes in bfloat16 or float16, and this run in float32"),
         ("varlen", {}, WIDE_GPU, "varlen computes in bfloat16 or float16, and this run in float32"),

@@ -13,7 +13,7 @@ from zoo.runs.tensors import finite
 
 
 def test_weights_that_are_not_finite_are_never_saved(tmp_path: Path):
-    with pytest.raises(RuntimeError, match=r"step \d: \S+ is not finite any more, and is not saved; .*checkpoints/2"):
+    with pytest.raises(RuntimeError, match=r"step \d: \S+ is no longer finite, so nothing is saved; .*checkpoints/2"):
         train_tiny(tmp_path, settings(steps=2, save_every=1))
         model = TinyModel()
         model.register_forward_hook(spoil_once)
@@ -33,10 +33,10 @@ def test_a_step_with_bad_numbers_names_where_to_go_on_from(tmp_path: Path, save_
     train_tiny(tmp_path, settings(steps=2))
     model = TinyModel()
     model.hidden.register_forward_hook(lambda module, given, said: said * torch.nan)
-    words = r"step 4: the loss or a gradient was not finite in 2 steps in a row \(training.skip_limit\)"
+    words = r"step 4: the loss or a gradient was not finite in 2 consecutive steps \(training.skip_limit\)"
     with pytest.raises(
         RuntimeError,
-        match=words + r"; the last checkpoint from before is \S+checkpoints/2. Lower training.learning_rate",
+        match=words + r"; the last checkpoint before that is \S+checkpoints/2. Lower training.learning_rate",
     ):
         train_tiny(tmp_path, settings(steps=9, skip_limit=2, save_every=save_every), model, resume=True)
 
@@ -47,7 +47,7 @@ def test_a_run_that_ends_with_such_steps_says_so(tmp_path: Path, caplog: pytest.
     model = TinyModel()
     model.hidden.register_forward_hook(lambda module, given, said: said * torch.nan)
     train_tiny(tmp_path, settings(steps=4), model, resume=True)
-    assert "the last 2 steps changed nothing: the loss or a gradient was not finite in them" in caplog.text
+    assert "the last 2 steps were skipped: the loss or a gradient was not finite" in caplog.text
 
 
 def test_tensors_with_nan_or_infinity_are_named():

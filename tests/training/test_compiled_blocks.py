@@ -19,7 +19,7 @@ from zoo.training.devices.compiling import compile_blocks, compiles, compiling_s
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda")
 MODEL, RECURRENT = create_model("gpt2-nano"), create_model("rnn-seq2seq-nano")
-NOTHING = "no block compiled (this model has none without recurrence)"
+NOTHING = "no block compiled (this model has only recurrent ones)"
 CHOICES: list[tuple[dict[str, Any], bool, str]] = [
     ({"compile": True, "steps": 1}, True, "blocks compiled in the first steps"),
     ({"compile": False, "steps": 1000}, False, "blocks not compiled (training.compile is false; it pays in long runs)"),

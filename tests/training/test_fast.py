@@ -35,11 +35,11 @@ CHANGES: list[tuple[dict[str, Any], str, str]] = [
     ({"precision": "bfloat16"}, "precision", "bfloat16"),
     ({}, "strategy", "one process"),
     ({"chunked_loss": False}, "loss", "of all logits at once"),
-    ({"keep_memory": False}, "large_blocks", "given back"),
-    ({}, "last_layer", "of places that a head reads"),
-    ({"skip_unread": False}, "last_layer", "of all places"),
-    ({}, "dropout", "a byte for each number"),
-    ({"compile": True}, "dropout", "a byte for each number, in compiled blocks a float"),
+    ({"keep_memory": False}, "large_blocks", "returned"),
+    ({}, "last_layer", "of positions that a head reads"),
+    ({"skip_unread": False}, "last_layer", "of all positions"),
+    ({}, "dropout", "a byte per decision"),
+    ({"compile": True}, "dropout", "a byte per decision, in compiled blocks a float"),
     ({"byte_dropout": False}, "dropout", "torch's"),
 ]
 
@@ -51,7 +51,7 @@ def test_each_setting_is_what_runs(changes: dict[str, Any], key: str, said: str)
 
 def test_of_a_model_without_blocks_no_layer_is_compiled_and_none_left_out():
     cells = fast_settings(settings(compile=True), alone(), create_model("rnn-seq2seq-nano"))
-    assert (cells["compile"], cells["last_layer"]) == ("nothing", "of all places")
+    assert (cells["compile"], cells["last_layer"]) == ("nothing", "of all positions")
     mixed = create_model("gpt2-nano", **{"decoder.mixer": ["attention", "recurrent"]})
     said = fast_settings(settings(compile=True), alone(), mixed)["compile"]
     assert said == "1 of 2 blocks, those without recurrence"
@@ -62,7 +62,7 @@ def test_of_a_model_without_blocks_no_layer_is_compiled_and_none_left_out():
     [
         ({"strategy": "ddp"}, "ddp, gradients as views of buckets"),
         ({"strategy": "ddp", "bucket_views": False}, "ddp, gradients copied to buckets"),
-        ({"strategy": "fsdp"}, "fsdp, blocks put together in bfloat16, gradients added up in float32"),
+        ({"strategy": "fsdp"}, "fsdp, blocks gathered in bfloat16, gradients reduced in float32"),
     ],
 )
 def test_several_processes_say_how_gradients_come_together(changes: dict[str, Any], said: str):
@@ -120,4 +120,4 @@ def test_a_training_sets_imports_aside_before_anything_else(tmp_path: Path, monk
 
 def test_memory_is_kept_only_where_the_c_library_agrees(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(fast, "map_large_blocks", lambda: False)
-    assert fast_settings(settings(), alone(), MODEL)["large_blocks"] == "given back"
+    assert fast_settings(settings(), alone(), MODEL)["large_blocks"] == "returned"

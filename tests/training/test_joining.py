@@ -31,7 +31,7 @@ FAULTS = {
     "stop0": (0, "stop", 2, r"process 0 \(pid \d+ on \S+\) was silent for \d+ s: it is stopped"),
     "raise1": (1, "raise", 2, r"process 1 \(pid \d+ on \S+\) failed: the disk with the data is gone"),
     "raise0": (0, "raise", 2, r"error: the disk with the data is gone"),
-    "hang1": (1, "hang", 2, r"nothing moved for \d+ s \(training.hang_timeout\); where each thread stands follows"),
+    "hang1": (1, "hang", 2, r"no progress for \d+ s \(training.hang_timeout\); the stack of each thread follows"),
 }
 
 

@@ -98,7 +98,7 @@ def test_training_stops_early_when_nothing_gets_better_and_is_complete_then(
     training = settings(steps=9, evaluate_every=1, patience=2)
     _, state = train_tiny(tmp_path, training, watch=judged(0.5, 0.4, 0.4, 0.6))
     assert (state.step, state.stale, open_run(tmp_path).step) == (4, 2, 2)
-    why = "since 2 validations in a row were not better than the best (training.patience)"
+    why = "after 2 validations without improvement (training.patience)"
     assert f"step 4 of 9 is the last one, {why}" in caplog.text
     logged = (tmp_path / "metrics.jsonl").read_bytes()
     _, state = train_tiny(tmp_path, training, watch=judged(), resume=True)

@@ -133,7 +133,7 @@ def test_a_step_that_is_not_finite_changes_nothing_and_says_so(
     model, state = train_tiny(tmp_path, settings(steps=1, ema=0.5), Spoiled(where, 1))
     assert all(torch.equal(p, q) for p, q in zip(model.parameters(), TinyModel().parameters(), strict=True))
     assert lines(tmp_path)[0]["loss" if where == "loss" else "gradient_norm"] is None
-    assert "nothing is updated; examples (epoch, document, number): [(0, 0, 0), (0, 1, 0)" in caplog.text
+    assert "update skipped; examples (epoch, document, number): [(0, 0, 0), (0, 1, 0)" in caplog.text
     assert ("step 1 of 1: loss nan" if where == "loss" else "gradient_norm ") in caplog.text
     assert state.skipped == 1
 
@@ -151,7 +151,7 @@ def test_a_bad_step_moves_no_average():
 def test_training_goes_on_after_a_bad_step_and_gives_up_after_several(tmp_path: Path):
     _, state = train_tiny(tmp_path / "one", settings(steps=4, skip_limit=2), Spoiled("loss", 1))
     assert state.skipped == 0
-    with pytest.raises(RuntimeError, match="step 2: the loss or a gradient was not finite in 2 steps in a row"):
+    with pytest.raises(RuntimeError, match="step 2: the loss or a gradient was not finite in 2 consecutive steps"):
         train_tiny(tmp_path / "two", settings(steps=4, skip_limit=2, save_every=0), Spoiled("loss", 2))
     assert not list((tmp_path / "two").glob("checkpoints/*"))
 
@@ -159,7 +159,7 @@ def test_training_goes_on_after_a_bad_step_and_gives_up_after_several(tmp_path: 
 def test_a_run_that_gives_up_names_the_last_checkpoint_from_before_its_bad_steps():
     run: Any = Mock(recent=lambda: (Mock(step=n, folder=f"run/{n}") for n in (6, 5, 4, 3)))
     with pytest.raises(
-        RuntimeError, match="step 7: .* in 3 steps in a row .*; the last checkpoint from before is run/4."
+        RuntimeError, match="step 7: .* in 3 consecutive steps .*; the last checkpoint before that is run/4."
     ):
         give_up({"step": 7}, State(step=7, skipped=3), Mock(settings=settings(skip_limit=3)), run)
     give_up({"step": 7}, State(step=7, skipped=2), Mock(settings=settings(skip_limit=3)), run)

@@ -25,7 +25,7 @@ from zoo.training.supervision.stopping import (
 
 def test_the_first_signal_is_noted_and_the_second_stops_at_once():
     before = signal.getsignal(signal.SIGINT)
-    with pytest.raises(Stopped, match="SIGINT at once; what was saved stands"), catch_signals() as signals:
+    with pytest.raises(Stopped, match="SIGINT at once; --resume continues"), catch_signals() as signals:
         signal.raise_signal(signal.SIGINT)
         assert first_of(signals.flags()) == signal.SIGINT
         signal.raise_signal(signal.SIGINT)

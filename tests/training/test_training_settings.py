@@ -58,9 +58,18 @@ def test_steps_and_epochs_cancel_each_other(lower: dict, higher: dict):
         ({"weight_decay": -0.1}, "training.weight_decay: must be at least 0, got -0.1"),
         ({"betas": [0.9, 1]}, r"training.betas: each must be at least 0 and below 1, got \[0.9, 1.0\]"),
         ({"eps": -1}, "training.eps: must be at least 0"),
-        ({"warmup_steps": 1.5}, "training.warmup_steps: must be whole steps, or a share of the run below 1, got 1.5"),
-        ({"warmup_steps": 1.0}, "training.warmup_steps: must be whole steps, or a share of the run below 1, got 1.0"),
-        ({"warmup_steps": -0.1}, "training.warmup_steps: must be whole steps, or a share of the run below 1, got -0.1"),
+        (
+            {"warmup_steps": 1.5},
+            "training.warmup_steps: must be whole steps, or a fraction of the run below 1, got 1.5",
+        ),
+        (
+            {"warmup_steps": 1.0},
+            "training.warmup_steps: must be whole steps, or a fraction of the run below 1, got 1.0",
+        ),
+        (
+            {"warmup_steps": -0.1},
+            "training.warmup_steps: must be whole steps, or a fraction of the run below 1, got -0.1",
+        ),
     ],
 )
 def test_a_wrong_setting_is_refused_by_its_place(level: dict[str, Any], words: str):

@@ -31,7 +31,7 @@ def fast_settings(settings: Training, processes: Processes, model: nn.Module) ->
     chunks = f"in chunks of about {logits_at_once(device):,} logits, each with its gradient"
     chunks += f", by one kernel from {FEW:,} classes on" if has_kernel(device) else ""
     compiled = compiled_of(model) if compiles(settings, device) else "nothing"
-    drawn = "a byte for each number" + (", in compiled blocks a float" if compiled != "nothing" else "")
+    drawn = "a byte per decision" + (", in compiled blocks a float" if compiled != "nothing" else "")
     few = settings.optimizer.build(nn.Linear(2, 2, device=device), settings.learning_rate)
     return {
         "precision": name_of_dtype(settings.precision, device),
@@ -39,11 +39,11 @@ def fast_settings(settings: Training, processes: Processes, model: nn.Module) ->
         "compile": compiled,
         "optimizer": f"{settings.optimizer.name}: {kernels(few)}",
         "loss": chunks if settings.chunked_loss else "of all logits at once",
-        "last_layer": "of places that a head reads" if settings.skip_unread and picks(model) else "of all places",
+        "last_layer": "of positions that a head reads" if settings.skip_unread and picks(model) else "of all positions",
         "dropout": drawn if settings.byte_dropout and device.type == "cpu" else "torch's",
         "batches": f"built ahead by {builders(workers)}{pinned}",
         # the processes asked when they started; asking again says whether the C library agrees
-        "large_blocks": "kept" if settings.keep_memory and map_large_blocks() else "given back",
+        "large_blocks": "kept" if settings.keep_memory and map_large_blocks() else "returned",
     }
 
 
@@ -67,5 +67,5 @@ def strategy(settings: Training, processes: Processes) -> str:
         return f"{chosen}, gradients {'as views of' if settings.bucket_views else 'copied to'} buckets"
     if chosen == FSDP:
         narrow = name_of_dtype(settings.precision, processes.device)
-        return f"{chosen}, blocks put together in {narrow}, gradients added up in float32"
+        return f"{chosen}, blocks gathered in {narrow}, gradients reduced in float32"
     return chosen

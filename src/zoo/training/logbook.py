@@ -61,9 +61,7 @@ def note_numbers(tally: Tally, state: State, learner: Learner) -> None:
         return
     examples = name_examples(learner.processes.gather(tally.suspects()))
     if learner.processes.is_main:
-        said = (
-            "step %d: the loss or a gradient is not finite, nothing is updated; examples (epoch, document, number): %s"
-        )
+        said = "step %d: the loss or a gradient is not finite, update skipped; examples (epoch, document, number): %s"
         logger.warning(said, tally.step, examples)
 
 
@@ -75,7 +73,7 @@ def give_up(line: Line, state: State, learner: Learner, run: Run) -> None:
     """
     if state.skipped >= learner.settings.skip_limit:
         raise RuntimeError(
-            f"step {line['step']}: the loss or a gradient was not finite in {state.skipped} steps in a row "
+            f"step {line['step']}: the loss or a gradient was not finite in {state.skipped} consecutive steps "
             f"(training.skip_limit); {last_good(run, int(line['step']) - state.skipped + 1)}"
         )
 
@@ -84,7 +82,7 @@ def ended_early(state: State, settings: Training) -> str:
     """Why a run that is over has taken fewer steps than it might, as the end of a sentence; '' where it has not."""
     if settings.patience is None or is_last(state.step, settings):
         return ""
-    return f", since {state.stale} validations in a row were not better than the best (training.patience)"
+    return f", after {state.stale} validations without improvement (training.patience)"
 
 
 def note_end(state: State, settings: Training) -> None:
@@ -92,8 +90,8 @@ def note_end(state: State, settings: Training) -> None:
     if early := ended_early(state, settings):
         logger.info("step %d of %d is the last one%s", state.step, settings.steps, early)
     if state.skipped:
-        said = "the last %d steps changed nothing: the loss or a gradient was not finite in them; "
-        logger.warning(said + "the weights are those from before", state.skipped)
+        said = "the last %d steps were skipped: the loss or a gradient was not finite; "
+        logger.warning(said + "the weights are those before them", state.skipped)
 
 
 def name_examples(everyone: list[tuple[bool, list[tuple[int, int, int]]]]) -> list[tuple[int, int, int]]:

@@ -83,7 +83,7 @@ def left_of(feed: Feed, state: State, settings: Training, processes: Processes) 
     """The batches of the steps that are left, built ahead by a thread or by processes."""
     assert settings.steps is not None, "fix_training comes first"
     if workers := building_workers(settings.workers, processes.device, processes.here):
-        logger.info("batches are built by %s beside this one (training.workers)", builders(workers))
+        logger.info("batches are built by %s (training.workers)", builders(workers))
     left = settings.steps - state.step
     steps = Steps(feed, left, settings.batch, state.micro_batch, processes.rank, processes.count)
     return build_ahead(steps, settings.pin_memory and reads_pinned(processes.device), workers)

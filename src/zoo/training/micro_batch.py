@@ -35,7 +35,7 @@ def fit_micro_batch(learner: Learner, feed: Feed, mixture: Mixture, found: int |
         torch._dynamo.reset()  # it would compile the next size as one of any size, whose graphs are slower
     agreed = min(processes.gather(rows))
     if processes.is_main:
-        logger.info("training.micro_batch: auto is %d of the %d rows of a process", agreed, share)
+        logger.info("training.micro_batch: auto is %d of the %d sequences per process", agreed, share)
     return agreed
 
 

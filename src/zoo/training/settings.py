@@ -23,13 +23,13 @@ MAY_CHANGE = {  # what a resumed run may set anew, and what else can differ then
     "steps": "the schedule becomes that of the new length",
     "warmup_steps": "the schedule becomes that of the new warm-up",
     "micro_batch": f"{ROUNDING}, and dropout is drawn for other parts",
-    "attention_backend": f"{ROUNDING}, and dropout of attention weights may be drawn in another way",
-    **dict.fromkeys(("compile", "skip_unread"), f"{ROUNDING}, and dropout may be drawn in another way"),
-    "byte_dropout": "dropout is drawn in another way",
+    "attention_backend": f"{ROUNDING}, and dropout of attention weights may be drawn differently",
+    **dict.fromkeys(("compile", "skip_unread"), f"{ROUNDING}, and dropout may be drawn differently"),
+    "byte_dropout": "dropout is drawn differently",
     **dict.fromkeys(("checkpointing", "chunked_loss", "strategy", "bucket_views", "optimizer.fused"), ROUNDING),
     **dict.fromkeys(("evaluate_every", "save_every", "keep", "patience"), ""),
     "average": "checkpoints that were not kept are missing from the mean",
-    "evaluation_examples": "validations before and after are of different examples",
+    "evaluation_examples": "validations before and after use different examples",
     **dict.fromkeys(("log_every", "trackers", "processes", "workers", "skip_limit", "peak_flops"), ""),
     **dict.fromkeys(("keep_memory", "pin_memory", "hang_timeout", "peer_timeout"), ""),
 }
@@ -46,39 +46,39 @@ class Training:
     """Settings of training.
 
     Args:
-        steps, epochs: optimizer steps, or passes over the rows of epoch 0; one of the two.
-        batch: rows for each optimizer step, over all processes.
-        micro_batch: rows in one forward of one process; None: its whole share of the batch; auto: as many of them as
-            the device's memory holds.
-        warmup_steps: in which the learning rate rises; below 1: a share of the run.
+        steps, epochs: optimizer steps, or passes over the sequences of epoch 0; one of the two.
+        batch: sequences per optimizer step, over all processes.
+        micro_batch: sequences per forward pass of one process; None: its whole share of the batch; auto: as many as
+            fit into memory.
+        warmup_steps: steps of rising learning rate; below 1: a fraction of the run.
         learning_rate: the peak of the schedule (`noam`: a factor).
         optimizer: with its options; `weight_decay`, `betas` and `eps` may also be written beside it.
-        layer_decay: what each layer's learning rate is of that of the layer above it (heads have the whole one,
-            embeddings the least); None: all have the same.
-        freeze: what is not trained: embeddings, encoder:6 (its first 6 layers), or names of modules or parameters, in
-            which * stands for anything.
-        lora: a change of low rank that is trained beside chosen maps, and the heads, in place of the model; None: no.
-        clip: the largest norm of all gradients together; None: as they are.
+        layer_decay: ratio of each layer's learning rate to that of the layer above (heads have the full rate); None:
+            all have the same.
+        freeze: what is not trained: embeddings, encoder:6 (its first 6 layers), or names of modules or parameters,
+            with * as wildcard.
+        lora: low-rank adapters of chosen linear layers instead of full fine-tuning; None: no.
+        clip: the largest norm of all gradients together; None: no clipping.
         precision: of the forward pass; weights are float32. auto: bfloat16 where the GPU or
             CPU has it in hardware, else float32.
         compile: blocks without recurrence by torch.compile; auto: on a GPU, in runs of 1,000 steps and more.
-        attention_backend: what computes attention over whole rows; auto: in each layer the fastest that can;
+        attention_backend: kernel of full-sequence attention; auto: in each layer the fastest that can;
             blocked: on CPUs, flex and varlen: on GPUs.
-        checkpointing: compute activations again in the backward pass instead of keeping them.
-        chunked_loss: compute the logits of some rows at a time, each with its gradient, and never hold them all; false:
-            all at once, by torch's cross entropy, with the gradient of a tied head as autograd adds it up.
-        skip_unread: leave out what no head reads, in the last layer; false: compute all places.
-        byte_dropout: on a CPU, dropout draws a byte for each number; false: torch's dropout, which draws a float.
-        keep_memory: on a CPU, keep the memory of large tensors for the next step; false: give it back to the system.
+        checkpointing: recompute activations in the backward pass instead of keeping them.
+        chunked_loss: compute logits and their gradients in chunks, and never hold them all; false: all logits at once,
+            by torch's cross entropy, with the gradient of a tied head as autograd adds it up.
+        skip_unread: skip positions of the last layer that no head reads; false: compute all positions.
+        byte_dropout: on a CPU, draw a byte per dropout decision; false: torch's dropout, which draws a float.
+        keep_memory: on a CPU, keep the memory of large tensors for the next step; false: return it to the system.
         pin_memory: on a GPU, build batches in pinned memory, so that no copy holds up the process; false: in ordinary
             memory.
-        bucket_views: with ddp, keep gradients where they are exchanged; false: each also has memory of its own.
+        bucket_views: with ddp, gradients are views of the communication buckets; false: they have their own memory.
         evaluate_every, save_every: steps; None: a tenth of the run (saving at least every 1,000); 0: at the end only.
-        evaluation_examples: how many examples a validation asks: a fixed sample, the same every time; None: all.
+        evaluation_examples: size of a fixed validation sample; None: all examples.
         keep: how many of the last checkpoints stay, beside the best one.
-        ema: decay of a moving average of the weights, which is then what is validated and published; None: none.
+        ema: decay of a moving average of the weights, which is then validated and published; None: none.
         average: publish the mean of this many last checkpoints; None: the last weights.
-        patience: stop after this many validations without a better one; None: never.
+        patience: stop after this many validations without improvement; None: never.
         workers: processes that build batches beside each one that trains; 0: a thread does; None: on a GPU machine one
             for each core to spare, at most 8, and else 0.
         log_every: steps between lines of the text log and points of the trackers; metrics.jsonl has every step.
@@ -88,8 +88,8 @@ class Training:
             auto: one process, or ddp.
         hang_timeout: seconds that a step, or a pass of validation, may take.
         peer_timeout: seconds that another process may be silent.
-        skip_limit: steps in a row that may be skipped because the loss or a gradient is not finite.
-        peak_flops: FLOP/s of one device, for the share of it that is used (MFU); None: measured at the start.
+        skip_limit: consecutive steps that may be skipped because the loss or a gradient is not finite.
+        peak_flops: FLOP/s of one device, for the utilisation in the log (MFU); None: measured at the start.
     """
 
     steps: int | None = 1000
@@ -139,7 +139,7 @@ class Training:
                 raise ValueError(f"training.{name}: must be at least {least}, got {value}")
         if isinstance(self.warmup_steps, float) and not 0 <= self.warmup_steps < 1:
             got = f"got {self.warmup_steps}"
-            raise ValueError(f"training.warmup_steps: must be whole steps, or a share of the run below 1, {got}")
+            raise ValueError(f"training.warmup_steps: must be whole steps, or a fraction of the run below 1, {got}")
         for name in ("epochs", "learning_rate", "clip", "peak_flops", "hang_timeout", "peer_timeout"):
             value = getattr(self, name)
             if value is not None and not 0 < value < math.inf:

@@ -83,7 +83,7 @@ def save(learner: Learner, state: State, run: Run, passing: bool = False) -> Non
     (count,) = learner.processes.add_up([float(spoiled is not None)])
     if count:
         raise RuntimeError(
-            f"step {state.step}: {spoiled or 'a weight'} is not finite any more, and is not saved; "
+            f"step {state.step}: {spoiled or 'a weight'} is no longer finite, so nothing is saved; "
             f"{last_good(run, state.step)}"
         )
     state.scale, state.passing = dict(learner.scaler.state_dict()), passing
@@ -100,7 +100,5 @@ def last_good(run: Run, before: int) -> str:
         before: the first step that went wrong; later checkpoints hold the weights that it began with, or worse ones.
     """
     earlier = next((one for one in run.recent() if one.step < before), None)
-    where = (
-        "no checkpoint is from before" if earlier is None else f"the last checkpoint from before is {earlier.folder}"
-    )
+    where = f"the last checkpoint before that is {earlier.folder}" if earlier else "there is no checkpoint before that"
     return f"{where}. {ADVICE}"

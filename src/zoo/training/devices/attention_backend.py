@@ -48,7 +48,7 @@ def choose_backends(model: nn.Module, settings: Training, on: Hardware) -> Chose
         return fastest(layers, on)
     kind, place = backends[wanted.name], f"{KEY}: {wanted.name}"
     if not layers and kind is not Sdpa:  # which computes what a recurrent decoder reads, too
-        raise ValueError(f"{place}: this model has no attention over whole rows; leave the setting out")
+        raise ValueError(f"{place}: this model has no full-sequence attention; leave the setting out")
     problem = lacking(kind, on)
     if problem is None:
         backend = wanted.build()

@@ -34,7 +34,7 @@ def compiling_said(settings: Training, model: nn.Module, device: torch.device) -
     """
     if not compilable(model):
         asked = settings.compile is True
-        return "no block compiled (this model has none without recurrence)" if asked else ""
+        return "no block compiled (this model has only recurrent ones)" if asked else ""
     if device.type != "cuda":
         return ""
     missing = missing_for(device)

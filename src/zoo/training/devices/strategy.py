@@ -36,7 +36,7 @@ def choose_strategy(settings: Training, processes: int) -> str:
     if settings.precision == "float16":
         raise ValueError("training.precision: float16 does not combine with strategy fsdp; use bfloat16 or float32")
     if settings.micro_batch == "auto":
-        raise ValueError("training.micro_batch: auto does not combine with strategy fsdp; name a number of rows")
+        raise ValueError("training.micro_batch: auto does not combine with strategy fsdp; set a number of sequences")
     if issubclass(optimizers[settings.optimizer.name], NeedsWholeMatrices):
         problem = f"{settings.optimizer.name} needs whole matrices, and strategy fsdp leaves a shard in each process"
         raise ValueError(f"training.optimizer: {problem}; use strategy ddp, or adamw, lion or sgd")
@@ -52,8 +52,8 @@ def refuse_single_numbers(model: nn.Module, settings: Training) -> None:
     single = next((name for name, parameter in model.named_parameters() if not parameter.dim()), None)
     if settings.strategy == FSDP and single is not None:
         raise ValueError(
-            f"training.strategy: fsdp cannot shard {single}, a single number without an axis; give it shape (1,) where "
-            "it is made, or use strategy ddp"
+            f"training.strategy: fsdp cannot shard the scalar parameter {single}; give it shape (1,), "
+            "or use strategy ddp"
         )
 
 
@@ -72,7 +72,7 @@ def spread(model: nn.Module, settings: Training, accelerator: Accelerator) -> nn
         model.to(accelerator.device)
     wrapped: nn.Module = accelerator.prepare_model(model) if wanted == DDP else model
     if strategy_of(wrapped) != wanted:
-        raise RuntimeError(f"training.strategy: {wanted} was asked for, but {strategy_of(wrapped)} is what runs")
+        raise RuntimeError(f"training.strategy: {wanted} was chosen, but {strategy_of(wrapped)} runs")
     return wrapped
 
 

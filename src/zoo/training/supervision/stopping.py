@@ -12,7 +12,7 @@ from contextlib import contextmanager
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 FORWARDED = 2.0  # seconds in which a launcher, or a shell whose terminal is gone, may hand on a signal once more
 AT_ONCE = 2.0  # seconds in which a process that was told to stop at once does so in its own way
-AGAIN = "at once; what was saved stands, --resume continues"
+AGAIN = "at once; --resume continues from what was saved"
 
 told: list[int] = []  # the signal that stops this process, until it has stopped
 

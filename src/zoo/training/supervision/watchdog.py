@@ -78,7 +78,7 @@ class Watchdog:
             self.say_by = math.inf
             logger.warning("waiting for the other processes: %s", meeting())
         elif now > self.join_by:
-            logger.critical("error: %s: not all of them came within %.0f s: %s", meeting(), JOIN, WAYS)
+            logger.critical("error: %s: not all of them joined within %.0f s: %s", meeting(), JOIN, WAYS)
             leave_at_once(WRONG)
         elif now - self.last > self.limit:
             self.end_hanging(now - self.last)
@@ -87,7 +87,7 @@ class Watchdog:
 
     def end_hanging(self, seconds: float) -> None:
         """Report that this process hangs, print the stacks of its threads, and end it."""
-        message = f"nothing moved for {seconds:.0f} s (training.hang_timeout); where each thread stands follows"
+        message = f"no progress for {seconds:.0f} s (training.hang_timeout); the stack of each thread follows"
         if self.heartbeat is not None:
             message = f"{self.heartbeat.name(self.heartbeat.process)}: {message}"
             self.heartbeat.announce_own(message)

@@ -22,15 +22,15 @@ WHOLE = ("heads", "pooler")  # they are new for each task, so they are trained a
 
 @dataclass(frozen=True)
 class LowRank:
-    """The change of a map W: W + (alpha / rank) B A, with A of `rank` rows, and B, which begins with zeros.
+    """The change of a linear layer W: W + (alpha / rank) B A, with A of `rank` rows, and B, which begins with zeros.
 
     Source: Hu et al. 2021, arXiv:2106.09685, section 4.1.
 
     Args:
         rank: of the change.
         alpha: its size beside W's, times the rank.
-        dropout: share of the map's inputs that the change does not see in training.
-        targets: which linear maps have one, by the last word of their names, such as query and value.
+        dropout: fraction of the layer's inputs that the change does not see in training.
+        targets: which linear layers have one, by the last word of their names, such as query and value.
     """
 
     rank: int = 8
@@ -45,7 +45,7 @@ class LowRank:
         if not 0 < self.alpha < math.inf:
             raise ValueError(f"{KEY}.alpha: must be a finite number above 0, got {self.alpha}")
         if not self.targets:
-            raise ValueError(f"{KEY}.targets: name at least one linear map, such as query")
+            raise ValueError(f"{KEY}.targets: name at least one linear layer, such as query")
 
     @property
     def scale(self) -> float:
@@ -73,7 +73,7 @@ def adapt(model: nn.Module, settings: LowRank, seed: int) -> None:
     maps = {name: module for name, module in model.named_modules() if isinstance(module, nn.Linear)}
     inside = {name: module for name, module in maps.items() if name.split(".")[0] not in WHOLE}
     for target in settings.targets:
-        refuse_unknown(target, sorted({last_word(name) for name in inside}), "linear map", f"{KEY}.targets")
+        refuse_unknown(target, sorted({last_word(name) for name in inside}), "linear layer", f"{KEY}.targets")
     for name, parameter in model.named_parameters():
         if name.split(".")[0] not in WHOLE:
             parameter.requires_grad_(False)
