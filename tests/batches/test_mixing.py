@@ -144,5 +144,5 @@ def test_the_line_of_the_log_counts_the_rows_of_each_source():
 @pytest.mark.parametrize("names", [(), ("wiki",), ("books", "wiki")])
 def test_a_position_in_another_mixture_is_refused(names: tuple[str, ...]):
     position = feed_of(examples(*names)).position
-    with pytest.raises(ValueError, match="data position: it is that of .*, but source.mix has wiki, books"):
+    with pytest.raises(ValueError, match="data position: from .*, but source.mix has wiki, books"):
         MixedFeed(examples("wiki", "books")).seek(position)

@@ -283,7 +283,7 @@ def test_windows_of_long_documents_have_fewer(monkeypatch: pytest.MonkeyPatch, t
     assert len(set(named(stream.take(given.rows_of_epoch())))) == given.count
     if window < 8:
         with pytest.raises(
-            ValueError, match=f"version {permutation.ORDER} of the order of data, but .* {permutation.ORDER + 1}"
+            ValueError, match=f"version {permutation.ORDER} of the data order, but .* {permutation.ORDER + 1}"
         ):
             stream.seek(whole)
 

@@ -57,7 +57,7 @@ def test_windows_of_very_many_documents_are_those_of_their_version():
 @pytest.mark.parametrize("weights", [(), (2, 1)])
 def test_a_position_in_another_order_is_refused(weights: tuple[float, ...]):
     feed = feed_of(examples(*weights))
-    with pytest.raises(ValueError, match=f"version 0 of the order of data, but this zoo has version {ORDER}"):
+    with pytest.raises(ValueError, match=f"version 0 of the data order, but this zoo has version {ORDER}"):
         feed.seek({**feed.position, "order": 0})
 
 

@@ -133,8 +133,8 @@ class LoadedSteps:
         try:
             return next(self.steps)
         except (OSError, EOFError) as error:  # what building a step raises comes as `Failed`
-            problem = f"a step could not be taken from the process that built it (DataLoader worker): {error!r}"
-            raise RuntimeError(f"{problem}; was it killed, for want of memory?") from error
+            problem = f"a process that builds batches (DataLoader worker) failed: {error!r}"
+            raise RuntimeError(f"{problem}; was it killed for lack of memory?") from error
 
     def close(self) -> None:
         steps, self.steps = self.steps, None

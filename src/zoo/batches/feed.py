@@ -48,7 +48,7 @@ class Feed:
             raise ValueError(f"data position {cursor[:3]}: the data has {self.examples.windows} windows")
         self.cursor, self.window = cursor, self.examples.rows(cursor.epoch, cursor.window)
         if not 0 <= cursor.row <= len(self.window):
-            raise ValueError(f"data position {cursor[:3]}: that window has {len(self.window)} rows")
+            raise ValueError(f"data position {cursor[:3]}: that window has {len(self.window)} sequences")
 
     def take(self, n: int) -> list[PackedRow]:
         """The next n rows, across windows and epochs.
@@ -89,4 +89,4 @@ def refuse_order(position: Tree, version: int) -> None:
         ValueError: it is of another version of the order.
     """
     if (found := position.get("order", version)) != version:
-        raise ValueError(f"data position: version {found} of the order of data, but this zoo has version {version}")
+        raise ValueError(f"data position: from version {found} of the data order, but this zoo has version {version}")

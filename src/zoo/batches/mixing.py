@@ -41,7 +41,7 @@ class MixedFeed(Feed):
         found: Mapping[str, Tree] = position.get("sources", {})
         if list(found) != self.names or set(position.get("taken", ())) != set(self.names):
             there = first_few(list(found)) or "one source"
-            raise ValueError(f"data position: it is that of {there}, but source.mix has {first_few(self.names)}")
+            raise ValueError(f"data position: from {there}, but source.mix has {first_few(self.names)}")
         for name, feed in zip(self.names, self.feeds, strict=True):
             feed.seek(found[name])
         self.counts = [int(position["taken"][name]) for name in self.names]

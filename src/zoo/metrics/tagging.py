@@ -29,7 +29,7 @@ class SpanF1(Metric):
         odd = [label for label in labels if label != "O" and label[:2] not in PREFIXES]
         if not odd:
             return None
-        return f"it counts spans, which tags such as B-place, I-place and O make; got {first_few(odd)}; try accuracy"
+        return f"it counts spans, so it needs tags such as B-place, I-place and O; got {first_few(odd)}; try accuracy"
 
     def measure(self, predictions: list[list[str]], references: list[list[str]]) -> float:
         with warnings.catch_warnings():
