@@ -54,14 +54,12 @@ def test_a_folder_is_imported_and_said_to_be_what_it_is(zoo: Zoo, folder: Path, 
     made = json.loads((folder / "tokenizer.json").read_text())
     (folder / "tokenizer_config.json").write_text(json.dumps({**options, "do_lower_case": False}))
     other = zoo("import", str(folder), str(tmp_path / "switched")).out
-    assert "by tokenizer_config.json, as in transformers, a text would be: 'Ab É 漢 字' (here 'ab e 漢 字')" in other
+    assert "transformers follows tokenizer_config.json and gives: 'Ab É 漢 字' (here 'ab e 漢 字')" in other
     made["post_processor"] = None
     (folder / "tokenizer.json").write_text(json.dumps(made))
     (folder / "tokenizer_config.json").write_text(json.dumps({**options, "tokenizer_class": "PreTrainedTokenizerFast"}))
     bare = zoo("import", str(folder), str(tmp_path / "bare")).out
-    assert (
-        "its tokenizer writes texts in another way than such models read them here: 'a' (here '[CLS] a [SEP]')" in bare
-    )
+    assert "its tokenizer adds special tokens in another way than zoo: 'a' (here '[CLS] a [SEP]')" in bare
     again = zoo("import", str(folder), str(tmp_path / "run"))
     assert again.status == 2 and "already holds a run; choose another folder" in again.err
 
@@ -129,7 +127,7 @@ def test_a_folder_is_predicted_with_directly(zoo: Zoo, folder: Path):
 
 def test_a_folder_has_no_data_to_be_evaluated_on_and_a_missing_one_is_no_folder(zoo: Zoo, folder: Path):
     said = zoo("evaluate", str(folder))
-    assert said.status == 2 and "imported models need a TASK" in said.err
+    assert said.status == 2 and "for an imported model, give a TASK" in said.err
     assert "no such file or folder" in zoo("import", "none", "run").err
 
 

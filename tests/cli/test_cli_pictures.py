@@ -123,9 +123,9 @@ def test_what_cannot_be_read_is_refused_in_one_message(zoo: Zoo, folder: Path, t
         said = zoo("predict", folder / "captioner", word)
         assert said.status == 2 and message in said.err and "Traceback" not in said.err
     said = zoo("predict", folder / "captioner", folder / "validation-0.png", "--pair", "x")
-    assert said.status == 2 and "trained for captioning, which reads one picture; leave it out" in said.err
+    assert said.status == 2 and "trained for captioning, which reads one image; leave it out" in said.err
     said = zoo("predict", folder / "cnn", folder / "validation-0.png", "--pair", "x")
-    assert said.status == 2 and "--pair: this checkpoint classifies single pictures; leave it out" in said.err
+    assert said.status == 2 and "--pair: this checkpoint classifies single images; leave it out" in said.err
 
 
 @pytest.mark.parametrize("run", ["captioner", "cnn"])
@@ -133,7 +133,7 @@ def test_no_class_of_transformers_reads_these_pictures_but_zoos_own_do(
     zoo: Zoo, folder: Path, tmp_path: Path, run: str
 ):
     said = zoo("export", folder / run, tmp_path / "export")
-    assert said.status == 2 and "no class of transformers is this model" in said.err
+    assert said.status == 2 and "no transformers class matches this model" in said.err
     assert "`zoo export … --to zoo` writes it" in said.err and not (tmp_path / "export").exists()
 
 
@@ -143,7 +143,7 @@ def test_what_was_exported_and_checked_with_zoo_in_a_process_of_its_own_names_pi
     paint("blue", 5).save(tmp_path / "blue.png")
     before = zoo("predict", folder / "cnn", tmp_path / "blue.png", "--json").json
     said = zoo("export", folder / "cnn", tmp_path / "export", "--to", "zoo")
-    assert said.status == 0 and "the pixels of 6 pictures are the same" in said.out
+    assert said.status == 0 and "the pixels of 6 images are the same" in said.out
     after = zoo("predict", tmp_path / "export", tmp_path / "blue.png", "--json").json
     assert after[0]["output"] == "blue" and after[0]["scores"] == pytest.approx(before[0]["scores"], abs=1e-6)
 

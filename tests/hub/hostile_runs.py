@@ -60,7 +60,7 @@ REFUSED: dict[str, tuple[Change, str]] = {
     ),
     "run_vocabulary": (
         sealed(replaced("config.yaml", "vocab_size: 190", "vocab_size: 1000000000000")),
-        "vocab_size is 1000000000000, which",
+        "vocab_size is 1000000000000, but",
     ),
     "run_pickle": (sealed(put(WEIGHTS, pickle.dumps(Payload()))), "is damaged, it is not safetensors"),
     "run_link": (sealed(moved_out(WEIGHTS)), "leads out of the run"),

@@ -40,7 +40,7 @@ class Bounds:
         for key, value in tree.items() if isinstance(tree, Mapping) else ():
             for one in value if isinstance(value, list) else [value]:
                 if type(one) is int and one > self.most.get(key, one):
-                    raise ValueError(f"{place}: {key} is {one}, which the tensors cannot be (at most {self.most[key]})")
+                    raise ValueError(f"{place}: {key} is {one}, but the tensors allow at most {self.most[key]}")
                 self.check(one, place)
 
 

@@ -31,7 +31,7 @@ def test_heads_that_the_class_lacks_leave_no_metric_no_loss_and_no_command_on_th
     text = write(told(given, "pydocs-mlm", {}))
     assert "| masked\\_lm/accuracy | 0.2500 |" in text and "next\\_sentence/accuracy" not in text
     assert "| loss |" not in text and "zoo evaluate" not in text
-    assert "This folder cannot repeat the validation, which asked for next_sentence, too." in text
+    assert "This folder cannot repeat the validation, which also measured next_sentence." in text
     assert [one.metric_name for one in ModelCard(text).data.eval_results] == ["masked_lm/accuracy"]
 
 
@@ -79,8 +79,8 @@ def test_a_sample_of_the_validation_split_is_called_a_sample_and_gives_the_hub_n
     # 12 were measured: of a split that has fewer than were asked for that is all
     all_of_it, whole, few = (write(told(given, "pydocs-mlm", {}, evaluation_examples=n)) for n in (1000, None, 12))
     assert all("On the validation split:" in text and ModelCard(text).data.eval_results for text in (whole, all_of_it))
-    assert "It was measured on the validation split, by which it was chosen" in whole and "whole split" not in whole
+    assert "It was evaluated on the validation split, which also selected" in whole and "whole split" not in whole
     assert "On 12 examples of the validation split:" in few and "| masked\\_lm/accuracy | 0.2500 |" in few
-    assert "It was measured on 12 examples of the validation split, by which it was chosen" in few
+    assert "It was evaluated on 12 examples of the validation split, which also selected" in few
     assert "To measure the whole split:\n\n```\nzoo evaluate path/to/this/folder pydocs-mlm" in few
     assert ModelCard(few).data.eval_results is None and "model-index" not in few

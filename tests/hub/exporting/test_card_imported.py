@@ -25,7 +25,7 @@ def test_an_imported_runs_card_says_that_nothing_is_known(tmp_path: Path):
     assert trained.history.imported
     export_model(trained, tmp_path / "out", reload=reload)
     card = (tmp_path / "out" / "README.md").read_text()
-    assert "\n# mine\n" in card and "It was imported with zoo; of its data and its training nothing is known" in card
+    assert "\n# mine\n" in card and "It was imported with zoo; its data and training are unknown here" in card
     assert not any(
         words in card
         for words in ("rained with zoo", "rained for", "## Data", "## Training", "pack: true", "not measured")

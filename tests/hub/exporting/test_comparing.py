@@ -54,5 +54,7 @@ def test_a_score_near_0_may_differ_by_the_rounding_of_the_large_ones_beside_it(d
     theirs[0, 0, 0] += apart
     assert compare("logits", dtype, ours, theirs) == pytest.approx(apart)
     theirs[0, 1, 0] += apart
-    with pytest.raises(RuntimeError, match=rf"logits differ by up to .* in {dtype}, first at row 0, place 1: ours 0, "):
+    with pytest.raises(
+        RuntimeError, match=rf"logits differ by up to .* in {dtype}, first at sequence 0, position 1: ours 0, "
+    ):
         compare("logits", dtype, ours, theirs)

@@ -164,7 +164,7 @@ def test_where_a_disk_knows_no_locks_an_export_goes_on_and_says_so(
 
     monkeypatch.setattr("fcntl.flock", refuse)
     export_model(build("gpt2-nano"), tmp_path / "new", reload=reload)
-    assert names(tmp_path / "new") == FILES and "new: its disk knows no locks" in caplog.text
+    assert names(tmp_path / "new") == FILES and "new: its file system has no locks" in caplog.text
 
 
 def test_a_failed_export_leaves_what_another_program_wrote(build: Any, tmp_path: Path):

@@ -198,12 +198,12 @@ def test_an_unknown_target_and_one_that_does_not_fit_are_refused(build: Any, exp
     ):
         export(given, "gpt3")
     with pytest.raises(
-        ValueError, match="not 'openai-gpt': decoder.block is pre_norm; .* has post_norm; targets that fit: gpt2"
+        ValueError, match="not fit 'openai-gpt': decoder.block is pre_norm; .* has post_norm; targets that fit: gpt2"
     ):
         export(given, "openai-gpt")
     with pytest.raises(
         ValueError,
-        match="no class of transformers is this model. gpt2: decoder.norm is rmsnorm; .*; "
+        match="no transformers class matches this model. gpt2: decoder.norm is rmsnorm; .*; "
         "bert, electra, marian, modernbert, pegasus, t5: made of other parts. `zoo export … --to zoo` writes it",
     ):
         export(build("gpt2-nano", {"decoder.norm": "rmsnorm"}))
@@ -212,7 +212,7 @@ def test_an_unknown_target_and_one_that_does_not_fit_are_refused(build: Any, exp
 
 def test_a_tokenizer_larger_than_the_model_is_refused(build: Any, tmp_path: Path):
     given = build("gpt2-nano", {"vocab_size": 100})
-    refuse(given, tmp_path / "out", "the tokenizer has 150 tokens, the model 100 token vectors")
+    refuse(given, tmp_path / "out", "the tokenizer has 150 tokens, the model 100 token embeddings")
 
 
 def test_labels_that_are_not_the_heads_are_refused(build: Any, tmp_path: Path):
@@ -247,14 +247,14 @@ HEAD = "float32/right/language"
 SPOILS: list[tuple[Any, str]] = [
     (
         lambda r, t: t[HEAD][1, 2].add_(0.0005),
-        "logits of language differ by up to 0.0005.* in float32, first at row 1, place 2",
+        "logits of language differ by up to 0.0005.* in float32, first at sequence 1, position 2",
     ),
     (lambda r, t: t["float64/right/language"].mul_(1 + 1e-8), "logits of language differ by up to .* in float64"),
     (lambda r, t: t[HEAD][0, 0].fill_(torch.nan), "logits of language differ by up to nan"),
     (lambda r, t: t.update({HEAD: t[HEAD][:, :1]}), "logits of language: ours are "),
     (
         lambda r, t: t["float32/left/language"][2, 0].add_(0.25),
-        "logits of language, padded on the left, differ by up to 0.25 in float32, first at row 2, place 0",
+        "logits of language, padded on the left, differ by up to 0.25 in float32, first at sequence 2, position 0",
     ),
     (
         lambda r, t: r["losses"].update(float64=1.5),

@@ -33,5 +33,5 @@ def test_what_is_at_padding_is_not_compared():
     ours[1, 1], theirs[1, 1] = torch.nan, torch.inf
     assert compare_logits("float32", {"language": ours}, {"right/language": theirs}, rows) == 0
     theirs[1, 0, 2] = torch.nan
-    with pytest.raises(RuntimeError, match="first at row 1, place 0"):
+    with pytest.raises(RuntimeError, match="first at sequence 1, position 0"):
         compare_logits("float32", {"language": ours}, {"right/language": theirs}, rows)

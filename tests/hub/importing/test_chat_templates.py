@@ -94,7 +94,7 @@ def test_templates_that_lie_elsewhere_are_not_read(linked: str, tmp_path: Path):
     else:
         inside.mkdir()
         (inside / "tool_use.jinja").symlink_to(elsewhere / "tool_use.jinja")
-    with pytest.raises(ValueError, match="tool_use.jinja: leads out of the folder, and nothing outside of it is read"):
+    with pytest.raises(ValueError, match="tool_use.jinja: leads out of the folder; zoo reads nothing outside it"):
         import_checkpoint(folder, tmp_path / "run")
 
 

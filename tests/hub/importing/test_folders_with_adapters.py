@@ -27,6 +27,6 @@ def test_an_adapter_is_refused_beside_the_weights_and_without_them(tmp_path: Pat
         with torch.no_grad():
             theirs = transformers.BertForMaskedLM.from_pretrained(folder).eval()(ids).logits
         assert not torch.allclose(theirs, alone, atol=1e-3)
-    with pytest.raises(ValueError, match="adapter_config.json says that an adapter belongs to .*Merge it once with"):
+    with pytest.raises(ValueError, match="adapter_config.json adds an adapter to .*Merge it once with"):
         import_checkpoint(folder if whole else tmp_path / "adapter", tmp_path / "run")
     assert not (tmp_path / "run").exists()

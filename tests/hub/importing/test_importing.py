@@ -134,7 +134,7 @@ def test_untied_embeddings_are_taken_where_no_head_scores_tokens(tmp_path: Path)
     before = zoo.load(folder).state_dict()
     after = zoo.load(change(folder, tie_word_embeddings=False)).state_dict()
     assert all(torch.equal(before[name], after[name]) for name in before)
-    with pytest.raises(ValueError, match="tie_word_embeddings is false; zoo imports transformers' BERT with true only"):
+    with pytest.raises(ValueError, match="tie_word_embeddings is false; zoo imports transformers' BERT only with true"):
         zoo.load(change(saved(tmp_path / "masked", "BertForMaskedLM"), tie_word_embeddings=False))
 
 
@@ -201,25 +201,25 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
         {"position_embedding_type": "relative_key"},
         "position_embedding_type is relative_key; zoo imp",
     ),
-    ("BertForMaskedLM", {"is_decoder": True}, "is_decoder is true; zoo imports transformers' BERT with false only"),
+    ("BertForMaskedLM", {"is_decoder": True}, "is_decoder is true; zoo imports transformers' BERT only with false"),
     ("BertForMaskedLM", {"add_cross_attention": True}, "add_cross_attention is true"),
     ("BertForMaskedLM", {"hidden_act": "mish"}, "hidden_act is 'mish'; zoo reads gelu or gelu_new"),
     ("BertForMaskedLM", {"hidden_size": "6"}, "d_model: expected a whole number, got '6'"),
     ("BertForMaskedLM", {"num_attention_heads": 4}, "d_key: expected a whole number"),
     ("BertForMaskedLM", {"num_hidden_layers": 3}, "these tensors are missing: bert.encoder.layer.2."),
-    ("BertForMaskedLM", {"num_hidden_layers": 1}, "bert.encoder.layer.1.* belongs to no layer"),
-    ("BertForMaskedLM", {"vocab_size": 32}, "are not of the sizes that config.json says: .*expected 32x6, found 31x6"),
+    ("BertForMaskedLM", {"num_hidden_layers": 1}, "no layer for the tensor bert.encoder.layer.1"),
+    ("BertForMaskedLM", {"vocab_size": 32}, "do not have the sizes of config.json: .*expected 32x6, found 31x6"),
     ("BertForMaskedLM", {"model_type": "bart"}, r"zoo cannot import model type 'bart' \(did you mean 'bert'"),
     ("GPT2LMHeadModel", {"scale_attn_by_inverse_layer_idx": True}, "scale_attn_by_inverse_layer_idx is true"),
     ("GPT2LMHeadModel", {"quantization_config": {"bits": 4}}, "quantization_config is .*'bits': 4"),
     ("GPT2LMHeadModel", {"pruned_heads": {"0": [1]}}, "pruned_heads is .*'0'"),
     ("GPT2LMHeadModel", {"transformers_weights": "other.safetensors"}, "transformers_weights is other.safetensors; "),
-    ("GPT2ForSequenceClassification", {"problem_type": "regression"}, "problem_type is 'regression' of 2 numbers"),
+    ("GPT2ForSequenceClassification", {"problem_type": "regression"}, "problem_type is 'regression' with 2 outputs"),
     ("GPT2ForSequenceClassification", {"problem_type": []}, r"problem_type is \[\]; zoo reads single_label"),
     ("GPT2DoubleHeadsModel", {"summary_first_dropout": [0.1]}, "dropout: expected one value, not a list"),
-    ("GPT2LMHeadModel", {"n_embd": None}, "n_inner is not said, and what it follows from cannot be"),
+    ("GPT2LMHeadModel", {"n_embd": None}, "n_inner is missing, and does not follow from other keys"),
     ("GPT2DoubleHeadsModel", {"summary_activation": "tanh"}, "summary_activation is tanh; zoo imports"),
-    ("GPT2DoubleHeadsModel", {"summary_type": "mean"}, "summary_type is mean; zoo imports .* with cls_index only"),
+    ("GPT2DoubleHeadsModel", {"summary_type": "mean"}, "summary_type is mean; zoo imports .* only with cls_index"),
     ("GPT2DoubleHeadsModel", {"summary_use_proj": False}, "summary_use_proj is false; zoo imports"),
     ("GPT2DoubleHeadsModel", {"summary_proj_to_labels": False}, "summary_proj_to_labels is false; zoo imports"),
     (
@@ -266,7 +266,7 @@ def test_a_decoder_that_classifies_is_used_and_exported_without_roles_that_it_la
         wanted = theirs(ids).logits[0].softmax(-1).tolist()
     assert list(found.scores.values()) == pytest.approx(wanted, abs=1e-5)
     empty, again = answer_each(loaded, ["", "add it"], None, GenerateSettings())  # one costs no other its answer
-    assert isinstance(empty, Unanswered) and "the model reads no token" in empty.error and again == found
+    assert isinstance(empty, Unanswered) and "there is nothing to read" in empty.error and again == found
     (tmp_path / "rows.tsv").write_text("text\tlabel\nadd it\t0\n")
     (tmp_path / "task.yaml").write_text(
         "# a task\nobjective: classification\nlabels: ['0', '1']\nlength: 12\ncolumns: {text: text, label: label}\n"

@@ -169,7 +169,7 @@ def test_two_spellings_of_the_base_that_differ_are_refused(tmp_path: Path):
     saved("LlamaForCausalLM", BASE, tmp_path / "theirs")
     path = tmp_path / "theirs" / "config.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | {"rope_theta": 70.0}))
-    with pytest.raises(ValueError, match="rope_theta says 70 of what another key says is 300; .*decoder.position.base"):
+    with pytest.raises(ValueError, match="rope_theta is 70, but another key gives 300; .*decoder.position.base"):
         import_folder(tmp_path / "theirs", tmp_path / "run")
 
 
@@ -207,7 +207,10 @@ OLDER_SLOWER = {"type": "linear", "factor": 2.0, "rope_theta": 300.0}
         ({"rope_parameters": {**BASES, "sliding_attention": SLOWER}}, "sliding_attention.rope_type is linear; zoo"),
         ({"rope_parameters": {"full_attention": OLDER_SLOWER}}, "full_attention.rope_type is linear; zoo imports"),
         ({"rope_parameters": {"rope_theta": 300.0}}, "rope_parameters.rope_theta is 300; zoo imports .* with null"),
-        ({"rope_scaling": SLOWER}, "rope_scaling is .*'factor': 2.0.*; zoo imports transformers' ModernBERT with null"),
+        (
+            {"rope_scaling": SLOWER},
+            "rope_scaling is .*'factor': 2.0.*; zoo imports transformers' ModernBERT only with null",
+        ),
     ],
 )
 def test_modernbert_with_scaled_positions_is_refused(changed: dict[str, Any], words: str, tmp_path: Path):
@@ -230,13 +233,13 @@ def test_what_should_be_a_map_of_positions_and_is_none_is_refused(given: Any, tm
 @pytest.mark.parametrize(
     ("name", "left_out", "changed", "words"),
     [
-        ("MistralForCausalLM", "head_dim", {"num_attention_heads": 0}, "head_dim is not said, and what it follows"),
-        ("LlamaForCausalLM", "head_dim", {"hidden_size": None}, "head_dim is not said, and what it follows"),
+        ("MistralForCausalLM", "head_dim", {"num_attention_heads": 0}, "head_dim is missing, and does not follow"),
+        ("LlamaForCausalLM", "head_dim", {"hidden_size": None}, "head_dim is missing, and does not follow"),
         (
             "Qwen3ForCausalLM",
             "layer_types",
             {"num_hidden_layers": None},
-            "layer_types is not said, and what it follows",
+            "layer_types is missing, and does not follow",
         ),
     ],
 )

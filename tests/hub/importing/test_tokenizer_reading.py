@@ -108,9 +108,9 @@ def test_a_folder_without_a_tokenizer_or_with_an_unknown_recipe_says_so(tmp_path
 @pytest.mark.parametrize(
     ("name", "content", "words"),
     [
-        ("vocab.json", '{"a": -1}', "an id is no whole number"),
+        ("vocab.json", '{"a": -1}', "ids must be whole numbers"),
         ("vocab.json", "[]", "vocab.json: expected a JSON object"),
-        ("merges.txt", "a b c\n", "merges.txt: a line does not hold two pieces"),
+        ("merges.txt", "a b c\n", "merges.txt: each line must hold two pieces"),
         ("tokenizer_config.json", '{"add_prefix_space": "yes"}', "add_prefix_space must be true or false, got 'yes'"),
     ],
 )
@@ -161,7 +161,7 @@ def test_a_text_begins_as_the_switch_of_published_files_says(tmp_path: Path):
     folder = publish(tmp_path, "gpt2", add_bos_token=True, bos_token=ENDING)
     wanted = transformers.AutoTokenizer.from_pretrained(folder)("a dog")["input_ids"]
     assert read(folder, "gpt2").begin("a dog") == wanted and wanted[0] == read(folder, "gpt2").roles.start
-    with pytest.raises(ValueError, match="add_bos_token is true, and bos_token is no token: '<none>'"):
+    with pytest.raises(ValueError, match="add_bos_token is true, but bos_token is not a token: '<none>'"):
         read(publish(tmp_path, "gpt2", add_bos_token=True, bos_token="<none>"), "gpt2")
 
 

@@ -40,5 +40,5 @@ def test_a_tokenizer_that_names_others_is_not_read(tmp_path: Path):
     backend("bert").save(str(tmp_path / "tokenizer.json"))
     found = read_tokenizer(CheckpointFolder(tmp_path), {}, targets["bert"], targets["bert"].classes[0])
     assert found == (
-        "tokenizer_config.json has fast_tokenizer_files, of which transformers reads one by its own version"
+        "tokenizer_config.json has fast_tokenizer_files, from which transformers chooses by its own version"
     )

@@ -31,7 +31,7 @@ def test_a_tensor_may_lack_the_prefix_beside_others_that_have_it():
 
 def test_two_names_of_one_tensor_are_refused():
     norm = "bert.embeddings.LayerNorm"
-    said = f"theirs: two tensors are {norm}.weight; one of them is called {norm}.gamma"
+    said = f"theirs: two tensors map to {norm}.weight; one of them is {norm}.gamma"
     with pytest.raises(ValueError, match=said):
         read(BERT, f"{norm}.weight", f"{norm}.gamma")
 
@@ -41,13 +41,13 @@ def test_what_old_files_hold_beside_weights_is_passed_over_by_its_whole_name():
         {"transformer.wte.weight": "transformer.wte.weight"},
         [],
     )
-    with pytest.raises(ValueError, match=r"theirs: the tensor transformer\.h\.0\.cross_attn\.bias is none of transf"):
+    with pytest.raises(ValueError, match=r"theirs: .*GPT-2 has no tensor transformer\.h\.0\.cross_attn\.bias"):
         read(GPT2, "transformer.wte.weight", "transformer.h.0.cross_attn.bias")
 
 
 def test_a_tensor_without_a_place_is_left_out_where_it_can_only_be_a_heads():
     assert read(GPT2, "transformer.wte.weight", "mine.weight")[1] == ["mine.weight"]
-    with pytest.raises(ValueError, match=r"theirs: the tensor mine\.weight is none of transformers' GPT-2"):
+    with pytest.raises(ValueError, match=r"theirs: transformers' GPT-2 has no tensor mine\.weight"):
         read(GPT2, "wte.weight", "mine.weight")
 
 
@@ -66,7 +66,7 @@ def test_a_class_without_tensors_of_its_own_is_the_one_that_is_named():
 )
 def test_what_cannot_be_taken_apart_is_refused(rename: Rename, tensor: Tensor, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(weights, "load", lambda stored: stored)
-    with pytest.raises(ValueError, match="theirs: x cannot be "):
+    with pytest.raises(ValueError, match="theirs: x cannot have shape "):
         take_back([rename], {"x": tensor}, "theirs")  # type: ignore[dict-item]
 
 

@@ -17,7 +17,7 @@ def test_a_mask_speaks_of_the_last_places_and_one_that_shows_all_of_them_is_none
 
 @pytest.mark.parametrize("mask", [MASK[:1], MASK[:, :2], MASK[None]])
 def test_what_is_no_mask_of_the_rows_is_refused(mask: torch.Tensor):
-    with pytest.raises(ValueError, match=r"attention_mask: expected one number a token, \(2, 3\); got"):
+    with pytest.raises(ValueError, match=r"attention_mask: expected one number per token, \(2, 3\); got"):
         documents_of(mask, ROW)
 
 

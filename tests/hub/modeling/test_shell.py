@@ -84,11 +84,11 @@ def test_a_cache_takes_several_tokens_at_once_and_refuses_to_forget(name: str, s
     torch.testing.assert_close(second.logits, model(ids).logits[:, -1:])
     torch.testing.assert_close(model(ids, logits_to_keep=3).logits, model(ids).logits[:, -3:])
     assert second[kept].get_seq_length() == 5 and kept not in model(ids)
-    with pytest.raises(ValueError, match="cannot go back to fewer tokens"):
+    with pytest.raises(ValueError, match="cannot be cropped to fewer tokens"):
         second[kept].crop(1)
     with pytest.raises(ValueError, match="two names of one thing"):
         model(ids[:, :1], cache=first[kept], past_key_values=first[kept])
-    with pytest.raises(ValueError, match="DynamicCache is no cache of this model; use_cache=True makes one"):
+    with pytest.raises(ValueError, match="DynamicCache does not fit this model; use_cache=True creates"):
         model(ids, **{name: DynamicCache()})
 
 
@@ -151,7 +151,7 @@ def test_labels_of_a_translation_are_its_inputs_one_place_later(shelled: Shelled
     said = model(**given, labels=labels)
     torch.testing.assert_close(said.logits, model(**given, decoder_input_ids=inputs).logits)
     assert said.loss > 0
-    with pytest.raises(ValueError, match="needs decoder_input_ids, or labels"):
+    with pytest.raises(ValueError, match="also needs decoder_input_ids or labels"):
         model(**given)
 
 
@@ -263,13 +263,17 @@ def test_what_the_shell_cannot_do_is_refused(shelled: Shelled):
     model = load(shelled("gpt2-nano", MIXED))
     size = model.config.vocab_size
     assert model.resize_token_embeddings(size) is model.get_input_embeddings()
-    with pytest.raises(ValueError, match=f"has {size} token vectors and cannot be resized to 7 here; `zoo finetune`"):
+    with pytest.raises(
+        ValueError, match=f"has {size} token embeddings and cannot be resized to 7 here; `zoo finetune`"
+    ):
         model.resize_token_embeddings(7)
-    with pytest.raises(ValueError, match=r"attention_mask: expected one number a token, \(1, 2\); got \(1, 1, 2, 2\)"):
+    with pytest.raises(
+        ValueError, match=r"attention_mask: expected one number per token, \(1, 2\); got \(1, 1, 2, 2\)"
+    ):
         model(torch.tensor([[9, 10]]), attention_mask=torch.ones(1, 1, 2, 2))
-    with pytest.raises(ValueError, match=r"attention_mask: expected one number a token, \(2, 2\); got \(1, 2\)"):
+    with pytest.raises(ValueError, match=r"attention_mask: expected one number per token, \(2, 2\); got \(1, 2\)"):
         model(torch.tensor([[9, 10], [9, 10]]), attention_mask=torch.ones(1, 2))
-    with pytest.raises(ValueError, match="ZooForCausalLM takes no inputs_embeds and no output_attentions"):
+    with pytest.raises(ValueError, match="ZooForCausalLM does not take inputs_embeds, output_attentions"):
         model(None, inputs_embeds=torch.ones(1, 2, 12), output_attentions=True, output_hidden_states=None)
 
 

@@ -174,10 +174,10 @@ HOSTILE: list[tuple[Any, str]] = [
     (at("settings.d_modle", 12), r"unknown key 'd_modle' \(did you mean 'd_model'\?\)"),
     (at("settings.decoder.kind", "__import__"), "unknown decoder '__import__'"),
     (at("settings.embeddings.vectors", "/etc/passwd"), "vectors: names a file"),
-    (at("settings.decoder.n_layers", 5000), "n_layers is 5000, which the tensors cannot be"),
-    (at("settings.d_model", 10**12), "d_model is 1000000000000, which the tensors cannot be"),
-    (at("settings.decoder.d_ff", 15), "the tensors are not of the sizes that config.json says"),
-    (at("settings.decoder.n_layers", 1), "the tensor decoder.stack.blocks.1.* is none of zoo's own"),
+    (at("settings.decoder.n_layers", 5000), "n_layers is 5000, but the tensors allow"),
+    (at("settings.d_model", 10**12), "d_model is 1000000000000, but the tensors allow"),
+    (at("settings.decoder.d_ff", 15), "the tensors do not have the sizes of config.json"),
+    (at("settings.decoder.n_layers", 1), "zoo's own has no tensor decoder.stack.blocks.1"),
     (
         at("settings.heads", ["next_sentence"]),
         "with a decoder alone, zoo's own classes have language or classification",
@@ -210,7 +210,7 @@ def test_a_head_whose_classes_have_no_names_is_refused(shelled: Shelled, tmp_pat
 
 def test_the_card_shows_the_import(shelled: Shelled):
     card = (shelled("transformer-nano", BOTH).folder / "README.md").read_text()
-    first = card.index("import zoo.hub.modeling.shell  # transformers knows these classes from here on")
+    first = card.index("import zoo.hub.modeling.shell  # registers these classes with transformers")
     assert first < card.index("AutoModelForSeq2SeqLM.from_pretrained") and "plain `transformers`" not in card
 
 
@@ -229,7 +229,7 @@ def test_what_fits_no_native_target_is_told_of_the_shell():
     assert choose_target(settings, "zoo").name == "zoo"
     odd = load_settings("transformer-nano", [(("heads",), ["classification"])])
     words = "the first head is classification; with an encoder and a decoder, zoo's own classes have language"
-    with pytest.raises(ValueError, match=f"export: this model is not 'zoo': {words}"):
+    with pytest.raises(ValueError, match=f"export: this model does not fit 'zoo': {words}"):
         choose_target(odd, "zoo")
     with pytest.raises(ValueError, match=f"zoo: {words}"):
         choose_target(odd)

@@ -75,7 +75,7 @@ def test_a_captioner_comes_back_and_is_saved_as_it_is(shelled: Shelled, tmp_path
 
 def test_a_classifier_of_pictures_has_no_tokenizer_and_comes_back(classifier: ExportReport, tmp_path: Path):
     assert classifier.class_name == "ZooForImageClassification" and classifier.check.differences["float64"] < 1e-12
-    assert classifier.lines()[2] == "the pixels of 6 pictures are the same"
+    assert classifier.lines()[2] == "the pixels of 6 images are the same"
     assert "preprocessor_config.json" in classifier.files and "tokenizer.json" not in classifier.files
     config = json.loads((classifier.folder / "config.json").read_text())
     assert config["id2label"] == dict(zip("012", LABELS, strict=True)) and "pad_token_id" not in config
@@ -101,7 +101,7 @@ def test_the_pipeline_and_the_processor_see_what_zoo_sees(classifier: ExportRepo
         stacked = processor(np.stack([np.asarray(image)] * 2), return_tensors="pt")["pixel_values"]
     assert torch.equal(both, pixels.expand(2, -1, -1, -1)) and torch.equal(stacked, both)
     for wrong, what in ((np.zeros((30, 40, 3)), r"float64 \(30, 40, 3\)"), (np.zeros((3, 30, 40), "u1"), "uint8")):
-        with pytest.raises(ValueError, match=f"expected a picture of Pillow's or bytes .*, got {what}"):
+        with pytest.raises(ValueError, match=f"expected a Pillow image or uint8 .*, got {what}"):
             processor(wrong)
     processor.save_pretrained(classifier.folder / "again")
     assert transformers.AutoImageProcessor.from_pretrained(classifier.folder / "again").image_size == 16
@@ -115,7 +115,7 @@ def test_a_step_of_training_and_a_new_head(classifier: ExportReport):
     auto = transformers.AutoModelForImageClassification
     other = auto.from_pretrained(classifier.folder, num_labels=5, ignore_mismatched_sizes=True)
     assert other(pixels).logits.shape == (4, 5)
-    with pytest.raises(NotImplementedError, match="has no token vectors: it reads pictures"):
+    with pytest.raises(NotImplementedError, match="has no token embeddings: it reads images"):
         model.get_input_embeddings()
 
 
@@ -135,6 +135,6 @@ def test_pixels_that_differ_are_not_left_behind(tmp_path: Path):
         return report, tensors
 
     model = create_model("cnn-attention-nano")
-    with pytest.raises(RuntimeError, match="AutoImageProcessor gives other pixels than ours for picture 3"):
+    with pytest.raises(RuntimeError, match="AutoImageProcessor gives other pixels than ours for image 3"):
         export_model(untold(model, None), tmp_path / "out", "zoo", reloaded)
     assert not list(tmp_path.iterdir())

@@ -48,7 +48,7 @@ def test_what_is_no_file_of_a_model_stays_at_home_and_is_named(folder: Path, cap
     for name in (".env", "training_args.bin", "modeling_mine.py"):
         (folder / name).write_text("secret")
     assert files(folder).keys() == MODEL
-    assert "not pushed, since they are no files of a model: .env, modeling_mine.py, training_args.bin" in caplog.text
+    assert "not pushed, since these are not files of a model: .env, modeling_mine.py, training_args.bin" in caplog.text
 
 
 @pytest.mark.parametrize("name", ["README.md", "tokenizer.json", "vocab.txt"])
@@ -56,7 +56,7 @@ def test_a_link_is_refused(folder: Path, tmp_path: Path, name: str):
     (tmp_path / "secret").write_text("secret")
     (folder / name).unlink(missing_ok=True)
     (folder / name).symlink_to(tmp_path / "secret")
-    with pytest.raises(ValueError, match=f"{name}: is a link or no file; a push shows files of the folder only"):
+    with pytest.raises(ValueError, match=f"{name}: is not a regular file of the folder; zoo publishes nothing else"):
         files(folder)
 
 
@@ -71,7 +71,9 @@ def test_a_link_is_refused(folder: Path, tmp_path: Path, name: str):
 def test_a_configuration_that_asks_for_code_is_refused(folder: Path, name: str, key: str):
     config = json.loads((folder / name).read_text())
     (folder / name).write_text(json.dumps({**config, key: {"AutoModel": "other/repo--code.Model"}}))
-    with pytest.raises(ValueError, match=f"{name}: {key} asks readers to run code of others; a push shows none"):
+    with pytest.raises(
+        ValueError, match=f"{name}: {key} asks readers to run other people's code, which zoo does not publish"
+    ):
         files(folder)
 
 
@@ -84,7 +86,7 @@ def test_a_damaged_folder_is_refused(folder: Path):
 def test_a_large_file_that_is_no_weights_is_refused(folder: Path):
     with (folder / "README.md").open("wb") as file:
         file.truncate(1 << 27)
-    with pytest.raises(ValueError, match=r"README.md: has 134,217,728 bytes; only weights are that large"):
+    with pytest.raises(ValueError, match=r"README.md: has 134,217,728 bytes; only weights may be that large"):
         files(folder)
 
 

@@ -60,14 +60,14 @@ def test_a_new_repository_is_private_where_that_is_asked(hub: LocalHub, files: P
 
 def test_private_is_refused_where_the_repository_is_public(hub: LocalHub, files: Path):
     send()
-    with pytest.raises(ValueError, match="org/name: is public already; --private makes new ones private"):
+    with pytest.raises(ValueError, match="org/name: is public already; --private is only for new repositories"):
         send(private=True)
 
 
 def test_nothing_is_uploaded_or_committed_where_nothing_changed(hub: LocalHub, files: Path):
     send()
     hub.forget()
-    assert send().lines()[1:] == ["nothing has changed: it shows this model already"]
+    assert send().lines()[1:] == ["nothing to commit: the repository already holds this model"]
     assert hub.requests == [f"GET /api/models/{NAME}"] and len(hub.repos[NAME].commits) == 2
 
 
@@ -91,14 +91,14 @@ def test_a_file_that_the_model_no_longer_has_goes_in_the_same_commit(hub: LocalH
 def test_files_of_others_stay_and_are_named(hub: LocalHub, files: Path):
     hub.repos[NAME] = Repo()
     hub.repos[NAME].write("notes.txt", b"mine")
-    assert send().lines()[-1] == "left as they are: notes.txt"
+    assert send().lines()[-1] == "left unchanged: notes.txt"
     assert shown(hub.repos[NAME]) == {**FILES, "notes.txt": b"mine"}
 
 
 def test_a_file_that_somebody_else_wrote_is_never_overwritten(hub: LocalHub, files: Path):
     send()
     hub.repos[NAME].write("README.md", b"by hand")
-    with pytest.raises(ValueError, match="README.md there was written by somebody else and is not overwritten"):
+    with pytest.raises(ValueError, match="README.md there was not written by zoo push and is not overwritten"):
         send()
     assert shown(hub.repos[NAME])["README.md"] == b"by hand"
     (files / "README.md").write_bytes(b"by hand")
@@ -108,7 +108,7 @@ def test_a_file_that_somebody_else_wrote_is_never_overwritten(hub: LocalHub, fil
 def test_a_gitignore_that_may_keep_files_out_is_refused(hub: LocalHub, files: Path):
     hub.repos[NAME] = Repo()
     hub.repos[NAME].write(".gitignore", b"*.safetensors")
-    with pytest.raises(ValueError, match=r"has a .gitignore, which may keep files of a model out; delete it there"):
+    with pytest.raises(ValueError, match=r"has a .gitignore, which may exclude files of a model; delete it there"):
         send()
 
 
@@ -157,7 +157,7 @@ def test_a_failure_at_any_request_shows_nothing_half_written_and_a_rerun_complet
         hub.stored.clear()
         hub.forget()
         hub.faults = {number: fault for number in range(index, 99)}
-        with pytest.raises(RuntimeError, match="It shows nothing half-written; to complete it: zoo push runs/mine "):
+        with pytest.raises(RuntimeError, match="half-written is visible; to complete the push: zoo push runs/mine "):
             send(patience=HASTY if fault == STALL else QUICK)
         seen = [shown(Repo(commits=[commit])) for repo in hub.repos.values() for commit in repo.commits]
         assert all(files in ({}, FILES) for files in seen)
@@ -184,22 +184,22 @@ BAD_NAMES += ["org/a..b", "org/name.git", "org/" + "x" * 97, "org/café", "https
 
 @pytest.mark.parametrize("name", BAD_NAMES)
 def test_a_bad_name_is_refused_before_any_request(hub: LocalHub, name: str):
-    with pytest.raises(ValueError, match="^push: .* is not a name on the hub: "):
+    with pytest.raises(ValueError, match="^push: .* is not the name of a Hub repository: "):
         push("runs/mine", name)
     assert not hub.requests
 
 
 def test_a_name_without_an_owner_is_refused(hub: LocalHub):
-    with pytest.raises(ValueError, match="'name' does not say whose it is; name it ORG/NAME, such as my-name/name"):
+    with pytest.raises(ValueError, match="'name' lacks an owner; name it ORG/NAME, such as my-name/name"):
         push("runs/mine", "name")
 
 
 def test_without_a_token_or_a_network_nothing_is_asked(hub: LocalHub, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.delenv("HF_TOKEN")
-    with pytest.raises(RuntimeError, match="org/name: nobody is logged in to the hub; run `hf auth login`, or set HF_"):
+    with pytest.raises(RuntimeError, match="org/name: not logged in to the Hub; run `hf auth login`, or set HF_"):
         send()
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
-    with pytest.raises(RuntimeError, match="org/name: HF_HUB_OFFLINE is set, so the hub is out of reach"):
+    with pytest.raises(RuntimeError, match="org/name: HF_HUB_OFFLINE is set, so the Hub cannot be reached"):
         send()
     assert not hub.requests
 
@@ -207,10 +207,10 @@ def test_without_a_token_or_a_network_nothing_is_asked(hub: LocalHub, monkeypatc
 MESSAGES = {
     401: r"looking at org/name: the token was not accepted; log in again with `hf auth login`, or set HF_TOKEN \(401",
     403: r"the token may not do that; it needs write access to this name \(403: fault 403\)",
-    404: r"exists, but this token cannot see it|there is no such thing",
-    413: r"a file is too large for it \(413",
+    404: r"exists, but this token cannot see it|not found",
+    413: r"a file is too large for the Hub \(413",
     429: r"too many requests; wait before trying again \(429",
-    503: r"the hub is in trouble \(503: fault 503\)",
+    503: r"the Hub has an error \(503: fault 503\)",
     RESET: "the connection failed .RemoteProtocolError|the connection failed .ReadError",
 }
 

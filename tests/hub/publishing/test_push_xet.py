@@ -71,7 +71,7 @@ def test_large_files_go_through_xet_and_are_shown_by_one_commit(
         (model / "model.safetensors").write_bytes(b"other weights" * 500)
         hub.forget()
         hub.faults = {2: 403}
-        with pytest.raises(RuntimeError, match="uploading to org/name: .*; to complete it: zoo push runs/mine"):
+        with pytest.raises(RuntimeError, match="uploading to org/name: .*; to complete the push: zoo push runs/mine"):
             push("runs/mine", "org/name", patience=QUICK)
         assert len(repo.commits) == 2
         hub.forget()
@@ -94,7 +94,7 @@ def test_a_failure_at_any_request_shows_nothing_half_written_and_a_rerun_complet
             hub.forget()
             hub.faults = {number: fault for number in range(index, 99)}
             with pytest.raises(
-                RuntimeError, match="It shows nothing half-written; to complete it: zoo push runs/mine "
+                RuntimeError, match="Nothing half-written is visible; to complete the push: zoo push runs/mine "
             ):
                 push("runs/mine", NAME, patience=hasty)
             commits = [commit for repo in hub.repos.values() for commit in repo.commits]
@@ -110,7 +110,7 @@ def test_a_store_that_is_not_there_is_one_message_and_a_rerun_completes(
     (tmp_path / "store").write_text("no folder")
     with local_hub() as hub:
         connect(hub, tmp_path / "store", monkeypatch)
-        with pytest.raises(RuntimeError, match="uploading to org/name: .*; to complete it: zoo push runs/mine"):
+        with pytest.raises(RuntimeError, match="uploading to org/name: .*; to complete the push: zoo push runs/mine"):
             push("runs/mine", NAME, patience=QUICK)
         assert hashes(hub.repos[NAME].files) == {}
         (tmp_path / "store").unlink()

@@ -50,12 +50,12 @@ def test_a_copy_that_serves_because_the_hub_failed_is_said(
     assert not caplog.records
 
     def fail(repository: str) -> list[str]:
-        raise HubFailure("looking for org/model: the hub is in trouble (503)", passing=True, wait=0)
+        raise HubFailure("looking for org/model: the Hub has an error (503)", passing=True, wait=0)
 
     monkeypatch.setattr("zoo.hub.sources.download.look", fail)
     assert download("hub:org/model") == before
     words = (
-        "hub:org/model: looking for org/model: the hub is in trouble (503); using the copy that was downloaded before"
+        "hub:org/model: looking for org/model: the Hub has an error (503); using the copy that was downloaded before"
     )
     assert caplog.messages == [words]
 
@@ -64,12 +64,12 @@ def test_an_unknown_name_a_wrong_one_and_a_missing_network_are_said_at_once(
     hub: LocalHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
-    with pytest.raises(ValueError, match="hub:org/none: looking for org/none at .*: there is no such thing.*404"):
+    with pytest.raises(ValueError, match="hub:org/none: looking for org/none at .*: not found.*404"):
         resolve("hub:org/none")
     with pytest.raises(ValueError, match="expected hub:ORG/NAME"):
         resolve("hub:../../outside")
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
-    with pytest.raises(ValueError, match="hub:org/none: HF_HUB_OFFLINE is set, and it was not fetched before"):
+    with pytest.raises(ValueError, match="hub:org/none: HF_HUB_OFFLINE is set, and it was not downloaded before"):
         resolve("hub:org/none")
 
 

@@ -28,14 +28,16 @@ def entry(shape: list[int], dtype: str = "F32", end: int = 8) -> dict[str, Any]:
 def test_a_shape_that_no_file_holds_is_refused_quickly_and_not_repeated(tmp_path: Path, shape: list[int]):
     path = written(tmp_path, {"w": entry(shape)})
     begun = perf_counter()
-    with pytest.raises(ValueError, match="is not safetensors, or damaged|'w' has 40001 axes; more than 8") as caught:
+    with pytest.raises(
+        ValueError, match="is not safetensors, or damaged|'w' has 40001 axes; allowed: at most 8"
+    ) as caught:
         read_header(path)
     assert len(str(caught.value)) < len(str(path)) + 200 and perf_counter() - begun < 2
 
 
 def test_a_name_of_a_tensor_that_fills_a_screen_is_not_repeated(tmp_path: Path):
     path = written(tmp_path, {"w" * 100_000: entry([2])})
-    with pytest.raises(ValueError, match="a tensor's name has 100000 characters; more than 300 are refused") as caught:
+    with pytest.raises(ValueError, match="a tensor's name has 100000 characters; allowed: at most 300") as caught:
         read_header(path)
     assert len(str(caught.value)) < len(str(path)) + 200
 

@@ -143,12 +143,12 @@ def test_every_end_that_is_cut_off_is_refused_or_lacks_pieces_only(pieces: list[
 
 
 WRONG = [
-    (model([("a", 0.0, 1)], model_type=2, unk_id=0), "is no unigram model"),
-    (model([("a", 0.0, 1)], byte_fallback=1, unk_id=0), "is no unigram model"),
-    (model([("a", float("nan"), 1)], unk_id=0), "the score of piece 0 is no number"),
-    (model([("a", 0.0, 1)], unk_id=7), "has 1 pieces, and none numbered 7, the"),
-    (b"not a model at all", "is no sentencepiece model"),
-    (b"\xff" * 40, "is no sentencepiece model"),
+    (model([("a", 0.0, 1)], model_type=2, unk_id=0), "is not a unigram model"),
+    (model([("a", 0.0, 1)], byte_fallback=1, unk_id=0), "is not a unigram model"),
+    (model([("a", float("nan"), 1)], unk_id=0), "the score of piece 0 is not a number"),
+    (model([("a", 0.0, 1)], unk_id=7), "has 1 pieces, so the unknown piece cannot be number 7"),
+    (b"not a model at all", "is not a sentencepiece model"),
+    (b"\xff" * 40, "is not a sentencepiece model"),
     (b"", "has 0 pieces"),
 ]
 

@@ -101,7 +101,7 @@ def compare(what: str, dtype: str, ours: Tensor, theirs: Tensor) -> float:
     wrong = (~(difference <= TOLERANCES[dtype] * sizes.clamp_min(1))).nonzero()
     if len(wrong):
         at = tuple(wrong[0].tolist())
-        places = zip(("first at row", "place"), at[:-1], strict=False)  # the last axis is the scores'
+        places = zip(("first at sequence", "position"), at[:-1], strict=False)  # the last axis is the scores'
         where = "".join(f", {axis} {number}" for axis, number in places)
         raise RuntimeError(
             f"{what} differ by up to {difference.max():.3g} in {dtype}{where}: "
@@ -163,7 +163,7 @@ def pixels_of(rows: Sequence[SampleRow], size: int | None) -> Tensor | None:
     """The pixels of all rows as we bring them to the model's size."""
     if size is None:
         return None
-    found = [decode(base64.b64decode(row.picture), f"picture {i}", size) for i, row in enumerate(rows)]
+    found = [decode(base64.b64decode(row.picture), f"image {i}", size) for i, row in enumerate(rows)]
     return torch.stack([torch.from_numpy(picture) for picture in found])
 
 
@@ -176,7 +176,7 @@ def compare_pictures(ours: Tensor | None, theirs: Tensor | None) -> None:
         raise RuntimeError(f"pixels: ours are {ours.dtype} {tuple(ours.shape)}, AutoImageProcessor gives {got}")
     wrong = (ours != theirs).flatten(1).any(1).nonzero().flatten().tolist()
     if wrong:
-        raise RuntimeError(f"AutoImageProcessor gives other pixels than ours for picture {wrong[0]}")
+        raise RuntimeError(f"AutoImageProcessor gives other pixels than ours for image {wrong[0]}")
 
 
 def compare_texts(

@@ -121,7 +121,7 @@ def locked(folder: Path) -> Iterator[None]:
                 with suppress(OSError):  # it was not made, or another process fills it
                     folder.rmdir()
             raise ValueError(f"{folder}: cannot be written: {error.strerror}") from None
-        logger.warning("%s: its disk knows no locks, so nothing keeps other commands from writing there", folder)
+        logger.warning("%s: its file system has no locks, so other commands could write there, too", folder)
     try:
         check_folder(folder)  # again: another process may have filled it since
         yield

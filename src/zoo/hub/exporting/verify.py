@@ -54,7 +54,7 @@ class Check:
     @property
     def same(self) -> str:
         """What was found to be identical, in words."""
-        pixels = f"the pixels of {self.pictures} pictures" * bool(self.pictures)
+        pixels = f"the pixels of {self.pictures} images" * bool(self.pictures)
         ids = f"the ids of {self.texts} texts" * bool(self.texts)
         written = f"{self.generated} texts generated greedily and with beams" * bool(self.generated)
         return " and ".join(filter(None, (pixels, ids, written)))
@@ -69,7 +69,7 @@ class Check:
         found = f"largest difference of logits {self.largest}, of the loss {in_words(self.losses)}"
         same = [f"{self.same} are the same"] * bool(self.same)
         sides = "either side" if self.left else "the right"
-        same += [f"rows were padded on {sides}"] * bool(self.generated or not self.pictures)
+        same += [f"sequences were padded on {sides}"] * bool(self.generated or not self.pictures)
         return [f"reloaded by transformers: {found}", "; ".join(same)]
 
 

@@ -97,7 +97,7 @@ class ConfigReader:
         try:
             return null(self)
         except (TypeError, ZeroDivisionError) as error:
-            unsaid = f"{key.theirs} is not said, and what it follows from cannot be"
+            unsaid = f"{key.theirs} is missing, and does not follow from other keys"
             raise ValueError(f"{self.place}: {unsaid}: {error}") from None
 
     def settings(self, key: Key) -> dict[str, Any]:
@@ -142,8 +142,8 @@ def read_family(foreign: CheckpointFolder, config: ConfigReader) -> tuple[Target
         value = config.find(key)
         if value is not REQUIRED and value not in allowed:
             found = f"{key} is {written(value):.80}"
-            only = f"with {listed(allowed, ' or ')} only" if allowed else "without that key only"
-            raise ValueError(f"{config.place}: {found}; zoo imports {target.family} {only}")
+            only = f"with {listed(allowed, ' or ')}" if allowed else "without that key"
+            raise ValueError(f"{config.place}: {found}; zoo imports {target.family} only {only}")
     return target, settings
 
 
@@ -165,8 +165,8 @@ def read_flat(config: ConfigReader, target: Target) -> FlatSettings:
             # where settings are merged, several keys may say different things of what no output depends on
             if path in found and found[path] != (value,) and key in said and key.merge is None:
                 raise ValueError(
-                    f"{config.place}: {key.theirs} says {written(value)} of what another key says is "
-                    f"{listed(found[path])}; zoo has one setting for both, {path}"
+                    f"{config.place}: {key.theirs} is {written(value)}, but another key gives {listed(found[path])}; "
+                    f"zoo has one setting for both, {path}"
                 )
             found.setdefault(path, (value,))
     for demand in target.requirements:
@@ -239,7 +239,9 @@ def read_labels(config: ConfigReader, chosen: NativeClass) -> LabelNames:
     if not isinstance(problem, str) or problem not in kinds:
         raise ValueError(f"{config.place}: problem_type is {problem!r}; zoo reads {listed(list(kinds), ' or ')}")
     if kinds[problem] == "number" and len(names) != 1:
-        raise ValueError(f"{config.place}: problem_type is {problem!r} of {len(names)} numbers; zoo gives one")
+        raise ValueError(
+            f"{config.place}: problem_type is {problem!r} with {len(names)} outputs; zoo predicts one number"
+        )
     return LabelNames([] if kinds[problem] == "number" else names, kinds[problem], len(names))
 
 

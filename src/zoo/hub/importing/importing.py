@@ -73,13 +73,13 @@ class ImportReport:
     def remarks(self) -> list[str]:
         """What a user should know before using it."""
         found = {
-            "newly initialised (missing from the folder)": self.fresh,
+            "newly initialised (missing from the checkpoint)": self.fresh,
             "newly initialised, never trained before the export": self.untrained,
-            f"left out, since {self.class_name} has no place for it": self.dropped,
+            f"left out, since {self.class_name} has no such tensor": self.dropped,
             "no tokenizer, so the model reads token ids only": self.no_tokenizer,
-            "its tokenizer writes texts in another way than such models read them here": self.templates,
-            "zoo follows tokenizer.json; by tokenizer_config.json, as in transformers, a text would be": self.switches,
-            "generating has no setting here for": self.idle,
+            "its tokenizer adds special tokens in another way than zoo": self.templates,
+            "zoo follows tokenizer.json; transformers follows tokenizer_config.json and gives": self.switches,
+            "generation settings that zoo lacks": self.idle,
             "ignored, since zoo runs no code of a checkpoint": self.ignored,
         }
         return [f"{what}: {', '.join(names)}" for what, names in found.items() if names]

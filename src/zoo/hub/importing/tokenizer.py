@@ -46,7 +46,7 @@ def read_tokenizer(foreign: CheckpointFolder, config: Json, target: Target, chos
     if passed_over(tokens.get("extract"), backend, config, target, chosen):
         del tokens["extract"]
     if "pad" not in tokens:
-        return f"its tokenizer has no token for padding, and none that could play that part ({', '.join(tokens)})"
+        return f"its tokenizer has no padding token, and none that could serve as one ({', '.join(tokens)})"
     if backend.post_processor is None:  # that nothing is added is a template, too
         backend.post_processor = TemplateProcessing(single="$A", pair="$A $B", special_tokens=[])
     # by way of its files, so that what a recipe made is checked, too
@@ -110,7 +110,7 @@ def cut(token: str) -> pre_tokenizers.PreTokenizer:
 def find_backend(foreign: CheckpointFolder, options: Json, target: Target) -> Backend | str:
     """tokenizer.json as it is, else what the family's own recipe makes of its vocabulary files."""
     if options.get(VERSIONED):
-        return f"{OPTIONS} has {VERSIONED}, of which transformers reads one by its own version"
+        return f"{OPTIONS} has {VERSIONED}, from which transformers chooses by its own version"
     if foreign.has(BACKEND_FILE):
         content, place = foreign.read(BACKEND_FILE), str(foreign.folder / BACKEND_FILE)
         parse_json(content, place)  # whose keys stand once: what is checked is then what the library reads
@@ -126,7 +126,7 @@ def find_backend(foreign: CheckpointFolder, options: Json, target: Target) -> Ba
     named = foreign.tokenizer_class
     if not recipe.is_of(named):
         return f"no {BACKEND_FILE}, and a tokenizer_class ({named!r:.80}) whose recipe zoo does not know"
-    with explain_failure(str(foreign.folder), "its vocabulary files make no tokenizer"):
+    with explain_failure(str(foreign.folder), "no tokenizer can be made from its vocabulary files"):
         files = {name: foreign.read(name) for name in recipe.files}
         backend = recipe.build(files, {**options, **older_names(foreign, options)})
     # before anything writes the tokenizer out, which takes memory for every id up to the largest

@@ -43,12 +43,12 @@ def name_tensors(stored: Mapping[str, TensorInfo], target: Target, place: str) -
         if not known.fullmatch(name) and known.fullmatch(target.prefix + name):
             name = target.prefix + name
         if name in found:
-            raise ValueError(f"{place}: two tensors are {name}; one of them is called {old}")
+            raise ValueError(f"{place}: two tensors map to {name}; one of them is {old}")
         if known.fullmatch(name):
             found[name] = tensor
         elif not f".{name}".endswith(tuple(f".{stray}" for stray in target.strays)):
             if headless or name.startswith(target.prefix):
-                raise ValueError(f"{place}: the tensor {old} is none of {target.family}")
+                raise ValueError(f"{place}: {target.family} has no tensor {old}")
             dropped.append(old)
     return found, dropped
 
@@ -81,7 +81,9 @@ def settle_copies(stored: Stored, flat: FlatSettings, target: Target, place: str
             if copy.untied is not None:
                 flat[copy.untied] = (False,)
             if copy.untied is None or not fits_head(copy.untied, flat, target):
-                raise ValueError(f"{place}: {copy.theirs} is not {copy.of}, which {target.family} has it tied to here")
+                raise ValueError(
+                    f"{place}: {copy.theirs} differs from {copy.of}, to which {target.family} ties it here"
+                )
             continue
         del stored[copy.theirs]
 
@@ -118,12 +120,12 @@ def read_tensors(
     repeated = pattern(rename.theirs for rename in target.renames if "{i}" in rename.theirs)
     beyond = [name for name in extra if repeated.fullmatch(name)]
     if beyond:
-        raise ValueError(f"{place}: the tensor {beyond[0]} belongs to no layer of a model of these sizes")
+        raise ValueError(f"{place}: a model of these sizes has no layer for the tensor {beyond[0]}")
     check_tables(stored, flat, target, place)
     tensors = take_back([rename for rename in table if rename.theirs in stored], stored, place)
     wrong = wrong_shapes(expected, tensors)
     if wrong:
-        raise ValueError(f"{place}: the tensors are not of the sizes that config.json says: {first_few(wrong, '; ')}")
+        raise ValueError(f"{place}: the tensors do not have the sizes of config.json: {first_few(wrong, '; ')}")
     return tensors, [name for rename in absent for name in rename.ours], extra
 
 
@@ -138,7 +140,9 @@ def check_tables(stored: Stored, flat: FlatSettings, target: Target, place: str)
         with torch.device("meta"):  # what the settings claim may be far larger than what is there
             alike = stored[name].shape == make(flat).shape
         if not alike or not torch.allclose(load(stored[name]), make(flat).float(), rtol=0, atol=ROUNDED):
-            raise ValueError(f"{place}: {name} is not the table that {target.family} computes, and zoo has no other")
+            raise ValueError(
+                f"{place}: {name} is not the table that {target.family} computes, the only one that zoo has"
+            )
 
 
 def take_back(table: Sequence[Rename], stored: Stored, place: str) -> Tensors:
@@ -155,7 +159,7 @@ def take_back(table: Sequence[Rename], stored: Stored, place: str) -> Tensors:
         try:
             parts = rename.back(theirs)
         except (RuntimeError, ValueError, IndexError):
-            raise ValueError(f"{place}: {rename.theirs} cannot be {shape(theirs)}") from None
+            raise ValueError(f"{place}: {rename.theirs} cannot have shape {shape(theirs)}") from None
         for name, tensor in parts.items():
             if name in ours and not torch.equal(ours[name], tensor):
                 both = f"{source[name]} and {rename.theirs}"

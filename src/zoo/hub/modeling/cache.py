@@ -45,7 +45,7 @@ class StateCache(Cache):  # type: ignore[misc]
         Raises:
             ValueError: always.
         """
-        raise ValueError("a model in zoo's shell cannot go back to fewer tokens; start again without a cache")
+        raise ValueError("this cache cannot be cropped to fewer tokens; start again without a cache")
 
     # The base class does these layer by layer, and there are none: it would change nothing, without a word.
     batch_select_indices = reorder_cache

@@ -41,10 +41,10 @@ def answering(forward: F) -> F:
         said = {name: value for name, value in named.items() if value is not None and value is not False}
         if "cache" in self.takes and OLD_CACHE in said:
             if "cache" in said:
-                raise ValueError(f"both cache and {OLD_CACHE} are given; they are two names of one thing")
+                raise ValueError(f"cache and {OLD_CACHE} are two names of one thing; pass one of them")
             said["cache"] = said.pop(OLD_CACHE)
         if refused := [name for name in said if name not in self.takes]:
-            raise ValueError(f"{type(self).__name__} takes no {' and no '.join(refused)}")
+            raise ValueError(f"{type(self).__name__} does not take {', '.join(refused)}")
         if hasattr(self, "_hf_hook") and any(parameter.is_meta for parameter in self.parameters()):
             # accelerate brings weights where their module is called, and a head reads the token vectors without
             raise ValueError(f"{type(self).__name__} cannot be offloaded: load it where all weights fit into memory")
@@ -190,7 +190,9 @@ class Shell(PreTrainedModel):  # type: ignore[misc]
         if cache is None:
             return model.decoder(given, memory), None
         if not isinstance(cache, StateCache):
-            raise ValueError(f"a {type(cache).__name__} is no cache of this model; use_cache=True makes one")
+            raise ValueError(
+                f"a {type(cache).__name__} does not fit this model; use_cache=True creates a cache that does"
+            )
         if given.segments is not None and bool(given.segments.any()):
             raise ValueError("token_type_ids: with a cache all tokens are of type 0; pass use_cache=False")
         assert not isinstance(given.documents, Documents)  # what a mask shows
@@ -236,7 +238,7 @@ class Shell(PreTrainedModel):  # type: ignore[misc]
     def get_input_embeddings(self) -> nn.Module:
         embeddings = self.inside.stream.embeddings
         if embeddings is None:
-            raise NotImplementedError(f"{type(self).__name__} has no token vectors: it reads pictures")
+            raise NotImplementedError(f"{type(self).__name__} has no token embeddings: it reads images")
         return embeddings.tokens
 
     def resize_token_embeddings(self, new_num_tokens: int | None = None, *_: Any, **__: Any) -> nn.Module:
@@ -248,7 +250,7 @@ class Shell(PreTrainedModel):  # type: ignore[misc]
         size = self.config.vocab_size
         if new_num_tokens not in (None, size):
             raise ValueError(
-                f"this model has {size} token vectors and cannot be resized to {new_num_tokens} here; "
+                f"this model has {size} token embeddings and cannot be resized to {new_num_tokens} here; "
                 "`zoo finetune` adds the tokens that a task needs"
             )
         return self.get_input_embeddings()

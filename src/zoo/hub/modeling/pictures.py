@@ -47,5 +47,5 @@ def opened(picture: Any) -> Image.Image:
     try:
         return Image.fromarray(array)
     except TypeError:
-        known = "a picture of Pillow's or bytes (height, width, 3)"
+        known = "a Pillow image or uint8 (height, width, 3)"
         raise ValueError(f"images: expected {known}, got {array.dtype} {array.shape}") from None

@@ -14,8 +14,8 @@ def part_input(row: Tensor | None, mask: Tensor | None, segments: Tensor | None 
     """
     if row is None:
         raise ValueError(
-            "input_ids or pixel_values are missing; a model with an encoder and a decoder needs decoder_input_ids, or "
-            "labels to make them of, beside them"
+            "input_ids or pixel_values are missing; a model with an encoder and a decoder also needs "
+            "decoder_input_ids or labels"
         )
     return PartInput(row, documents_of(mask, row), segments)
 
@@ -30,7 +30,7 @@ def documents_of(mask: Tensor | None, row: Tensor) -> Tensor | None:
         return None
     rows, length = row.shape[:2]
     if mask.dim() != 2 or mask.shape[1] < length or len(mask) != rows:
-        raise ValueError(f"attention_mask: expected one number a token, {(rows, length)}; got {tuple(mask.shape)}")
+        raise ValueError(f"attention_mask: expected one number per token, {(rows, length)}; got {tuple(mask.shape)}")
     new = mask[:, -length:] > 0
     return None if bool(new.all()) else new.long()
 

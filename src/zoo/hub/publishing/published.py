@@ -44,16 +44,16 @@ def files_of_folder(folder: Path) -> list[Path]:
         refuse_file(path)
         asked = [key for key in CODE if key in read_json(path)] if path.name in SETTINGS else []
         if asked:
-            raise ValueError(f"{path}: {asked[0]} asks readers to run code of others; a push shows none")
+            raise ValueError(f"{path}: {asked[0]} asks readers to run other people's code, which zoo does not publish")
     load_checkpoint(folder)  # refuses what is damaged, and what nobody could load
     if rest := [path.name for path in found if path not in ours]:
-        logger.warning("%s: not pushed, since they are no files of a model: %.300s", folder, ", ".join(rest))
+        logger.warning("%s: not pushed, since these are not files of a model: %.300s", folder, ", ".join(rest))
     return ours
 
 
 def refuse_file(path: Path) -> None:
     """Refuse a link, which may show what lies elsewhere, and what is no file of its kind."""
     if path.is_symlink() or not path.is_file():
-        raise ValueError(f"{path}: is a link or no file; a push shows files of the folder only")
+        raise ValueError(f"{path}: is not a regular file of the folder; zoo publishes nothing else")
     if path.stat().st_size > SMALL and not path.name.endswith(WEIGHTS[0]):
-        raise ValueError(f"{path}: has {path.stat().st_size:,} bytes; only weights are that large")
+        raise ValueError(f"{path}: has {path.stat().st_size:,} bytes; only weights may be that large")

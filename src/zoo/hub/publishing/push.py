@@ -33,8 +33,8 @@ class PushReport:
         """The report as a terminal shows it."""
         changed = [f"written: {', '.join(self.written)}"] * bool(self.written)
         changed += [f"removed: {', '.join(self.removed)}"] * bool(self.removed)
-        others = [f"left as they are: {', '.join(self.others)}"] * bool(self.others)
-        return [self.url, *(changed or ["nothing has changed: it shows this model already"]), *others]
+        others = [f"left unchanged: {', '.join(self.others)}"] * bool(self.others)
+        return [self.url, *(changed or ["nothing to commit: the repository already holds this model"]), *others]
 
 
 def push(checkpoint: str | Path, name: str, private: bool = False, patience: RetryPolicy | None = None) -> PushReport:
@@ -58,7 +58,9 @@ def push(checkpoint: str | Path, name: str, private: bool = False, patience: Ret
             return patience.persist(lambda: bring(repository, files, private))
         except HubFailure as failure:
             again = f"zoo push {checkpoint} {name}{' --private' * private}"
-            raise RuntimeError(f"{failure}. It shows nothing half-written; to complete it: {again}") from failure
+            raise RuntimeError(
+                f"{failure}. Nothing half-written is visible; to complete the push: {again}"
+            ) from failure
 
 
 def check_name(name: str) -> None:
@@ -66,24 +68,24 @@ def check_name(name: str) -> None:
     try:
         validate_repo_id(name)
     except HFValidationError as error:
-        raise ValueError(f"push: {name!r} is not a name on the hub: {error}") from None
+        raise ValueError(f"push: {name!r} is not the name of a Hub repository: {error}") from None
     if "/" not in name:
-        raise ValueError(f"push: {name!r} does not say whose it is; name it ORG/NAME, such as my-name/{name}")
+        raise ValueError(f"push: {name!r} lacks an owner; name it ORG/NAME, such as my-name/{name}")
 
 
 def check_access(name: str) -> None:
     """Refuse what is bound to fail before the time of an export is spent on it."""
     if is_offline_mode():
-        raise RuntimeError(f"{name}: HF_HUB_OFFLINE is set, so the hub is out of reach; unset it to push")
+        raise RuntimeError(f"{name}: HF_HUB_OFFLINE is set, so the Hub cannot be reached; unset it to push")
     if get_token() is None:
-        raise RuntimeError(f"{name}: nobody is logged in to the hub; run `hf auth login`, or set HF_TOKEN")
+        raise RuntimeError(f"{name}: not logged in to the Hub; run `hf auth login`, or set HF_TOKEN")
 
 
 def bring(repository: Repository, files: list[Path], private: bool) -> PushReport:
     """One attempt: look, upload what is missing, commit, look again. It is safe to repeat after a failure."""
     before = repository.look() or repository.create(private)
     if private and not before.private:
-        raise ValueError(f"{repository.name}: is public already; --private makes new ones private, and changes none")
+        raise ValueError(f"{repository.name}: is public already; --private is only for new repositories")
     changed = [path for path in files if not shows(before, path)]
     rest = [name for name in names_of(before) - {path.name for path in files} if not name.startswith(".git")]
     others = repository.of_others(sorted(rest), before.sha)
@@ -99,12 +101,12 @@ def bring(repository: Repository, files: list[Path], private: bool) -> PushRepor
 def refuse_files_of_others(repository: Repository, before: ModelInfo, changed: list[Path]) -> None:
     """Refuse to overwrite what zoo did not write, and to commit where files may be left out."""
     if IGNORES in names_of(before):
-        raise ValueError(f"{repository.name}: has a {IGNORES}, which may keep files of a model out; delete it there")
+        raise ValueError(f"{repository.name}: has a {IGNORES}, which may exclude files of a model; delete it there")
     there = [path.name for path in changed if path.name in names_of(before)]
     others = repository.of_others(there, before.sha)
     if others:
         raise ValueError(
-            f"{repository.name}: {', '.join(others):.200} there was written by somebody else and is not overwritten; "
+            f"{repository.name}: {', '.join(others):.200} there was not written by zoo push and is not overwritten; "
             "push to another name, delete it there, or push a folder that holds the same file"
         )
 
@@ -115,4 +117,4 @@ def check_shown(repository: Repository, files: list[Path], gone: list[str]) -> N
     missing = [path.name for path in files if after is None or not shows(after, path)]
     missing += [name for name in gone if after is not None and name in names_of(after)]
     if missing:
-        raise HubFailure(f"{repository.name}: shows something else than was committed: {missing}", passing=True)
+        raise HubFailure(f"{repository.name}: holds something else than was committed: {missing}", passing=True)

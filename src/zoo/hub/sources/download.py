@@ -41,7 +41,7 @@ def download(name: str) -> Path:
         except HubFailure as failure:
             kept = fetched_before(repository) if failure.passing else None
             if kept is None:
-                advice = "nothing was fetched. A folder on this disk needs no network"
+                advice = "nothing was downloaded. A local folder needs no network"
                 raise ValueError(f"{name}: {failure}; {advice}") from None
             if not constants.is_offline_mode():  # who sets that knows it
                 logger.warning("%s: %s; using the copy that was downloaded before", name, failure)
@@ -58,7 +58,7 @@ def look(repository: str) -> list[str]:
     error it gives an old copy without a word.
     """
     if constants.is_offline_mode():
-        raise HubFailure("HF_HUB_OFFLINE is set, and it was not fetched before", passing=True)
+        raise HubFailure("HF_HUB_OFFLINE is set, and it was not downloaded before", passing=True)
     with explaining(f"looking for {repository} at {constants.ENDPOINT}"):
         info = within(SECONDS, lambda: HfApi().model_info(repository, timeout=SECONDS))
     return [file.rfilename for file in info.siblings or ()]

@@ -28,10 +28,10 @@ MEANINGS = {
     400: "the request was refused",
     401: "the token was not accepted; log in again with `hf auth login`, or set HF_TOKEN",
     403: "the token may not do that; it needs write access to this name",
-    404: "there is no such thing; is the name right, and may the token see it?",
-    409: "it is in conflict with something else that happens there",
+    404: "not found; is the name right, and may the token see it?",
+    409: "it conflicts with another operation there",
     412: "somebody else changed it meanwhile",
-    413: "a file is too large for it",
+    413: "a file is too large for the Hub",
     429: "too many requests; wait before trying again",
 }
 
@@ -115,7 +115,7 @@ def explaining(doing: str, persisted: bool = False) -> Iterator[None]:
         if isinstance(answer, HfHubHTTPError):
             status, said = answer.response.status_code, answer.server_message
             passing, asked = status in PASSING, answer.response.headers.get("Retry-After", "")
-            meaning = MEANINGS.get(status, "the hub is in trouble" if status >= 500 else "the hub refused it")
+            meaning = MEANINGS.get(status, "the Hub has an error" if status >= 500 else "the Hub refused it")
             words = f"{meaning} ({status}{f': {clean(said)}' if said else ''})"
         else:
             words = clean(str(broken or error)) or "no reason given"

@@ -74,9 +74,9 @@ class CheckpointFolder:
             raise ValueError(f"{path}: no such file") from None
         inside = Path(name).parent in (Path(), Path(CHATS))
         if not inside or not any(real.is_relative_to(place) for place in self.allowed):
-            raise ValueError(f"{path}: leads out of the folder, and nothing outside of it is read")
+            raise ValueError(f"{path}: leads out of the folder; zoo reads nothing outside it")
         if not stat.S_ISREG(real.stat().st_mode):  # reading a pipe would wait for ever
-            raise ValueError(f"{path}: is not an ordinary file")
+            raise ValueError(f"{path}: is not a regular file")
         return real
 
     def read(self, name: str) -> bytes:
@@ -91,7 +91,7 @@ class CheckpointFolder:
         except OSError as error:
             raise ValueError(f"{self.folder / name}: {error.strerror}") from None
         if len(content) > MOST_BYTES:
-            raise ValueError(f"{self.folder / name}: is larger than {MOST_BYTES // 2**20} MiB, which no such file is")
+            raise ValueError(f"{self.folder / name}: is larger than {MOST_BYTES // 2**20} MiB, which zoo does not read")
         return content
 
     def read_json(self, name: str) -> Json:

@@ -46,7 +46,7 @@ def find_tensors(foreign: CheckpointFolder) -> dict[str, TensorInfo]:
     names = sorted(path.name for path in foreign.folder.iterdir())
     refuse_pickles(foreign, names, str(foreign.folder), str(foreign.folder))
     others = [name for name in names if name.endswith(OTHERS)]
-    found = f" (there is {first_few(others)})" if others else ""
+    found = f" (found {first_few(others)})" if others else ""
     raise ValueError(f"{foreign.folder}: has no {WHOLE} and no {INDEX}{found}")
 
 
@@ -66,7 +66,7 @@ def refuse_pickles(foreign: CheckpointFolder, names: list[str], source: str, int
     steps = "; ".join(f"{name}.from_pretrained('{source}').save_pretrained('{into}')" for name in classes)
     command = f'python -c "from transformers import {", ".join(classes)}; {steps}"; then import {into}'
     raise ValueError(
-        f"{source}: {pickles[0]} is a pickle, and reading one runs what its author wrote into it. "
+        f"{source}: {pickles[0]} is a pickle, and loading one can run any code. "
         f"If you trust the author, convert it once: {command}"
     )
 
@@ -75,9 +75,9 @@ def refuse_adapter(foreign: CheckpointFolder) -> None:
     """Refuse a folder with an adapter: transformers adds it to the weights wherever peft is installed."""
     if foreign.has(ADAPTER):
         raise ValueError(
-            f"{foreign.folder}: {ADAPTER} says that an adapter belongs to the weights; zoo reads whole models only. "
+            f"{foreign.folder}: {ADAPTER} adds an adapter to the weights; zoo reads whole models only. "
             f"Merge it once with peft (`merge_and_unload`), save the model and import that; without {ADAPTER}, zoo and "
-            "transformers read the weights beside it alone"
+            "transformers read only the weights beside it"
         )
 
 
@@ -89,14 +89,14 @@ def read_index(foreign: CheckpointFolder) -> dict[str, TensorInfo]:
         raise ValueError(f"{place}: 'weight_map' is missing")
     for name, file in where.items():
         if not isinstance(file, str) or Path(file).name != file or not file.endswith(".safetensors"):
-            raise ValueError(f"{place}: '{name:.80}' is said to be in {file!r:.80}; expected a safetensors file")
+            raise ValueError(f"{place}: '{name:.80}' is listed in {file!r:.80}; expected a safetensors file")
     files = sorted(set(where.values()))
     if len(files) > MOST_FILES:
-        raise ValueError(f"{place}: names {len(files)} files; more than {MOST_FILES} are refused")
+        raise ValueError(f"{place}: names {len(files)} files; allowed: at most {MOST_FILES}")
     headers = {file: read_header(foreign.path(file)) for file in files}
     for name, file in where.items():
         if name not in headers[file]:
-            raise ValueError(f"{place}: '{name:.80}' is said to be in {file:.80}, but is not there")
+            raise ValueError(f"{place}: '{name:.80}' is listed in {file:.80}, but is not there")
     return {name: headers[file][name] for name, file in where.items()}
 
 
@@ -112,7 +112,7 @@ def read_header(path: Path) -> dict[str, TensorInfo]:
     with path.open("rb") as file:
         length = int.from_bytes(file.read(8), "little")
     if MOST_HEADER < length < path.stat().st_size:
-        raise ValueError(f"{path}: has a header of {length} bytes; more than {MOST_HEADER} are refused")
+        raise ValueError(f"{path}: has a header of {length} bytes; allowed: at most {MOST_HEADER}")
     try:
         with safe_open(path, "pt") as opened:
             slices = {name: opened.get_slice(name) for name in opened.keys()}
@@ -124,9 +124,9 @@ def read_header(path: Path) -> dict[str, TensorInfo]:
 def read_entry(path: Path, name: str, dtype: str, shape: list[int]) -> TensorInfo:
     """One tensor of a header."""
     if len(name) > MOST_NAME:
-        raise ValueError(f"{path}: a tensor's name has {len(name)} characters; more than {MOST_NAME} are refused")
+        raise ValueError(f"{path}: a tensor's name has {len(name)} characters; allowed: at most {MOST_NAME}")
     if len(shape) > MOST_AXES:
-        raise ValueError(f"{path}: '{name}' has {len(shape)} axes; more than {MOST_AXES} are refused")
+        raise ValueError(f"{path}: '{name}' has {len(shape)} axes; allowed: at most {MOST_AXES}")
     return TensorInfo(path, name, dtype, tuple(shape))
 
 
@@ -137,7 +137,7 @@ def load(stored: TensorInfo) -> Tensor:
         ValueError: it is of a type that no weight has, or cannot be read.
     """
     if stored.dtype not in READ:
-        raise ValueError(f"{stored.path}: '{stored.name}' is {stored.dtype}; a weight is one of {', '.join(READ)}")
+        raise ValueError(f"{stored.path}: '{stored.name}' is {stored.dtype}; allowed: {', '.join(READ)}")
     try:
         with safe_open(stored.path, "pt") as opened:
             tensor: Tensor = opened.get_tensor(stored.name).float()

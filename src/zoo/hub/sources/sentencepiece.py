@@ -85,17 +85,17 @@ def read_pieces(content: bytes, name: str) -> Pieces:
     try:
         model.ParseFromString(content)
     except DecodeError as error:
-        raise ValueError(f"{name}: is no sentencepiece model ({error})") from None
+        raise ValueError(f"{name}: is not a sentencepiece model ({error})") from None
     if model.trainer.model_type != UNIGRAM or model.trainer.byte_fallback:
-        raise ValueError(f"{name}: is no unigram model without bytes as pieces; zoo reads those only")
+        raise ValueError(f"{name}: is not a unigram model without byte pieces; zoo reads only those")
     for number, piece in enumerate(model.pieces):
         if not isinstance(piece.piece, str):  # protobuf answers bytes where they are not UTF-8
             raise ValueError(f"{name}: piece {number} is damaged")
         if not math.isfinite(piece.score):
-            raise ValueError(f"{name}: the score of piece {number} is no number")
+            raise ValueError(f"{name}: the score of piece {number} is not a number")
     unk = model.trainer.unk_id
     if not 0 <= unk < len(model.pieces):
-        raise ValueError(f"{name}: has {len(model.pieces)} pieces, and none numbered {unk}, the unknown one")
+        raise ValueError(f"{name}: has {len(model.pieces)} pieces, so the unknown piece cannot be number {unk}")
     scored = [(piece.piece, piece.score) for piece in model.pieces]
     special, user = ([p.piece for p in model.pieces if p.type == kind] for kind in (CONTROL, USER_DEFINED))
     return Pieces(scored, unk, model.normalizer.charsmap, special, user)

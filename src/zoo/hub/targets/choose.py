@@ -30,20 +30,20 @@ def choose_target(settings: ModelSettings, name: str | None = None) -> Target:
         try:
             return target_of(settings)
         except ValueError as error:
-            raise ValueError(f"export: this model is not '{SHELL}': {error}") from None
+            raise ValueError(f"export: this model does not fit '{SHELL}': {error}") from None
     in_the_way = obstacles(settings)
     fitting = [target for target in targets if target not in in_the_way]
     if name is not None:
         refuse_unknown(name, (*targets, SHELL), "target", "export")
         if name in in_the_way:
             others = f"targets that fit: {', '.join(fitting) or 'none'}"
-            raise ValueError(f"export: this model is not '{name}': {in_the_way[name]}; {others}")
+            raise ValueError(f"export: this model does not fit '{name}': {in_the_way[name]}; {others}")
         return targets[name]
     if not fitting:
         near = [target for target in targets if targets[target].sides == tuple(settings.parts)]
         reasons = [f"{target}: {in_the_way[target]}" for target in near]
         reasons += [f"{', '.join(target for target in targets if target not in near)}: made of other parts"]
-        raise ValueError(f"export: no class of transformers is this model. {'; '.join(reasons)}. {way_out(settings)}")
+        raise ValueError(f"export: no transformers class matches this model. {'; '.join(reasons)}. {way_out(settings)}")
     return targets[fitting[0]]
 
 

@@ -56,7 +56,7 @@ def title(trained: TrainedModel, target: Target, native: NativeClass, name: str)
         loads = f"in zoo's own class: `transformers` loads it where {needed}, after `import {target.imports}`"
     what = f"A `{native.name}` with {parameters(trained.model):,} parameters"
     if trained.history.imported:
-        unknown = "It was imported with zoo; of its data and its training nothing is known here."
+        unknown = "It was imported with zoo; its data and training are unknown here."
         return [f"# {plain(name)}", "", f"{what}, {loads}. {unknown}", ""]
     what = f"{what}, trained for {', '.join(trained.task.objective)}"
     return [f"# {plain(name)}", "", f"{what}. Trained with zoo, {'' if target.imports else 'and '}{loads}.", ""]
@@ -101,7 +101,7 @@ def architecture(trained: TrainedModel, native: NativeClass, left_out: list[str]
     if names := trained.class_names(native):
         lines.append(f"classes: {', '.join(map(plain, names))}")
     if left_out:
-        lines.append(f"heads that this class lacks and that were left out: {', '.join(left_out)}")
+        lines.append(f"heads left out, since this class lacks them: {', '.join(left_out)}")
     return section("Model", listed(lines), settings_of("Every choice", tree))
 
 
@@ -147,18 +147,18 @@ def environment(known: Mapping[str, Any]) -> list[str]:
 def limitations(trained: TrainedModel, native: NativeClass) -> list[str]:
     """What not to expect of it."""
     size, own = trained.stream.image_size, trained.task.card.limitations
-    reads = [f"the middle square of a picture, brought to {size} x {size} pixels"] * (size is not None)
+    reads = [f"the central square of an image, resized to {size} x {size} pixels"] * (size is not None)
     reads += [f"at most {part.max_length:,} tokens ({side})" for side, part in trained.readers.items()]
-    tried = "It was not measured on data that it was not trained on."
+    tried = "It was not evaluated on held-out data."
     if trained.history.measured:
         split = split_of(trained.history)
-        tried = f"It was measured on {split}, by which it was chosen; other data may give other figures."
+        tried = f"It was evaluated on {split}, which also selected this checkpoint; expect other figures on other data."
     random = trained.never_trained(native)
     lines = [
         *[f"Newly initialised and never trained, so the answers are random: {', '.join(random)}."] * bool(random),
         f"It reads {' and '.join(reads)}.",
-        plain(hide_paths(own)) if own else "Its author has not said what it should not be used for.",
-        "It knows only what its data holds, the mistakes and prejudices of the data included.",
+        plain(hide_paths(own)) if own else "Its author has named no limitations.",
+        "It reproduces what its data holds, mistakes and biases included.",
         *([] if trained.history.imported else [tried]),
     ]
     return section("Limitations", listed(lines))
@@ -169,9 +169,9 @@ def checked(check: Check, which: str) -> list[str]:
     return section(
         "Check",
         [
-            f"Before this folder was finished, {which}`transformers` loaded it, and was compared with our model:",
-            f"the largest difference of logits over {check.rows} rows is {check.largest};",
-            f"{check.same} are the same." if check.same else "it has no tokenizer, so rows were of random ids.",
+            f"Before this folder was finished, {which}`transformers` loaded it, and was compared with zoo's model:",
+            f"the largest difference of logits over {check.rows} sequences is {check.largest};",
+            f"{check.same} are the same." if check.same else "it has no tokenizer, so the sequences were random ids.",
             "",
         ],
     )

@@ -34,7 +34,7 @@ def split_of(history: TrainingHistory) -> str:
 def again(trained: TrainedModel, native: NativeClass) -> list[str]:
     """The command, and the task's file that it needs where zoo has no such task; none for heads that are not here."""
     if lacking := trained.objectives_without(native):
-        return [f"This folder cannot repeat the validation, which asked for {', '.join(lacking)}, too.", ""]
+        return [f"This folder cannot repeat the validation, which also measured {', '.join(lacking)}.", ""]
     history = trained.history
     place = trained.address if trained.address == PLACEHOLDER else f"hub:{trained.address}"
     named = history.training.get("precision", AUTO)

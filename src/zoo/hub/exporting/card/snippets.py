@@ -57,9 +57,7 @@ BY_KIND = {
         "model(**inputs).logits.item()",
     ),
 }
-QUIETLY = (
-    "logging.set_verbosity_error()  # this pipeline does not read every head of the folder, of which it would warn"
-)
+QUIETLY = "logging.set_verbosity_error()  # this pipeline would warn of the folder's heads that it does not use"
 
 
 def snippets(
@@ -87,7 +85,7 @@ def snippets(
     words = {"given": given, "beginning": TEXT.rsplit(" ", 3)[0], "text": TEXT, "new_tokens": min(NEW_TOKENS, room)}
     programs = [piped(task, address, len(native.heads) > 1, kind)] if task in PIPELINES else []
     programs.append(loaded(native, task, address, tokenizer, kind))
-    first = [f"import {imports}  # transformers knows these classes from here on"] if imports else []
+    first = [f"import {imports}  # registers these classes with transformers"] if imports else []
     return ["\n".join([*first, *program]).format(**words) for program in programs]
 
 

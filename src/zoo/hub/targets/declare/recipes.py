@@ -72,7 +72,7 @@ def read_vocabulary(files: Files) -> dict[str, int]:
     """vocab.json: token -> id."""
     vocabulary = parse_json(files["vocab.json"], "vocab.json")
     if not all(type(i) is int and i >= 0 for i in vocabulary.values()):
-        raise ValueError("vocab.json: an id is no whole number from 0 on")
+        raise ValueError("vocab.json: ids must be whole numbers from 0")
     return vocabulary
 
 
@@ -83,7 +83,7 @@ def read_merges(files: Files) -> list[tuple[str, str]]:
         lines = lines[1:]
     pairs = [tuple(line.split(" ")) for line in lines]
     if any(len(pair) != 2 for pair in pairs):
-        raise ValueError("merges.txt: a line does not hold two pieces")
+        raise ValueError("merges.txt: each line must hold two pieces")
     return [(pair[0], pair[1]) for pair in pairs]
 
 
@@ -134,7 +134,7 @@ def end_of_text(options: Options, name: str, backend: Backend) -> str:
     named = options.get(name, ENDING)
     token = spelling(named)
     if token is None or backend.token_to_id(token) is None:
-        raise ValueError(f"tokenizer_config.json: add_{name} is true, and {name} is no token: {named!r:.80}")
+        raise ValueError(f"tokenizer_config.json: add_{name} is true, but {name} is not a token: {named!r:.80}")
     return token
 
 
@@ -185,7 +185,7 @@ def unigram(scored: list[tuple[str, float]], unk: int, found: Pieces) -> Backend
     """
     words = [word for word, _ in scored]
     if "</s>" not in words or unk >= len(words):
-        raise ValueError(f"{SPIECE}: has no piece </s>, or none that stands for what is unknown")
+        raise ValueError(f"{SPIECE}: has no piece </s>, or no unknown piece")
     backend = Backend(models.Unigram(scored, unk, byte_fallback=False))
     backend.decoder = decoders.Metaspace(prepend_scheme="always")
     backend.add_tokens([AddedToken(token, normalized=False) for token in found.user if token in words])
