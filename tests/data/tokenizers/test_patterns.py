@@ -58,13 +58,13 @@ def test_a_pattern_that_is_taken_reads_a_long_text_in_time_that_grows_with_its_l
 
 @pytest.mark.parametrize("pattern", [*ENDLESS, "a" * 3000, 7])
 def test_patterns_that_may_take_forever_are_refused(pattern: object):
-    with pytest.raises(ValueError, match="x: the pattern .* may backtrack forever on some texts; allowed: patterns"):
+    with pytest.raises(ValueError, match="x: the pattern .* may take forever on some texts; allowed: patterns"):
         check_patterns(spec(pattern), "x")
 
 
 @pytest.mark.parametrize("pattern", ["a?|" * 600 + "(", "|.?" * 600 + "^", "[" + r"\x{41}" * 300, "a" * 1900 + "("])
 def test_no_pattern_takes_for_ever_to_be_refused(pattern: str):
-    with pytest.raises(ValueError, match="may backtrack forever"):
+    with pytest.raises(ValueError, match="may take forever"):
         check_patterns(spec(pattern), "x")
 
 

@@ -47,7 +47,7 @@ def check_patterns(spec: Any, place: str) -> None:
     for pattern in (each["Regex"] for each in maps(spec) if "Regex" in each):
         if not isinstance(pattern, str) or len(pattern) > LONGEST or not is_allowed(pattern):
             raise ValueError(
-                f"{place}: the pattern {pattern!r:.80} may backtrack forever on some texts; allowed: patterns of "
+                f"{place}: the pattern {pattern!r:.80} may take forever on some texts; allowed: patterns of "
                 "published tokenizers, and alternatives in which nothing after a repeat can fail"
             )
     longer = math.prod(map(growth, maps(spec)))
