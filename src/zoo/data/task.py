@@ -31,9 +31,9 @@ class Card:
     """What the model card of an export says that only its author knows.
 
     Args:
-        license: as the hub names it, such as mit or cc-by-4.0.
+        license: the Hub's name for it, such as mit or cc-by-4.0.
         language: codes of the languages that the model reads or writes.
-        datasets: on the hub; empty: the task's own repository, where it names one.
+        datasets: names on the Hub; empty: the task's own repository, where it names one.
         limitations: what the model should not be used for, in a sentence.
     """
 
@@ -50,13 +50,13 @@ class Task:
     Args:
         objective: name -> options.
         columns: the objective's inputs <- the data's columns, as in `Columns`; empty: those that are named like inputs.
-        labels: the classes by name; None: the sorted distinct values of train. A file may also say `several` (a row has
-            any number of classes; `{several: NAMES}` names them) or `number` (a row has a number).
-        label_kind: what a row's label is; a file says it by `labels`.
-        length: tokens in a row; where source and target have rows of their own, one number for both or a map.
-        longest: tokens in one example, special tokens included; None: `length`.
-        pack: whether a row may hold several examples; pictures have rows of their own.
-        augment: how training pictures are varied.
+        labels: the classes by name; None: the sorted distinct values of train. A file may also have `several` (a row
+            has any number of classes; `{several: NAMES}` names them) or `number` (a row has a number).
+        label_kind: what a row's label is; a file sets it by `labels`.
+        length: tokens per packed sequence; for source and target, one number for both or a map.
+        longest: tokens per example, special tokens included; None: `length`.
+        pack: whether a sequence may hold several examples; each image has a sequence of its own.
+        augment: how training images are varied.
         by_file: whether a split of several files is measured file by file, and its metrics are the means of theirs.
     """
 

@@ -1,4 +1,4 @@
-"""For Python users: load a trained model, ask it, and export it."""
+"""For Python users: load a trained model, predict with it, and export it."""
 
 import os
 from pathlib import Path
@@ -24,12 +24,12 @@ def load(path: str | Path, *, device: DeviceName = AUTO, precision: str = EXACT)
 
     Args:
         path: a run, a checkpoint folder inside one, a Hugging Face folder, or `hub:ORG/NAME`.
-        device: auto: CUDA, else MPS, else the CPU; `model.device` says which, and what you give it must lie there.
-        precision: of the weights. They stay the float32 numbers that training left unless you ask for less: bfloat16,
-            float16, or auto (bfloat16 where the device has it in hardware), as commands that use a model do.
+        device: auto: CUDA, else MPS, else the CPU; inputs must be on `model.device`.
+        precision: of the weights: float32, as trained, bfloat16, float16, or auto (bfloat16 where the hardware
+            supports it, else float32), which commands that use a model take by default.
 
     Raises:
-        ValueError: there is none there, a file of it is damaged, or there is no such device.
+        ValueError: there is no checkpoint, a file of it is damaged, or there is no such device.
     """
     refuse_no_path(path=path)
     return load_checkpoint(path, choose_placement(device, precision)).model
@@ -43,8 +43,8 @@ def pipeline(path: str | Path, *, device: DeviceName = AUTO, precision: str = AU
     Args:
         path: as for `load`.
         device: auto: CUDA, else MPS, else the CPU.
-        precision: auto: bfloat16 where the device has it in hardware, else float32; the weights are cast once.
-        batch: texts in one pass of the model.
+        precision: auto: bfloat16 where the hardware supports it, else float32; the weights are cast once.
+        batch: texts per forward pass.
 
     Raises:
         ValueError: as `load`, or the batch is below 1.
@@ -63,12 +63,12 @@ def export(
 
     Args:
         path: a run folder or a checkpoint folder inside one.
-        target: a native target; None: the first one that fits.
-        device: where our side of the check computes.
+        target: one that `zoo show MODEL` lists; None: the first one that fits.
+        device: where zoo's model computes in the check.
 
     Raises:
-        ValueError: no such run or target, a choice that the target lacks, or a folder that holds something.
-        RuntimeError: what was written does not give what the model gives; nothing is left behind.
+        ValueError: no such run or target, a choice that the target lacks, or a folder that is not empty.
+        RuntimeError: the exported model computes something else than zoo's; nothing is left behind.
     """
     refuse_no_path(path=path, folder=folder)
     target = check(target, str | None, "target")

@@ -30,7 +30,7 @@ class Pipeline:
     """Model, tokenizer and task together; a call gives what `zoo predict --json` prints.
 
     Args:
-        batch: texts in one pass of the model.
+        batch: texts per forward pass.
     """
 
     loaded: Loaded
@@ -44,15 +44,14 @@ class Pipeline:
         pair: str | Iterable[str] | None = None,
         generate: Mapping[str, Any] | None = None,
     ) -> list[dict[str, Any]]:
-        """The answers in the order of the texts, each with `input`, `output` and `scores`; a list for one text, too.
+        """A list of predictions in the order of the texts, each with `input`, `output` and `scores`.
 
         Args:
-            texts: one or several, or the files of pictures; for a model that was trained on conversations also one of
-                them, or several: lists of maps with `role` and `content`, or `from` and `value`, or maps
-                `{"messages": …}` of such a list.
-                Several come in a list or another iterable, such as a column of pandas.
-            pair: second texts, for a model of pairs: one for each text.
-            generate: how text is generated, by the keys of `--set generate.…`; None: as the task says.
+            texts: one text or image file, or several in a list or another iterable, such as a column of pandas. A model
+                that was trained on conversations also takes one or several of them: lists of maps with `role` and
+                `content`, or `from` and `value`, or maps `{"messages": …}` of such a list.
+            pair: for a model that reads pairs: a second text for each text.
+            generate: how text is generated, by the keys of `--set generate.…`; None: the task's settings.
 
         Raises:
             ValueError: a text is too long, or asks for what the model was not trained for.

@@ -43,7 +43,7 @@ class AnswerMetric(Metric):
 
 @metrics.register("exact_match")
 class ExactMatch(AnswerMetric):
-    """Answers that are one of the right ones, normalized, of 100."""
+    """Answers that equal a right one, both normalized; 0 to 100."""
 
     @staticmethod
     def agreement(prediction: str, answer: str) -> float:
@@ -52,7 +52,7 @@ class ExactMatch(AnswerMetric):
 
 @metrics.register("span/f1")
 class AnswerF1(AnswerMetric):
-    """The mean F1 of each answer's words with those of the right answer that it is nearest to, of 100."""
+    """The mean F1 of each answer's words with those of the nearest right answer; 0 to 100."""
 
     @staticmethod
     def agreement(prediction: str, answer: str) -> float:

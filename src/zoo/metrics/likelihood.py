@@ -22,7 +22,7 @@ class Perplexity(Metric):
 
 @metrics.register("bits_per_byte")
 class BitsPerByte(Metric):
-    """loss / (ln 2 · bytes): bits that the model needs for a byte of UTF-8, whatever its tokenizer."""
+    """loss / (ln 2 · bytes): bits that the model needs per byte of UTF-8, whatever its tokenizer."""
 
     higher_is_better = False
     needs = "loss"

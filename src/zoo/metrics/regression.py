@@ -50,7 +50,7 @@ class Spearman(CorrelationMetric):
 
 @metrics.register("mse")
 class MeanSquaredError(NumberMetric):
-    """The mean of (predicted - true)^2; no finite number where a prediction is none, as after a training diverged."""
+    """The mean of (predicted - true)^2; not finite if a prediction is not, as after diverged training."""
 
     higher_is_better = False
 

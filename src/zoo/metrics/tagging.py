@@ -12,7 +12,7 @@ SAME = {"L-": "E-", "U-": "S-"}  # how BILOU writes the last word of a span, and
 
 @metrics.register("tagging/f1")
 class SpanF1(Metric):
-    """F1 of spans, each right if its border and kind are, over all sentences: what seqeval's `f1_score` says.
+    """F1 of spans, each right if its borders and kind are, over all sentences, as seqeval's `f1_score`.
 
     L- and U- are read as E- and S-, the same borders by other letters: seqeval takes both for the middle of a span.
 

@@ -41,7 +41,7 @@ class Bleu(TextMetric):
 # Source: Papineni et al. 2002; Xu et al. 2015, arXiv:1502.03044, section 5 (BLEU-1 to 4), here with the penalty for
 # brevity, which they leave out.
 for longest, counted in enumerate(
-    ("Words.", "Words and pairs of them.", "Up to three words in a row.", "Up to four words in a row."), start=1
+    ("BLEU of words.", *(f"BLEU of n-grams of 1 to {n} words." for n in (2, 3, 4))), start=1
 ):
 
     @metrics.register(f"bleu-{longest}")
@@ -63,7 +63,7 @@ class Chrf(TextMetric):
 
 @metrics.register("sequence_accuracy")
 class SequenceAccuracy(TextMetric):
-    """Texts that are one of their references to the letter / texts."""
+    """Texts that equal one of their references exactly / texts."""
 
     best = 1.0
 

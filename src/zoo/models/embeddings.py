@@ -21,8 +21,8 @@ class EmbeddingSettings:
     """How tokens become vectors.
 
     Args:
-        width: of token, segment and position vectors; a linear map brings their sum to d_model (ALBERT, ELECTRA).
-            None: d_model, and no map.
+        width: of token, segment and position vectors; a linear layer brings their sum to d_model (ALBERT, ELECTRA).
+            None: d_model, and no such layer.
         scale: multiply token vectors by the square root of their width (Vaswani et al. 2017, section 3.4).
         norm: normalize the sum of token, segment and position vectors (BERT).
         segments: number of segment kinds; 0: none, 1: one vector for all tokens, 2: first and second sentence (BERT).

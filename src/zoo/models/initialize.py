@@ -95,7 +95,7 @@ class Normal(Initializer):
 
 @initializers.register("mimetic")
 class Mimetic(Normal):
-    """Normal numbers, but attention begins as trained ones look: each place attends to what is like it, and near it.
+    """Normal numbers, but attention starts like a trained one: each position attends to similar and near ones.
 
     Keys begin as the queries, so that a score is |W x|^2 of what two places share, and learned positions begin as the
     sinusoids of 2017, which are alike where they are near. Where a map brings token vectors to d_model, they keep their

@@ -151,16 +151,17 @@ class Model(nn.Module):
         """Score a batch.
 
         Args:
-            tokens: the stream that the heads score; pictures, where an encoder of pictures stands alone.
-            source: the encoder's tokens or pictures, in a model that has both parts.
-            documents: of `tokens`: 0 nothing there, k the k-th document of the row; None: every row is one document.
-                A packer gives `Documents`, with what it knows of them.
+            tokens: the stream that the heads score; images, for an image encoder without a decoder.
+            source: the encoder's tokens or images, in a model that has both parts.
+            documents: of `tokens`: 0 is padding, k the k-th document of the sequence; None: each sequence is one
+                document. A packer gives `Documents`, with what it knows of them.
             source_documents: of `source`; target document k reads source document k.
-            segments: 0 or 1 by place, in a model with segments.
-            places: by head, flat places (row * length + place) to score, -1 none; a head without an entry scores all.
+            segments: 0 or 1 by position, in a model with segments.
+            places: by head, flat positions (row * length + position) to score, -1 none; a head without an entry scores
+                all.
             weights: also return attention weights, all or those of some kinds. Attention whose weights are asked for is
                 computed by the formula, whatever the backend.
-            draws: by place, a number from 0 to 2^31 - 1, which decides what the generator guesses where its head has
+            draws: by position, a number from 0 to 2^31 - 1, which decides what the generator guesses where its head has
                 `places`; the encoder then reads the guesses. None: it reads `tokens`.
 
         Raises:

@@ -45,7 +45,7 @@ class Constant(Schedule):
 
 @schedules.register("linear")
 class Linear(Schedule):
-    """A straight line from the peak to a share of it.
+    """A straight line from the peak to a fraction of it.
 
     Source: Devlin et al. 2019, arXiv:1810.04805, appendix A.2.
 
@@ -63,7 +63,7 @@ class Linear(Schedule):
 
 @schedules.register("cosine")
 class Cosine(Schedule):
-    """Half a cosine wave from the peak to a share of it.
+    """Half a cosine wave from the peak to a fraction of it.
 
     Source: Loshchilov & Hutter 2017, arXiv:1608.03983, equation 5, without restarts.
 
@@ -81,7 +81,7 @@ class Cosine(Schedule):
 
 @schedules.register("inverse_sqrt")
 class InverseSqrt(Schedule):
-    """peak * sqrt(warmup / update): the shape of `noam`, said by its peak."""
+    """peak * sqrt(warmup / update): the shape of `noam`, given by its peak."""
 
     def after(self, update: int) -> float:
         return math.sqrt(max(1, self.warmup_steps) / update)

@@ -20,7 +20,7 @@ TENS = "twenty thirty forty fifty sixty seventy eighty ninety".split()
 
 @builtins.register("numbers")
 class Numbers(Origin):
-    """Pairs such as `4 0 7` -> `four hundred seven`; no number stands in two splits."""
+    """Pairs such as `4 0 7` -> `four hundred seven`; no number occurs in two splits."""
 
     def splits(self) -> tuple[str, ...]:
         return tuple(SIZES)

@@ -27,7 +27,7 @@ WORD = re.compile(r"\w+")
 
 @builtins.register("pydocs")
 class Pydocs(Origin):
-    """One document a module: its docstrings in order, a paragraph a line, a blank line between docstrings."""
+    """One document per module: its docstrings in order, one paragraph per line, a blank line between docstrings."""
 
     columns: ClassVar[tuple[str, ...]] = ("text",)
 
@@ -54,7 +54,7 @@ class Pydocs(Origin):
 
 @builtins.register("pydocs-topic")
 class PydocsTopic(Pydocs):
-    """One document a docstring, labelled with the area of the library it is from; what names the area is taken out."""
+    """One document per docstring, labelled with its area of the library; text that names the area is removed."""
 
     columns: ClassVar[tuple[str, ...]] = ("text", "label")
 

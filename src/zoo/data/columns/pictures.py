@@ -32,12 +32,12 @@ warnings.filterwarnings("ignore", category=Image.DecompressionBombWarning, appen
 
 @dataclass(frozen=True)
 class Augment:
-    """How training pictures are varied.
+    """How training images are varied.
 
     Args:
-        flip: mirror every second one, drawn at random.
-        shift: move each by up to this share of its side, its mirror image coming in behind it; a plain colour would
-            show the model where the rim is, in training alone.
+        flip: mirror half of them, drawn at random.
+        shift: move each by up to this fraction of its side, and fill the gap with its mirror image; a plain colour
+            would show the model where the rim is, in training alone.
     """
 
     flip: bool = False

@@ -26,7 +26,7 @@ class Sentence(NamedTuple):
 
 @formats.register("conll")
 class Conll(FileFormat):
-    """One word a line, its columns apart by a tab, or by spaces in a file without tabs; sentences by blank lines.
+    """One word per line; tabs (or spaces, in a file without tabs) separate columns, blank lines sentences.
 
     `header` names the columns; without it the first one is `words` and the last one `tags`. Lines that begin with `#`
     and have no tab are comments in a file with tabs. In a file without tabs, `# NAME = …` and `# id …` before the first

@@ -63,7 +63,7 @@ class Delimited(FileFormat):
 
 @formats.register("csv")
 class CommaSeparated(Delimited):
-    """Fields apart by commas; double quotes hold a field together."""
+    """Fields separated by commas; double quotes hold a field together."""
 
     extensions: ClassVar[tuple[str, ...]] = (".csv",)
     delimiter: ClassVar[str] = ","
@@ -72,7 +72,7 @@ class CommaSeparated(Delimited):
 
 @formats.register("tsv")
 class TabSeparated(Delimited):
-    """Fields apart by tabs; quotes are text."""
+    """Fields separated by tabs; quotes are text."""
 
     extensions: ClassVar[tuple[str, ...]] = (".tsv",)
     delimiter: ClassVar[str] = "\t"

@@ -17,7 +17,7 @@ OTHER = "expected a JSON object per line; set 'format: json' if the file is one 
 
 @formats.register("jsonl")
 class JsonLines(FileFormat):
-    """One JSON object a line; blank lines are no rows."""
+    """One JSON object per line; blank lines are skipped."""
 
     extensions: ClassVar[tuple[str, ...]] = (".jsonl", ".json", ".ndjson", ".jsonlines", ".jl")
 

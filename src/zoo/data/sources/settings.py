@@ -21,19 +21,19 @@ class SourceSettings:
     """Where a task's rows come from, and how they are read; an empty one is that of an imported model, without data.
 
     Args:
-        files: split -> a data file, or a map of columns to text files that go line by line together. Wherever a file
-            may be named, so may a folder, a pattern such as `wiki/*.jsonl.zst`, or a list of all these.
+        files: split -> a data file, or a map of columns to text files that are read line by line together. In place of
+            a file, you can name a folder, a pattern such as `wiki/*.jsonl.zst`, or a list of these.
         format: of the files; None: by their extension.
         quoting: whether double quotes hold a field together (csv) or are text (none); None: csv for csv, none for tsv.
         header: the columns' names where the files do not hold them; one list, or split -> list.
         documents: what is one row of a text file.
-        validation: share of train that is held out, where there is no validation split.
-        hub: `org/name`, perhaps with `@REVISION` and `:configuration` behind it, read where the files are not there.
+        validation: fraction of train that is held out, where there is no validation split.
+        hub: `org/name`, optionally followed by `@REVISION` and `:configuration`, read if the files are missing.
         builtin: the name of a source that needs no file.
         language: code of the texts' language, such as de, by whose abbreviations sentencex splits them into sentences;
             None: one rule splits all scripts.
         mix: by name, several sources in place of one, each with these same keys and a `weight`, by which their rows are
-            drawn in training. What is said beside `mix` holds for all of them.
+            drawn in training. Keys next to `mix` apply to all of them.
         filter: which rows of train stay.
         columns: of a mixed source, the objective's inputs <- its columns, where the task's are others.
     """

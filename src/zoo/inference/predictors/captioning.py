@@ -8,7 +8,7 @@ from zoo.inference.writing import write
 
 @predictors.register("captioning")
 class PictureCaption(Predictor):
-    """Writes a text about a picture, given its file."""
+    """Writes a text about an image, given its file."""
 
     writes = True
 

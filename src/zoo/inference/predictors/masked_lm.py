@@ -13,7 +13,7 @@ TOP = 5  # tokens that are shown for a masked place
 
 @predictors.register("masked_lm")
 class MaskFilling(Predictor):
-    """Fills masked places; scores are the likeliest tokens of each and their probabilities."""
+    """Fills masked positions; scores are the likeliest tokens of each and their probabilities."""
 
     def reads_roles(self, tokenizer: Tokenizer) -> bool:
         return True

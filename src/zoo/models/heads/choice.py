@@ -9,7 +9,7 @@ from zoo.models.heads.scores import Scores
 
 @heads.register("choice")
 class ChoiceHead(Head):
-    """One score, x w + b, from the pooled summary of an encoder, or a decoder's last place.
+    """One score, x w + b, from the pooled summary of an encoder, or a decoder's last position.
 
     Source: Radford et al. 2018 (GPT), figure 1, "Multiple Choice"; Devlin et al. 2019, arXiv:1810.04805, section 4.4.
 

@@ -10,7 +10,7 @@ from zoo.registry import refuse_below
 
 @heads.register("classification")
 class ClassificationHead(Head):
-    """One score for each class: from the pooled summary of an encoder, or a decoder's last place (then without bias).
+    """One score per class: from the pooled summary of an encoder, or a decoder's last position (then without bias).
 
     Source: Devlin et al. 2019, section 4.1; Radford et al. 2018 (GPT-1), equation 3.
 

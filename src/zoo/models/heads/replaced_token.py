@@ -9,7 +9,7 @@ from zoo.models.heads.scores import Scores
 
 @heads.register("replaced_token")
 class ReplacedTokenHead(Head):
-    """One score for each place, w f(x W + b) + c: above 0, the token looks replaced.
+    """One score for each position, w f(x W + b) + c: above 0, the token looks replaced.
 
     Beside a head that guesses hidden tokens, the model has a generator: a smaller encoder of the same kind, which that
     head scores and which shares the vectors of tokens, segments and positions.

@@ -10,7 +10,7 @@ from zoo.registry import refuse_below
 
 @heads.register("tagging")
 class TaggingHead(Head):
-    """One score for each tag, x W + b, from the state of a place; from what the pooler makes of it where that is set.
+    """One score for each tag, x W + b, from the state of a position, or from the pooler's output where that is set.
 
     Source: Devlin et al. 2019, arXiv:1810.04805, section 5.3 and figure 4d; the pooler: Warner et al. 2024
     (ModernBERT), arXiv:2412.13663; the authors' code.

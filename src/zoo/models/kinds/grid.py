@@ -44,7 +44,7 @@ class GridSettings:
 
 @encoders.register("grid")
 class GridEncoder(Encoder):
-    """A convolutional network: W relu(norm(stages(pixels))) at each place of its grid; the mean sums a picture up.
+    """A convolutional network: W relu(norm(stages(pixels))) at each position of its grid; the mean sums an image up.
 
     A picture is one document, and its places stand row by row. Pixels come as bytes and are read as -1 to 1.
     Source: Xu et al. 2015, arXiv:1502.03044, section 3.1.1 (annotation vectors); He et al. 2016, arXiv:1603.05027.

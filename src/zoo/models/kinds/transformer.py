@@ -108,7 +108,7 @@ class TransformerState:
 
 @encoders.register("transformer")
 class TransformerEncoder(Encoder):
-    """A stack whose places see all of their document.
+    """A stack whose positions see all of their document.
 
     Source: Vaswani et al. 2017, arXiv:1706.03762, section 3.1; Devlin et al. 2019, arXiv:1810.04805.
     """
@@ -138,7 +138,7 @@ class TransformerEncoder(Encoder):
 
 @decoders.register("transformer")
 class TransformerDecoder(Decoder):
-    """A stack whose places see those before them, and a memory where there is one.
+    """A stack whose positions see those before them, and a memory where there is one.
 
     Source: Vaswani et al. 2017, arXiv:1706.03762, section 3.1; without a memory Radford et al. 2018 (GPT).
     """

@@ -81,7 +81,7 @@ def orthogonal(matrices: Float[Tensor, "count rows columns"]) -> Float[Tensor, "
 
 @optimizers.register("muon")
 class HiddenMuon(NeedsWholeMatrices):
-    """Matrices of hidden layers step by their momentum made orthogonal, as torch's Muon does, all else by AdamW.
+    """Matrices of hidden layers step by their orthogonalised momentum, as in torch's Muon, all else by AdamW.
 
     All else is: embeddings, heads, the pooler, norms, biases, scalars, convolutions and the gates of recurrent cells.
     An orthogonal update is scaled to the size that AdamW's has (0.2 sqrt(max(rows, columns)), Liu et al.), so both
