@@ -132,7 +132,7 @@ def test_a_folder_has_no_data_to_be_evaluated_on_and_a_missing_one_is_no_folder(
 
 
 def test_escape_sequences_are_shown_and_not_obeyed():
-    assert visible("a\x1b]0;owned\x07\n\tä") == "a\\x1b]0;owned\\x07\n\tä"
+    assert visible("a\x1b]0;owned\x07\n\tä\r") == "a\\x1b]0;owned\\x07\n\tä\\r"
     assert visible("\u202ea\u2066") == "\\u202ea\\u2066"  # which turn the order of what follows
     for text in (
         "où\u00a0?",
