@@ -18,6 +18,13 @@ def test_each_span_has_its_tag_behind_it(capsys: pytest.CaptureFixture[str]):
     assert capsys.readouterr().out == "서울[city] is in [Korea][land]\\x1b[2J.\n"
 
 
+def test_on_a_terminal_nothing_of_a_text_is_obeyed_either(monkeypatch: pytest.MonkeyPatch):
+    shown = io.StringIO()
+    monkeypatch.setattr(visible, "results", Console(file=shown, force_terminal=True, color_system=None))
+    say_spans("\x1b[1JAnn\x1b[2J left\x1b[3J.", [{"tag": "\x1b[4J", "start": 4, "end": 11}])
+    assert "\x1b" not in shown.getvalue()
+
+
 def test_of_several_tokens_of_one_character_one_is_shown(capsys: pytest.CaptureFixture[str]):
     say_spans("a 국 b", [{"tag": "new", "start": 2, "end": 3}] * 2 + [{"tag": "new", "start": 4, "end": 5}])
     assert capsys.readouterr().out == "a 국[new] b[new]\n"
