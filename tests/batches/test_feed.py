@@ -133,7 +133,9 @@ def test_where_one_process_that_builds_is_killed_all_end():
 def test_a_process_that_was_killed_while_it_handed_a_step_over_is_told_of(error: Exception):
     """The kill may come before torch has looked whether its processes live."""
     found = LoadedSteps(iter(Mock(side_effect=error), None))  # type: ignore[arg-type]
-    with pytest.raises(RuntimeError, match=r"\(DataLoader worker\): (ConnectionReset|EOF)Error\(.*was it killed"):
+    with pytest.raises(
+        RuntimeError, match=r"\(DataLoader worker\) failed: (ConnectionReset|EOF)Error\(.*was it killed"
+    ):
         next(found)
 
 

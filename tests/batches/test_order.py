@@ -229,7 +229,7 @@ def test_a_position_of_other_data_is_refused(position: dict[str, int]):
 
 @pytest.mark.parametrize("row", [99, -1])
 def test_a_position_beyond_the_rows_of_its_window_is_refused(row: int):
-    with pytest.raises(ValueError, match="that window has .* rows"):
+    with pytest.raises(ValueError, match="that window has .* sequences"):
         Feed(examples()).seek({"row": row})
 
 

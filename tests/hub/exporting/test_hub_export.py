@@ -117,7 +117,7 @@ def test_the_first_objective_decides_and_heads_that_the_class_lacks_are_reported
     report = export(given)
     assert (report.class_name, report.left_out) == ("GPT2ForSequenceClassification", ("language",))
     assert "left out, since GPT2ForSequenceClassification has no such head: language" in report.lines()
-    assert "left out: language" in (report.folder / "README.md").read_text()
+    assert "lacks them: language" in (report.folder / "README.md").read_text()
 
 
 def test_masked_lm_beside_classification_leaves_the_pooler_out(build: Any, export: Export):

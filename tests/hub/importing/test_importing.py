@@ -78,7 +78,7 @@ def test_the_bias_of_berts_decoder_wins_and_its_matrix_must_be_the_tied_one(tmp_
     torch.testing.assert_close(logits(folder), before + 1)
     words = tensors["bert.embeddings.word_embeddings.weight"]
     save_file({**tensors, "cls.predictions.decoder.weight": 2 * words}, folder / "model.safetensors")
-    with pytest.raises(ValueError, match="cls.predictions.decoder.weight is not bert.embeddings.word"):
+    with pytest.raises(ValueError, match="cls.predictions.decoder.weight differs from bert.embeddings.word"):
         zoo.load(folder)
 
 

@@ -84,7 +84,7 @@ def test_what_fits_a_target_goes_there_and_back_and_what_does_not_is_refused(
     target, chosen, model = drawn(seed, trained["bpe"].vocab_size)
     given = untold(model, trained["bpe"], list(chosen.heads))
     if target.obstacle(model.settings) is not None:
-        with pytest.raises(ValueError, match=f"export: this model is not '{target.name}': "):
+        with pytest.raises(ValueError, match=f"export: this model does not fit '{target.name}': "):
             export_model(given, tmp_path / "hf", target.name, reload)
         assert not (tmp_path / "hf").exists()
         return
