@@ -72,7 +72,7 @@ def test_a_refused_import_leaves_what_is_there(zoo: Zoo, folder: Path, tmp_path:
         (run / ".lock").write_text(f"{os.getpid() + 1}\n")
         raise error
 
-    for error in (ValueError("process 7 writes to it"), OSError(errno.EIO, "a bad disk")):
+    for error in (ValueError("process 7 is writing to it"), OSError(errno.EIO, "a bad disk")):
         monkeypatch.setattr(importing, "create_run", partial(begun, error))
         said = zoo("import", str(folder), str(tmp_path / "run"))
         assert said.status in (1, 2) and (tmp_path / "run" / ".lock").exists()

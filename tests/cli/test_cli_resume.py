@@ -44,7 +44,7 @@ def test_a_run_whose_record_is_gone_is_not_resumed(zoo: Zoo, data: Path, tmp_pat
     assert zoo(*words, "training.steps=1").status == 0
     (tmp_path / "run" / "request.yaml").unlink()
     said = zoo(*words, "--resume", "training.steps=1")
-    assert said.status == 2 and "request.yaml: no such file; the run is not complete" in said.err
+    assert said.status == 2 and "request.yaml: no such file; the run is incomplete" in said.err
     said = zoo("check", tmp_path / "run")
     assert said.status == 1 and "--resume needs it, for the changes that the run was started with" in said.out
 

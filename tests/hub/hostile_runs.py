@@ -65,7 +65,7 @@ REFUSED: dict[str, tuple[Change, str]] = {
     "run_pickle": (sealed(put(WEIGHTS, pickle.dumps(Payload()))), "is damaged, it is not safetensors"),
     "run_link": (sealed(moved_out(WEIGHTS)), "leads out of the run"),
     "config_yaml_link": (sealed(moved_out("config.yaml")), "leads out of the run"),
-    "manifest_up": (sealed(put("x", ""), {"files": LISTED}), "has no whole checkpoint"),
+    "manifest_up": (sealed(put("x", ""), {"files": LISTED}), "has no undamaged checkpoint"),
     "run_regex": (sealed(splitting("(a+)+$")), "may take forever"),
     "roles_deep": (sealed(put("roles.json", DEEP)), "not JSON|nested too deeply"),
     "roles_unknown": (sealed(put("roles.json", '{"pad": "[PAD]", "__class__": "x"}')), "unknown role '__class__'"),

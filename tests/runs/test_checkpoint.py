@@ -52,10 +52,10 @@ def test_every_kind_of_damage_is_found_and_named(tmp_path: Path, name: str, harm
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"format": 3}, "written in format 3, this zoo reads up to 1; upgrade zoo"),
+        ({"format": 3}, "written in format 3, but this zoo reads up to 1; upgrade zoo"),
         ({"step": "3"}, "expected the keys format, step, .*, each with a value of its type"),
         ({"stepp": 3}, "expected the keys format, step, "),
-        ({"step": 4}, "it is of step 4"),
+        ({"step": 4}, "it names step 4"),
         (
             {"files": {"weights.safetensors": "", "../w.safetensors": ""}},
             "it lists weights.safetensors, ../w.safetensors",
@@ -83,7 +83,7 @@ def test_any_change_of_a_manifest_is_found(tmp_path: Path):
     write(tmp_path, 3)
     path = tmp_path / "3" / "manifest.json"
     path.write_bytes(path.read_bytes().replace(b'"metrics_bytes": 21', b'"metrics_bytes": 12'))
-    with pytest.raises(ValueError, match="manifest.json: is damaged, its content is not what was written"):
+    with pytest.raises(ValueError, match="manifest.json: is damaged, its checksum does not match"):
         verify(tmp_path / "3")
 
 
@@ -103,7 +103,7 @@ def test_latest_is_the_newest_whole_one_and_says_what_it_skipped(tmp_path: Path,
     assert steps(tmp_path) == [100, 10, 5]
     found = latest(tmp_path)
     assert found is not None and found.step == 10
-    assert "checkpoint 100 is skipped" in caplog.text and "weights.safetensors" in caplog.text
+    assert "skipped checkpoint 100" in caplog.text and "weights.safetensors" in caplog.text
     assert latest(tmp_path / "absent") is None
 
 
@@ -128,7 +128,7 @@ def test_nothing_is_deleted_while_the_newest_is_broken(tmp_path: Path, caplog: p
     (tmp_path / "2" / "weights.safetensors").write_bytes(b"")
     prune(tmp_path, keep=1, best=None)
     assert steps(tmp_path) == [2, 1]
-    assert "the newest is broken" in caplog.text
+    assert "the newest is damaged" in caplog.text
 
 
 def test_a_checkpoint_that_cannot_be_replaced_has_its_name_still(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

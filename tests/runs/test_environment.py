@@ -40,7 +40,7 @@ def test_what_was_sealed_is_read_and_what_was_changed_is_refused(tmp_path: Path)
     path.write_bytes(seal(tree))
     assert read_sealed(path) == tree
     for old, new, words in (
-        (b"1", b"2", "its content is not what was written"),
+        (b"1", b"2", "its checksum does not match"),
         (b"sha256", b"sha257", "its SHA-256 is missing"),
     ):
         path.write_bytes(seal(tree).replace(old, new, 1))

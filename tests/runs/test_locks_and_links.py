@@ -19,7 +19,7 @@ from zoo.runs.saved import open_run
 @pytest.mark.parametrize("to", ["nowhere", "run"])
 def test_a_link_that_leads_nowhere_is_no_folder(tmp_path: Path, to: str, folder: str):
     (tmp_path / "run").symlink_to(to)
-    with pytest.raises(ValueError, match="run: is a link that leads nowhere; choose another folder"):
+    with pytest.raises(ValueError, match="run: is a broken link; choose another folder"):
         check_folder(tmp_path / folder, resume=False)
 
 
@@ -29,7 +29,7 @@ def test_a_run_with_a_link_out_of_it_is_neither_continued_nor_read(tmp_path: Pat
     (tmp_path / "run" / place).rename(tmp_path / "elsewhere")
     (tmp_path / "run" / place).symlink_to(tmp_path / "elsewhere")
     for read in (open_run, lambda folder: create_run(folder, FILES, resume=True)):
-        with pytest.raises(ValueError, match=f"{place}: leads out of the run, and nothing outside of it is read"):
+        with pytest.raises(ValueError, match=f"{place}: leads out of the run; zoo reads"):
             read(tmp_path / "run")
     (tmp_path / "run" / place).unlink()
     (tmp_path / "elsewhere").rename(tmp_path / "run" / "inside")
@@ -46,7 +46,7 @@ def test_two_processes_cannot_train_in_one_folder(tmp_path: Path):
     owner = subprocess.Popen([sys.executable, "-c", code, tmp_path], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     try:
         assert owner.stdout is not None and owner.stdout.readline() == b"locked\n"
-        with pytest.raises(ValueError, match=f"process {owner.pid} writes to it"):
+        with pytest.raises(ValueError, match=f"process {owner.pid} is writing to it"):
             create_run(tmp_path, FILES, resume=True)
     finally:
         owner.kill()
@@ -84,7 +84,7 @@ def test_a_lock_that_its_holder_removed_is_no_lock(tmp_path: Path, monkeypatch: 
         flock(lock, how)
 
     monkeypatch.setattr(fcntl, "flock", removed)
-    with take_lock(tmp_path), pytest.raises(ValueError, match=f"process {os.getpid()} writes to it"):
+    with take_lock(tmp_path), pytest.raises(ValueError, match=f"process {os.getpid()} is writing to it"):
         take_lock(tmp_path)
 
 

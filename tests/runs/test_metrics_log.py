@@ -39,9 +39,9 @@ def test_what_a_kill_left_of_the_last_line_is_dropped(tmp_path: Path):
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [
-        (b"2", b"3", "its first 24 bytes are not what was written"),
-        (b'{"step": 2}\n', b"", "it has 12 bytes, at the checkpoint it had 24"),
-        (b"\n", b" ", "are not what was written"),
+        (b"2", b"3", "the checksum of its first 24 bytes does not match"),
+        (b'{"step": 2}\n', b"", "it has 12 bytes, but had 24 at the checkpoint"),
+        (b"\n", b" ", "bytes does not match"),
     ],
 )
 def test_a_change_before_the_mark_is_found(tmp_path: Path, old: bytes, new: bytes, words: str):
@@ -73,7 +73,9 @@ def test_a_full_disk_names_the_file(tmp_path: Path):
     log = MetricsLog(tmp_path / "a", Mark())
     log.close()
     log.file = open("/dev/full", "ab", buffering=0)
-    with pytest.raises(RuntimeError, match="a: cannot be written: No space left on device; the checkpoints are whole"):
+    with pytest.raises(
+        RuntimeError, match="a: cannot be written: No space left on device; the checkpoints are undamaged"
+    ):
         log.append({"step": 1})
     log.close()
 
@@ -99,7 +101,7 @@ def test_a_line_that_the_system_takes_piece_by_piece_is_written_whole(tmp_path: 
 def test_a_line_after_the_mark_that_is_not_of_its_step_is_damage(tmp_path: Path):
     path = tmp_path / "metrics.jsonl"
     path.write_bytes(b'{"step": 1}\n{"step": 2}\n{"step": 2}\n')
-    with pytest.raises(ValueError, match=r"metrics.jsonl: line 3: is damaged, it is of step 2"):
+    with pytest.raises(ValueError, match=r"metrics.jsonl: line 3: is damaged, it names step 2"):
         read_metrics(path, Mark())
 
 
@@ -116,6 +118,4 @@ def test_a_log_that_is_not_what_was_written_is_told_of_at_a_checkpoint(
     log.append({"step": 2})
     log.mark()
     log.close()
-    assert (
-        caplog.text.count("metrics.jsonl: was deleted or changed during the training; zoo export wants it whole") == 1
-    )
+    assert caplog.text.count("metrics.jsonl: was deleted or changed during training; zoo export needs it") == 1

@@ -127,7 +127,7 @@ def test_a_broken_newest_checkpoint_is_set_aside_on_resume(tmp_path: Path):
 def test_a_run_without_a_whole_checkpoint_cannot_be_resumed(tmp_path: Path):
     begin(tmp_path, steps=1)
     (tmp_path / "checkpoints" / "1" / "state.json").write_text("")
-    with pytest.raises(ValueError, match="none of its checkpoints is whole"):
+    with pytest.raises(ValueError, match="all its checkpoints are damaged"):
         create_run(tmp_path, FILES, resume=True)
 
 
@@ -144,7 +144,7 @@ def test_resuming_where_nothing_is_begins_anew(tmp_path: Path, caplog: pytest.Lo
 def test_other_settings_are_refused_on_resume_unless_they_may_change(tmp_path: Path, caplog: pytest.LogCaptureFixture):
     begin(tmp_path)
     other = RunFiles({"d_model": 9}, FILES.task, {"steps": 7, "batch": 2}, {"tokenizer.json": b"[]"}, FILES.environment)
-    words = "config.yaml: d_model: 8 -> 9; training.yaml: steps: 5 -> 7; tokenizer.json is another one"
+    words = "config.yaml: d_model: 8 -> 9; training.yaml: steps: 5 -> 7; tokenizer.json differs"
     with pytest.raises(ValueError, match=words):
         create_run(tmp_path, other, resume=True)
     longer = RunFiles(FILES.config, FILES.task, {"steps": 7, "batch": 2}, FILES.tokenizer, {"threads": 2})
@@ -175,7 +175,7 @@ def test_a_file_that_changes_during_the_training_is_not_the_one_of_a_checkpoint(
         (tmp_path / "config.yaml").write_text("d_model: 9\n")
         (tmp_path / "training.yaml").write_text("steps: 9\n")
         run.save(1, TENSORS, {"step": 1})
-    assert "config.yaml: changed during the training, which does not read it; put back what it held" in caplog.text
+    assert "config.yaml: changed during training, which continues with the old content; restore that" in caplog.text
     with pytest.raises(ValueError, match="config.yaml: damaged or changed: its SHA-256 is not the one that checkpoint"):
         open_run(tmp_path)
     (tmp_path / "config.yaml").write_text("d_model: 8\n")
@@ -187,7 +187,7 @@ def test_a_file_that_is_deleted_during_the_training_costs_no_step(tmp_path: Path
         content = (tmp_path / "config.yaml").read_bytes()
         (tmp_path / "config.yaml").unlink()
         run.save(1, TENSORS, {"step": 1})
-    assert "config.yaml: was deleted during the training, which does not read it; put it back" in caplog.text
+    assert "config.yaml: was deleted during training, which continues without it; restore it" in caplog.text
     (tmp_path / "config.yaml").write_bytes(content)
     assert open_run(tmp_path).training == TRAINING
 
@@ -195,7 +195,7 @@ def test_a_file_that_is_deleted_during_the_training_costs_no_step(tmp_path: Path
 def test_a_run_whose_folder_is_gone_leaves_no_half_of_one(tmp_path: Path):
     with create_run(tmp_path / "run", FILES) as run:
         (tmp_path / "run").rename(tmp_path / "moved")
-        with pytest.raises(RuntimeError, match="run: was deleted or moved during the training"):
+        with pytest.raises(RuntimeError, match="run: was deleted or moved during training"):
             run.save(1, TENSORS, {"step": 1})
     assert [path.name for path in tmp_path.iterdir()] == ["moved"]
 

@@ -70,7 +70,7 @@ def test_behind_a_link_a_path_leads_where_the_system_says(folder: Path, tmp_path
 def test_the_last_stands_in_for_a_broken_best(folder: Path, caplog: pytest.LogCaptureFixture):
     (folder / "checkpoints" / "2" / "weights.safetensors").unlink()
     assert open_run(folder).step == 3
-    assert "the best checkpoint is skipped for the last one, 3" in caplog.text
+    assert "using the last checkpoint, 3, since the best one is damaged" in caplog.text
 
 
 def test_a_link_to_itself_is_a_broken_file_like_any_other(folder: Path):
@@ -198,7 +198,7 @@ def test_a_tokenizer_that_was_changed_is_named(folder: Path):
 
 def test_a_run_without_checkpoints_is_refused(tmp_path: Path):
     create_run(tmp_path, FILES).close()
-    with pytest.raises(ValueError, match="has no whole checkpoint"):
+    with pytest.raises(ValueError, match="has no undamaged checkpoint"):
         open_run(tmp_path)
 
 
@@ -214,5 +214,5 @@ def test_the_record_of_a_base_has_the_hash_of_the_weights_that_are_published(tmp
     assert (saved.record.step, saved.record.start, saved.record.base) == (1, "some/where", BaseRecord(4, "ab"))
     assert saved.record.data == {"train": "cd"} and saved.metrics == [{"step": 1}]
     (tmp_path / "metrics.jsonl").write_bytes(b"")
-    with pytest.raises(ValueError, match="metrics.jsonl: is damaged, it has 0 bytes, at the checkpoint it had 12"):
+    with pytest.raises(ValueError, match="metrics.jsonl: is damaged, it has 0 bytes, but had 12 at the checkpoint"):
         _ = saved.metrics

@@ -17,12 +17,12 @@ from zoo.strict_yaml import read_yaml
 from zoo.wording import counted
 
 R = TypeVar("R")
-NEEDED = "without it the run can be neither used nor continued"
+NEEDED = "without it, the run can be neither used nor resumed"
 COSTS = {  # what is lost with a file that no checkpoint depends on
-    TRAINING: "no weights are lost, each checkpoint has its own; --resume writes it anew",
-    ENVIRONMENT: "no weights are lost; --resume writes it anew; zoo export wants it whole or gone",
-    REQUEST: "no weights are lost; --resume needs it, for the changes that the run was started with",
-    METRICS: "no weights are lost; zoo export wants it whole; all else does without",
+    TRAINING: "no weights are lost, since each checkpoint has its own; --resume rewrites it",
+    ENVIRONMENT: "no weights are lost; --resume rewrites it; zoo export needs it undamaged, or deleted",
+    REQUEST: "no weights are lost; --resume needs it, for the changes of the first command",
+    METRICS: "no weights are lost; zoo export needs it",
 }
 
 
@@ -69,7 +69,7 @@ def check_run(folder: Path) -> Report:
     """Read every file of a run, and report for each damaged one what is lost with it."""
     report, writer = Report("run"), writer_of(folder)
     if writer is not None:
-        report.remarks.append(f"process {writer} writes to it: its checkpoints come and go")
+        report.remarks.append(f"process {writer} is writing to it, so its checkpoints may change")
     places = [folder / CHECKPOINTS / str(step) for step in steps(folder / CHECKPOINTS)]
     checked = [check_kept(report, place, writer) for place in places]
     there = [int(place.name) for place in places if os.path.isdir(place)]  # `is_dir` raises where nobody may enter
@@ -77,13 +77,15 @@ def check_run(folder: Path) -> Report:
     newest = whole[0] if whole else None
     check_settings(report, folder, newest)
     check_metrics(report, folder, newest.mark if newest else Mark())
-    report.remarks.append(f"whole checkpoints, by step: {', '.join(str(c.step) for c in reversed(whole)) or 'none'}")
+    report.remarks.append(
+        f"undamaged checkpoints, by step: {', '.join(str(c.step) for c in reversed(whole)) or 'none'}"
+    )
     if os.path.lexists(folder / CHECKPOINTS) and not (folder / CHECKPOINTS).is_dir():
-        report.faults.append(f"{folder / CHECKPOINTS}: is not a folder: the run can be neither used nor continued")
+        report.faults.append(f"{folder / CHECKPOINTS}: is not a folder: the run can be neither used nor resumed")
     elif newest is None and there:
-        report.faults.append(f"{folder / CHECKPOINTS}: none is whole: the run can be neither used nor continued")
+        report.faults.append(f"{folder / CHECKPOINTS}: all are damaged: the run can be neither used nor resumed")
     elif newest is not None and newest.step < max(there, default=0):
-        report.remarks.append(f"--resume continues from checkpoint {newest.step}, the newest that is whole")
+        report.remarks.append(f"--resume continues from checkpoint {newest.step}, the newest undamaged one")
     check_best(report, folder, newest, writer)
     check_strays(report, folder, writer)
     return report
@@ -104,7 +106,7 @@ def check_settings(report: Report, folder: Path, newest: Checkpoint | None) -> N
     there = [name for name in (*TOKENIZER, DATA) if (folder / name).exists()]  # a model without text has no tokenizer
     names = dict.fromkeys([*needed, TRAINING, ENVIRONMENT, *there, *recorded(folder)])
     found = [report.attempt(check_setting, folder / name, newest, cost=COSTS.get(name, NEEDED)) for name in names]
-    report.remarks.append(f"whole: {', '.join(filter(None, found)) or 'none of its files'}")
+    report.remarks.append(f"undamaged: {', '.join(filter(None, found)) or 'none of its files'}")
 
 
 def check_setting(path: Path, newest: Checkpoint | None) -> str:
@@ -135,8 +137,8 @@ def check_best(report: Report, folder: Path, newest: Checkpoint | None, writer: 
         report.remarks.append(f"best: checkpoint {best['step']}, {best['metric']} {best['value']:.6g}")
         place = folder / CHECKPOINTS / str(best["step"])
         if not place.is_dir() and writer is None:  # else a better one has taken its place meanwhile
-            lost = f"the run now means its last one, {newest.step}"
-            report.faults.append(f"{place}: no such folder, but it is the best one: {lost}")
+            lost = f"RUN now means the last one, {newest.step}"
+            report.faults.append(f"{place}: no such folder, but it was the best checkpoint: {lost}")
 
 
 def check_strays(report: Report, folder: Path, writer: str | None) -> None:
@@ -148,13 +150,15 @@ def check_strays(report: Report, folder: Path, writer: str | None) -> None:
     for path in sorted([*folder.glob(f"**/{ASIDE}*"), *folder.glob(f"{CHECKPOINTS}/*.broken")]):
         step = path.name.removeprefix(REPLACED)
         if writer is not None and path.name.startswith(ASIDE):
-            report.remarks.append(f"{path}: of process {writer}, which is at work; leave it alone")
+            report.remarks.append(f"{path}: belongs to process {writer}, which is running; leave it alone")
         elif step != path.name and not (path.parent / step).exists():
             report.faults.append(
-                f"{path}: is checkpoint {step}, being replaced when the run ended; --resume restores it"
+                f"{path}: is checkpoint {step}, whose replacement was interrupted; --resume restores it"
             )
         else:
-            report.remarks.append(f"{path}: left by an interrupted save, or broken and set aside; safe to delete")
+            report.remarks.append(
+                f"{path}: left by an interrupted save, or a damaged checkpoint that was renamed; safe to delete"
+            )
 
 
 def check_metrics(report: Report, folder: Path, mark: Mark) -> None:

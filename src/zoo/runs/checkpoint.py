@@ -155,13 +155,13 @@ def read_manifest(folder: Path) -> Checkpoint:
     manifest = read_sealed(path)
     written = manifest.get("format")
     if isinstance(written, int) and written > FORMAT:
-        raise ValueError(f"{path}: written in format {written}, this zoo reads up to {FORMAT}; upgrade zoo")
+        raise ValueError(f"{path}: written in format {written}, but this zoo reads up to {FORMAT}; upgrade zoo")
     # its hash shows damage; what follows holds for a manifest that somebody wrote with a hash of their own
     if {key: type(value) for key, value in manifest.items()} != KEYS:
         raise ValueError(f"{path}: is damaged, expected the keys {', '.join(KEYS)}, each with a value of its type")
     step, files = manifest["step"], manifest["files"]
     if str(step) != folder.name:
-        raise ValueError(f"{path}: is damaged, it is of step {step}")
+        raise ValueError(f"{path}: is damaged, it names step {step}")
     if "weights.safetensors" not in files or any(Path(name).name != name for name in files):
         raise ValueError(f"{path}: is damaged, it lists {', '.join(files) or 'no files'}")
     mark = Mark(manifest["metrics_bytes"], manifest["metrics_sha256"])
@@ -186,7 +186,7 @@ def whole(checkpoints: Path, unread: Collection[str] = ()) -> Iterator[Checkpoin
         try:
             yield verify(checkpoints / str(step), unread)
         except ValueError as reason:
-            logger.warning("checkpoint %d is skipped: %s", step, reason)
+            logger.warning("skipped checkpoint %d: %s", step, reason)
 
 
 def latest(checkpoints: Path, unread: Collection[str] = ()) -> Checkpoint | None:
@@ -207,7 +207,7 @@ def prune(checkpoints: Path, keep: int, best: int | None) -> None:
     try:
         verify(checkpoints / str(found[0]))
     except ValueError as reason:
-        logger.warning("older checkpoints are kept, because the newest is broken: %s", reason)
+        logger.warning("older checkpoints are kept, because the newest is damaged: %s", reason)
         return
     for step in old:
         remove_folder(checkpoints / str(step))

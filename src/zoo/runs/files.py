@@ -160,7 +160,7 @@ def read_sealed(path: Path) -> dict[str, Any]:
     if written is None:
         raise ValueError(f"{path}: is damaged, its SHA-256 is missing")
     if hashlib.sha256(to_json(tree)).hexdigest() != written:
-        raise ValueError(f"{path}: is damaged, its content is not what was written (SHA-256 differs)")
+        raise ValueError(f"{path}: is damaged, its checksum does not match")
     return tree
 
 
@@ -208,4 +208,4 @@ def refuse_outside(folder: Path) -> None:
     for path in links:
         # `resolve` raises an error of its own at a link to itself, which is a damaged file like any other
         if not Path(os.path.realpath(path)).is_relative_to(root):
-            raise ValueError(f"{path}: leads out of the run, and nothing outside of it is read or written")
+            raise ValueError(f"{path}: leads out of the run; zoo reads and writes nothing outside it")

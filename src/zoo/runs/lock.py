@@ -34,7 +34,7 @@ def take_lock(folder: Path) -> IO[str]:
         lock.seek(0)
         owner = lock.read().strip() or "another"
         lock.close()
-        raise ValueError(f"{folder}: process {owner} writes to it; wait for it, or choose another folder") from None
+        raise ValueError(f"{folder}: process {owner} is writing to it; wait for it, or choose another folder") from None
     except OSError:
         lock.close()
         raise

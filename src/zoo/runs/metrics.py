@@ -85,7 +85,7 @@ class MetricsLog:
                 rest = rest[self.file.write(rest) :]
         except OSError as error:
             raise RuntimeError(
-                f"{self.path}: cannot be written: {error.strerror}; the checkpoints are whole"
+                f"{self.path}: cannot be written: {error.strerror}; the checkpoints are undamaged"
             ) from error
         self.chain = link(self.chain, data)
         self.length += len(data)
@@ -104,9 +104,7 @@ class MetricsLog:
         except OSError:
             whole = False
         if not whole:
-            said = (
-                "%s: was deleted or changed during the training; zoo export wants it whole, and all else does without"
-            )
+            said = "%s: was deleted or changed during training; zoo export needs it"
             logger.warning(said, self.path)
 
     def close(self) -> None:
@@ -129,13 +127,13 @@ def read_metrics(path: Path, mark: Mark) -> list[Line]:
     """
     content = read_file(path)
     if len(content) < mark.bytes:
-        raise ValueError(f"{path}: is damaged, it has {len(content)} bytes, at the checkpoint it had {mark.bytes}")
+        raise ValueError(f"{path}: is damaged, it has {len(content)} bytes, but had {mark.bytes} at the checkpoint")
     if functools.reduce(link, content[: mark.bytes].splitlines(keepends=True), "") != mark.chain:
-        raise ValueError(f"{path}: is damaged, its first {mark.bytes} bytes are not what was written (SHA-256 differs)")
+        raise ValueError(f"{path}: is damaged, the checksum of its first {mark.bytes} bytes does not match")
     whole = content[: content.rfind(b"\n") + 1].split(b"\n")[:-1]
     lines = [parse_json(line, f"{path}: line {number}") for number, line in enumerate(whole, 1)]
     # lines beyond the mark have no hash yet, but a number that must be right
     for number, line in enumerate(lines, 1):
         if line.get("step") != number:
-            raise ValueError(f"{path}: line {number}: is damaged, it is of step {line.get('step')}")
+            raise ValueError(f"{path}: line {number}: is damaged, it names step {line.get('step')}")
     return lines

@@ -31,23 +31,23 @@ def compare(folder: Path, checkpoint: Checkpoint, content: Mapping[str, bytes], 
     """
     for place in (folder / name for name in (*content, ENVIRONMENT, METRICS)):
         if place.exists() and not place.is_file():
-            raise ValueError(f"{place}: is not a file, and the run has one there; move it away")
+            raise ValueError(f"{place}: is not a file, but the run needs one there; move it away")
     faults, changed = [], []
     for name, data in content.items():
         before = (checkpoint.folder if name == TRAINING else folder) / name  # --resume may have changed the run's own
         if not before.is_file():
-            raise ValueError(f"{before}: no such file; the run is not complete")
+            raise ValueError(f"{before}: no such file; the run is incomplete")
         with readable(before):
             there = before.read_bytes()
         for key, old, new in differences(*(parse(name, read, str(before)) for read in (there, data))):
             section = key.split(".")[0]
-            change = "the data is not what the run began with" if name == DATA else f"{old!r} -> {new!r}"
+            change = "the data is not that of the run" if name == DATA else f"{old!r} -> {new!r}"
             allowed = next((part for part in (section, key) if part in may_change), None)
             if name == TRAINING and allowed is not None:
                 also = may_change[allowed]
                 changed.append(f"{key}: {change}{also and f' ({also})'}")
             elif section != RESOLVED and (name != REQUEST or section == BASE):
-                faults.append(f"{name}: {key}: {change}" if key else f"{name} is another one")
+                faults.append(f"{name}: {key}: {change}" if key else f"{name} differs")
     if faults:
         raise ValueError(f"{folder}: cannot be resumed with other settings: {first_few(faults, '; ')}")
     for change in changed:  # only now: what is refused does not continue
@@ -85,13 +85,13 @@ def warn_of_changes(folder: Path, now: Tree) -> Tree:
     try:
         before = read_sealed(folder / ENVIRONMENT)
     except ValueError as reason:
-        logger.warning("%s; whether the resumed run is the same to the last bit cannot be said", reason)
+        logger.warning("%s; zoo cannot tell whether the resumed run is bit-identical", reason)
         return {}
     if written := before.get("files", {}).get(REQUEST):
         try:
             check_file(folder / REQUEST, written, ENVIRONMENT)
         except ValueError as reason:  # a kill between the two files leaves them so, too: no reason to refuse
-            logger.warning("%s; the run continues with the changes that it holds now", reason)
+            logger.warning("%s; the run continues with the changes that it lists now", reason)
     for change in changes(before, now):
         logger.warning("%s: %s", folder, change)
     return before

@@ -117,13 +117,15 @@ class Run:
             RuntimeError: the folder is gone.
         """
         if not self.folder.is_dir():
-            raise RuntimeError(f"{self.folder}: was deleted or moved during the training; its checkpoints are whole")
+            raise RuntimeError(
+                f"{self.folder}: was deleted or moved during training; if moved, its checkpoints are undamaged"
+            )
         for name, written in self.files.items():
             path = self.folder / name
             if not path.is_file():
-                logger.warning("%s: was deleted during the training, which does not read it; put it back", path)
+                logger.warning("%s: was deleted during training, which continues without it; restore it", path)
             elif digest(path) != written:
-                logger.warning("%s: changed during the training, which does not read it; put back what it held", path)
+                logger.warning("%s: changed during training, which continues with the old content; restore that", path)
 
     def prune(self, keep: int, best: int | None) -> None:
         """Keep the last `keep` checkpoints and the best one."""
@@ -178,10 +180,10 @@ def begin(folder: Path, files: RunFiles, lock: IO[str], may_change: Mapping[str,
     restore_replaced(folder / CHECKPOINTS)
     for place in (folder, folder / CHECKPOINTS):
         for name in remove_stray(place):
-            logger.warning("%s: removed %s, which an interrupted save left", folder, name)
+            logger.warning("%s: removed %s, left by an interrupted save", folder, name)
     checkpoint = latest(folder / CHECKPOINTS)
     if checkpoint is None and steps(folder / CHECKPOINTS):
-        raise ValueError(f"{folder}: none of its checkpoints is whole; choose another folder to start again")
+        raise ValueError(f"{folder}: all its checkpoints are damaged; choose another folder to start again")
     if checkpoint is None and resume:
         logger.warning("%s has no checkpoint yet; starting from step 0", folder)
     content, environment = files.content(), dict(files.environment)
@@ -190,7 +192,7 @@ def begin(folder: Path, files: RunFiles, lock: IO[str], may_change: Mapping[str,
         check_run_files(folder, checkpoint)  # the tokenizer that was compared is itself read from the folder
         environment[RESUMED] = resumptions(folder, checkpoint.step, environment)
         set_aside_broken(checkpoint)
-        logger.info("%s: continues from checkpoint %d, the newest that is whole", folder, checkpoint.step)
+        logger.info("%s: continues from checkpoint %d, the newest undamaged one", folder, checkpoint.step)
     for name, data in content.items():
         # the files whose hashes the checkpoint keeps stay as they are, to the byte
         if checkpoint is None or name not in checkpoint.run_files:
@@ -217,7 +219,7 @@ def check_folder(folder: Path, resume: bool, resumable: bool = True) -> None:
     there = [name for name in names_in(folder) if name != LOCK]
     for place in (folder / CHECKPOINTS, folder, *folder.parents):
         if os.path.islink(place) and not place.exists():  # `is_symlink` raises where nobody may enter
-            raise ValueError(f"{place}: is a link that leads nowhere; choose another folder")
+            raise ValueError(f"{place}: is a broken link; choose another folder")
     if not there:
         return
     if CONFIG not in there:

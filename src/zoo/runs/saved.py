@@ -119,14 +119,14 @@ def best(folder: Path) -> Checkpoint:
     """The best validated checkpoint, which the newest one names in its state, else the newest."""
     newest = latest(folder / CHECKPOINTS, UNREAD)
     if newest is None:
-        raise ValueError(f"{folder}: has no whole checkpoint")
+        raise ValueError(f"{folder}: has no undamaged checkpoint")
     record = newest.state.get("best")
     if not record or record["step"] == newest.step:
         return newest
     try:
         return verify(folder / CHECKPOINTS / str(record["step"]), UNREAD)
     except ValueError as reason:
-        logger.warning("the best checkpoint is skipped for the last one, %d: %s", newest.step, reason)
+        logger.warning("using the last checkpoint, %d, since the best one is damaged: %s", newest.step, reason)
         return newest
 
 

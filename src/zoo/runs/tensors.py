@@ -74,7 +74,7 @@ def finite(tensors: Mapping[str, Tensor], place: str) -> Mapping[str, Tensor]:
             if not -LARGEST <= least <= most <= LARGEST:
                 found = "NaN" if math.isnan(least) else f"{least:g}" if least < -LARGEST else f"{most:g}"
                 raise ValueError(
-                    f"{place}: {name} holds {found}, with which nothing can be computed; use an earlier checkpoint"
+                    f"{place}: {name} holds {found}, not a finite float32 number; use an earlier checkpoint"
                 )
     return tensors
 
@@ -99,7 +99,7 @@ def refuse(faults: list[str]) -> None:
 
 
 def shape(tensor: Tensor) -> str:
-    return "x".join(str(n) for n in tensor.shape) or "a single number"
+    return "x".join(str(n) for n in tensor.shape) or "a scalar"
 
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: dict[str, str] | None = None) -> None:

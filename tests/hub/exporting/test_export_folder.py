@@ -105,9 +105,9 @@ def test_of_two_exports_into_one_folder_the_second_is_refused_and_the_first_succ
     given, folder = build("gpt2-nano"), tmp_path / "new"
 
     def second(aside: Path, request: dict[str, Any]) -> Any:
-        with pytest.raises(ValueError, match=f"new: process {os.getpid()} writes to it; wait for it, or choose"):
+        with pytest.raises(ValueError, match=f"new: process {os.getpid()} is writing to it; wait for it, or choose"):
             export_model(given, folder, reload=reload)
-        with pytest.raises(ValueError, match="new: process .* writes to it"):
+        with pytest.raises(ValueError, match="new: process .* is writing to it"):
             create_run(folder, RunFiles({}))
         return reload(aside, request)
 
