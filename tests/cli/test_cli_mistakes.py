@@ -30,7 +30,7 @@ SETS = {  # of `pretrain bert-nano classify.yaml` -> what the message says
     "task.objective=clasification": "unknown objective 'clasification' (did you mean 'classification'?)",
     "task.metrics=[acuracy]": "'acuracy' (did you mean 'accuracy'?)",
     "task.tokenizer.name=wordpeice": "unknown tokenizer 'wordpeice' (did you mean 'wordpiece'?)",
-    "task.tokenizer=null": "task.tokenizer: the task names none",
+    "task.tokenizer=null": "task.tokenizer: missing",
     "task.columns.label=lable": "unknown column 'lable' (did you mean 'label'?)",
     "task.source.files.train=no.tsv": "no such file 'no.tsv'; looked for",
     "task.labels=[neg, positive]": "unknown label 'pos'; allowed: neg, positive",
@@ -200,7 +200,7 @@ def test_a_damaged_checkpoint_is_named(zoo: Zoo, tmp_path: Path, run_of: Callabl
     for weights in (tmp_path / "run").rglob("weights*.safetensors"):
         weights.write_bytes(weights.read_bytes()[:-9])
     said = zoo("predict", tmp_path / "run", "the")
-    assert said.status == 2 and "no whole checkpoint" in said.err and "Traceback" not in said.err
+    assert said.status == 2 and "no undamaged checkpoint" in said.err and "Traceback" not in said.err
 
 
 def test_a_config_that_was_edited_is_refused(zoo: Zoo, tmp_path: Path, run_of: Callable[[str], Path]):

@@ -153,7 +153,7 @@ WRONG: list[tuple[str, str, list[str], str]] = [
     ("gpt2-nano", "tell", [], "captioning gives pictures, which this model does not read; captioner-rnn does"),
     ("cnn-attention-nano", "tell", [], "captioning cannot train this model"),
     ("captioner-rnn-nano", "name", [], "gives the model's encoder nothing to read; captioning does"),
-    ("captioner-rnn-nano", "tell", ["task.tokenizer=null"], "task.tokenizer: the task names none"),
+    ("captioner-rnn-nano", "tell", ["task.tokenizer=null"], "task.tokenizer: missing"),
     ("cnn-attention-nano", "name", ["task.augment.shift=2"], "augment.shift: 2.0 must be at least 0 and below 1"),
     ("cnn-attention-nano", "name", ["task.augment.turn=true"], "unknown key 'turn'; allowed: flip, shift"),
     ("cnn-attention-nano", "name", ["task.columns.image=colour"], "two inputs cannot read the same column"),

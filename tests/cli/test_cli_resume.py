@@ -23,7 +23,7 @@ def test_resuming_repeats_the_changes_of_the_first_call(zoo: Zoo, data: Path, tm
     assert zoo(*words, *changes).status == 0
     said = zoo(*words, "--resume")
     assert said.status == 0 and "already complete: 2 of 2 steps" in said.log
-    assert f"continues with the changes of the call that started it: {', '.join(changes)}" in said.log
+    assert f"continues with the changes of the first command: {', '.join(changes)}" in said.log
     said = zoo(*words, "--resume", "training.steps=4")
     assert said.status == 0 and "continues with changed steps: 2 -> 4" in said.log
     assert "continues with changed warmup_steps: 1 -> 2 (the schedule becomes that of the new warm-up)" in said.log
@@ -46,7 +46,7 @@ def test_a_run_whose_record_is_gone_is_not_resumed(zoo: Zoo, data: Path, tmp_pat
     said = zoo(*words, "--resume", "training.steps=1")
     assert said.status == 2 and "request.yaml: no such file; the run is incomplete" in said.err
     said = zoo("check", tmp_path / "run")
-    assert said.status == 1 and "--resume needs it, for the changes that the run was started with" in said.out
+    assert said.status == 1 and "--resume needs it, for the changes of the first command" in said.out
 
 
 def test_a_run_that_cannot_save_is_refused_before_any_work(zoo: Zoo, data: Path, tmp_path: Path, run_of: RunOf):
@@ -105,4 +105,4 @@ def test_a_list_of_tasks_keeps_no_run_that_began_from_other_weights(
     more = ("pretrain", "bert-nano", data / "mlm.yaml", "-o", base, "--data", data, "--resume")
     assert zoo(*more, f"training.steps={last + 2}").status == 0
     said = zoo(*words)
-    assert said.status == 2 and "the run that is there began from other weights" in said.err
+    assert said.status == 2 and "holds a run that started from other weights" in said.err

@@ -100,9 +100,9 @@ def test_a_checkpoint_with_fewer_places_than_the_task_has_tokens_says_so(
     words = ("finetune", run_of("mlm"), data / "classify.yaml", "--data", data, "--set", "training.steps=1")
     places = read_yaml(run_of("mlm") / "config.yaml")["max_length"]
     said = zoo(*words, "-o", tmp_path / "short", f"task.length={places + 8}")
-    assert f"examples have at most {places} tokens, since the checkpoint has no more places" in said.log
+    assert f"examples have at most {places} tokens, as many as the checkpoint has positions" in said.log
     said = zoo(*words, "-o", tmp_path / "long", f"task.length={places + 8}", f"max_length={places + 8}")
-    assert said.status == 0 and "no more places" not in said.log
+    assert said.status == 0 and "has positions" not in said.log
 
 
 def test_heads_of_the_task_can_be_set(zoo: Zoo, data: Path, tmp_path: Path):

@@ -104,7 +104,7 @@ def test_a_part_that_is_none_is_refused(zoo: Zoo, several: Path, part: str):
 
 def test_a_given_tokenizer_is_not_trained_again(zoo: Zoo, several: Path, run_of: Callable[[str], Path]):
     said = zoo("tokenize", several / "many.yaml", "--tokenizer", run_of("mlm"), "--retrain")
-    assert said.status == 2 and "--retrain: trains the task's own tokenizer, and --tokenizer takes another" in said.err
+    assert said.status == 2 and "--retrain: trains the task's own tokenizer, but --tokenizer names another" in said.err
 
 
 def test_without_a_part_each_core_has_one(zoo: Zoo, several: Path, monkeypatch: pytest.MonkeyPatch):

@@ -90,9 +90,11 @@ def test_other_classes_are_taken_as_they_come(own: list[str], wanted: list[str])
 def test_the_log_says_which_classes_go_on_from_the_rows_of_others():
     """They keep their numbers, and so `b` begins with what the checkpoint learned of `a`."""
     said = what_becomes_of_classes(["a", "b", "x"], ["b", "c", "x"], False)
-    assert said.endswith("go on from its rows by number: a -> b, b -> c")
-    assert what_becomes_of_classes(["a", "b"], ["b", "a"], True).startswith("the heads keep their classes")
-    assert what_becomes_of_classes(["a"], ["a", "b"], False) == "the heads have 2 classes, and the checkpoint's 1"
+    assert said.endswith("weights for other classes: a -> b, b -> c")
+    assert what_becomes_of_classes(["a", "b"], ["b", "a"], True).startswith(
+        "the heads keep the checkpoint's classes, reordered"
+    )
+    assert what_becomes_of_classes(["a"], ["a", "b"], False) == "the heads have 2 classes, but the checkpoint's 1"
     assert what_becomes_of_classes(["a"], ["a"], False) == "the heads have the checkpoint's classes"
 
 

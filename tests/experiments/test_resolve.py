@@ -54,7 +54,7 @@ def test_a_tokenizer_is_from_a_run_or_trained_but_not_both():
     both = resolve(
         "numbers-words", "task.tokenizer.from=a/run", "task.tokenizer.vocab_size=99", model="transformer-nano"
     ).task
-    with pytest.raises(ValueError, match="task.tokenizer: unknown key beside 'from' 'vocab_size'; allowed: from"):
+    with pytest.raises(ValueError, match="task.tokenizer .with 'from'.: unknown key 'vocab_size'; allowed: from"):
         check_tokenizer(both)
 
 
@@ -102,7 +102,7 @@ def test_sizes_that_set_names_are_not_replaced_by_those_of_task_and_tokenizer():
 def test_the_first_calls_changes_stand_below_those_of_this_one():
     found = resolve("pydocs-mlm", "training.steps=9", repeated=("training.steps=7", "training.seed=3"))
     assert (found.training.steps, found.training.seed) == (9, 3)
-    assert places(found)["training.seed"] == "--set of the first call"
+    assert places(found)["training.seed"] == "--set of the first command"
 
 
 def test_epochs_of_a_higher_level_cancel_the_steps_of_a_lower_one():
@@ -164,7 +164,7 @@ def test_a_section_is_taken_with_and_without_its_keys():
     found = by_section(pairs)
     assert as_tree(found["training"]) == {"optimizer": {"eps": 1}, "seed": 2}
     assert found["model"] == [(("d_model",), 3)]
-    with pytest.raises(ValueError, match="--set training: expected a map, got 'fast'; one key is set by training.KEY"):
+    with pytest.raises(ValueError, match="--set training: expected a map, got 'fast'; set one key with training.KEY"):
         by_section([(("training",), "fast")])
 
 
@@ -192,7 +192,7 @@ def test_finetuning_may_add_words_to_the_tokenizer(given: str):
     "given", ["task.tokenizer.name=bpe", "task.tokenizer={add: [film], name: bpe}", "task.tokenizer=bpe"]
 )
 def test_finetuning_refuses_another_tokenizer(given: str):
-    with pytest.raises(ValueError, match="keeps the checkpoint's tokenizer; tokenizer.add alone gives it words"):
+    with pytest.raises(ValueError, match="keeps the checkpoint's tokenizer; only tokenizer.add adds words to it"):
         refuse_architecture(parse_set(given), "finetune")
 
 
@@ -207,7 +207,7 @@ def test_finetuning_may_change_what_is_no_architecture(given: str):
 def test_finetuning_takes_no_places_away():
     assert masked_words("bert-nano", sets=("max_length=500",)).model.encoder.settings.max_length == 500
     with pytest.raises(
-        ValueError, match="--set max_length=7: the checkpoint's encoder has 64 places; it may change dro"
+        ValueError, match="--set max_length=7: the checkpoint's encoder has 64 positions; it may change dro"
     ):
         masked_words("bert-nano", sets=("max_length=7",))
 
@@ -215,7 +215,7 @@ def test_finetuning_takes_no_places_away():
 def test_a_model_from_scratch_has_no_adapters(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("zoo.experiments.pretrain.run_session", Mock(side_effect=AssertionError("it goes on")))
     request = Request("bert-nano", "pydocs-mlm", Path("run"), [parse_set("training.lora={}")])
-    with pytest.raises(ValueError, match="training.lora: adapts a trained model, and pretrain begins with random weig"):
+    with pytest.raises(ValueError, match="training.lora: adapts a trained model, but pretrain starts from random weig"):
         pretrain(request, Mock())
 
 

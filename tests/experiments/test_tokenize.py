@@ -61,7 +61,7 @@ def test_a_source_without_train_trains_no_tokenizer(tmp_path: Path, monkeypatch:
     monkeypatch.setenv("ZOO_CACHE", str(tmp_path / "cache"))
     (tmp_path / "a.txt").write_text("a text\n")
     (tmp_path / "mine.yaml").write_text("objective: causal_lm\nsource: {files: {validation: a.txt}}\ntokenizer: bpe\n")
-    with pytest.raises(ValueError, match="it has no split 'train' to train a tokenizer on; it has: validation"):
+    with pytest.raises(ValueError, match="source: no split 'train' to train a tokenizer on; it has: validation"):
         plan_filling(str(tmp_path / "mine.yaml"), [], tmp_path, None, False)
 
 

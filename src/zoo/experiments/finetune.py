@@ -45,7 +45,7 @@ def finetune(saved: SavedRun, request: Request, watcher: Watcher) -> State:
     experiment = resolve_finetuning(saved, request)
     words = words_to_add(experiment.task.tokenizer)
     if set(experiment.task.tokenizer or ()) - {ADD}:
-        unused = f"of task.tokenizer only {ADD} is used" if words else "task.tokenizer is not used"
+        unused = f"only task.tokenizer.{ADD} is used" if words else "task.tokenizer is not used"
         logger.info("%s: %s keeps the checkpoint's tokenizer", unused, request.command)
     check_sizes(saved, settings_of(saved), saved.weights)
 
@@ -58,13 +58,13 @@ def finetune(saved: SavedRun, request: Request, watcher: Watcher) -> State:
         lacking = [role for role in settled.mixture.roles(form) if getattr(tokenizer.roles, role) is None]
         if lacking:
             new = len(tokenizer.add_roles(lacking))
-            logger.info("tokenizer: new roles %s; %d of them need a new row of the embedding", ", ".join(lacking), new)
+            logger.info("tokenizer: new roles %s; %d of them get a new embedding row", ", ".join(lacking), new)
         if words:
             added = add_words(tokenizer, words)
-            said = "tokenizer: %d of %d added words are new, each with a new row of the embedding"
+            said = "tokenizer: %d of %d added words are new, each with a new embedding row"
             logger.info(said, len(added), len(words))
         if sentinels := tokenizer.add_sentinels(settled.mixture.sentinels):
-            logger.info("tokenizer: %d new sentinels, each with a new row of the embedding", sentinels)
+            logger.info("tokenizer: %d new sentinels, each with a new embedding row", sentinels)
         return tokenizer
 
     def fill(model: Model, settled: Experiment, tokenizer: Tokenizer | None) -> None:
@@ -88,20 +88,20 @@ def what_becomes_of_classes(own: Sequence[str], wanted: Sequence[str], ordered: 
         ordered: whether the rows of the heads were put into the task's order.
     """
     if ordered:
-        return "the heads keep their classes, which the checkpoint numbers or writes in another way"
+        return "the heads keep the checkpoint's classes, reordered or respelled for this task"
     if list(own) == list(wanted):
         return "the heads have the checkpoint's classes"
     if len(own) != len(wanted):
-        return f"the heads have {len(wanted)} classes, and the checkpoint's {len(own)}"
+        return f"the heads have {len(wanted)} classes, but the checkpoint's {len(own)}"
     others = [f"{old} -> {new}" for old, new in zip(own, wanted, strict=True) if old != new]
-    return f"the heads have other classes than the checkpoint's, and go on from its rows by number: {first_few(others)}"
+    return f"the heads start from the checkpoint's weights for other classes: {first_few(others)}"
 
 
 def report_places(given: Experiment) -> None:
     """Say in the log where the model has fewer places than a document of the task's examples."""
     longest, places = given.mixture.document_length(given.task), on_meta(given.model).stream.max_length
     if places < longest:
-        said = "examples have at most %d tokens, since the checkpoint has no more places; max_length=%d adds some"
+        said = "examples have at most %d tokens, as many as the checkpoint has positions; max_length=%d adds some"
         logger.info(said, places, longest)
 
 
@@ -115,7 +115,7 @@ def check_finetuning(saved: SavedRun, request: Request) -> None:
         base = read_request(request.folder).base
         if base is not None and base.weights_sha256 != saved.record.weights_sha256:
             raise ValueError(
-                f"{request.folder}: the run that is there began from other weights: those of step {base.step}, and "
+                f"{request.folder}: holds a run that started from other weights, those of step {base.step}, but "
                 f"{request.start} has step {saved.step} now; name another folder with -o, or remove this one"
             )
     find_origin(resolve_finetuning(saved, request).task.source, request.data)
@@ -194,4 +194,4 @@ def extend_positions(model: Model, tensors: Mapping[str, Tensor], say: bool) -> 
         if fewer:
             module.extend(min(fewer))
             if say:
-                logger.info("%s: the positions from %d on begin as those below", name, min(fewer))
+                logger.info("%s: positions from %d on start as copies of those before", name, min(fewer))

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from zoo.config import Layer, merge
 from zoo.strict_yaml import Tree
 
-LIBRARY, SET, FIRST_SET, DATA, TOKENIZER = "library", "--set", "--set of the first call", "data", "tokenizer"
+LIBRARY, SET, FIRST_SET, DATA, TOKENIZER = "library", "--set", "--set of the first command", "data", "tokenizer"
 
 
 class Value(NamedTuple):

@@ -36,7 +36,7 @@ def pretrain(request: Request, watcher: Watcher) -> State:
         request = request.repeat(read_request(request.folder).changes)
     experiment = resolve_pretraining(request)
     if experiment.training.lora is not None:
-        raise ValueError(f"{LORA}: adapts a trained model, and pretrain begins with random weights; use zoo finetune")
+        raise ValueError(f"{LORA}: adapts a trained model, but pretrain starts from random weights; use zoo finetune")
     if experiment.task.columns:
         experiment.mixture.form(experiment.task.columns, experiment.stream)
     if experiment.stream.has_text:

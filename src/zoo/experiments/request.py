@@ -48,7 +48,7 @@ class Request:
         unsaid = [pair for pair in pairs if pair not in sets and CANCELS.get(pair[0], ()) not in named]
         if unsaid:
             written = ", ".join(f"{'.'.join(path)}={value}" for path, value in unsaid)
-            logger.info("%s: continues with the changes of the call that started it: %s", self.folder, written)
+            logger.info("%s: continues with the changes of the first command: %s", self.folder, written)
         # what is said again changes nothing, above all not what was said after it the first time
         now = dict(sets)
         again = {path for path in now if says_last(pairs, path, now[path])}
@@ -106,5 +106,5 @@ def by_section(pairs: Iterable[Pair]) -> dict[str, list[Pair]]:
         elif len(path) > 1:
             found[section].append((path[1:], value))
         else:
-            raise ValueError(f"--set {section}: expected a map, got {value!r}; one key is set by {section}.KEY=VALUE")
+            raise ValueError(f"--set {section}: expected a map, got {value!r}; set one key with {section}.KEY=VALUE")
     return found

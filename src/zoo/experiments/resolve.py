@@ -101,7 +101,9 @@ def resolve_finetuning(saved: SavedRun, request: Request) -> Experiment:
     after = places_of(found.model)
     for part, places in after.items():
         if places < before[part]:
-            raise ValueError(f"--set max_length={places}: the checkpoint's {part} has {before[part]} places; {MAY_SET}")
+            raise ValueError(
+                f"--set max_length={places}: the checkpoint's {part} has {before[part]} positions; {MAY_SET}"
+            )
     return found
 
 
@@ -133,7 +135,7 @@ def refuse_architecture(pair: Pair, command: str) -> None:
     path, _ = pair
     written = ".".join(path)
     if path[:2] == ("task", "tokenizer") and leaves(nest(*pair)).keys() != {f"task.tokenizer.{ADD}"}:
-        only = "tokenizer.add alone gives it words"
+        only = "only tokenizer.add adds words to it"
         raise ValueError(f"--set {written}: {command} keeps the checkpoint's tokenizer; {only}")
     own = path[0] in ("task", "training", "generate", "heads") or path[-1] in ("dropout", "max_length")
     own = own or ("position", "scaling") in (path[:2], path[1:3])  # a model of one stack needs no name of it

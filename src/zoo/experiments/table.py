@@ -67,7 +67,7 @@ class ExperimentTable:
             except ValueError as problem:
                 found.append(f"{name}: {problem}")
         if found:
-            count = f"{len(found)} of {len(self.rows)} experiments cannot be run, so none is begun"
+            count = f"{len(found)} of {len(self.rows)} experiments cannot be run, so none is started"
             raise ValueError("\n".join([count, *found]))
 
     def walk(self, work: Callable[[Request], State], tells: bool = True) -> Iterator[Outcome]:
@@ -114,7 +114,7 @@ def refuse_other(request: Request) -> None:
     there = {"checkpoint": where(before.start), "task": before.task, "changes": before.changes}
     for what, value in asked.items():
         if value != there[what]:
-            other = f"the run that is there has the {what} {there[what] or 'none'}, asked for: {value or 'none'}"
+            other = f"holds a run with {what} {there[what] or 'none'}, not {value or 'none'}"
             raise ValueError(f"{request.folder}: {other}; name another folder with -o, or remove this one")
 
 

@@ -44,7 +44,7 @@ def plan_filling(
     """
     if retrain and tokenizer is not None:
         raise ValueError(
-            "--retrain: trains the task's own tokenizer, and --tokenizer takes another; leave one of them out"
+            "--retrain: trains the task's own tokenizer, but --tokenizer names another; leave one of them out"
         )
     task, _ = resolve_task(name, config.read_layers(name, "tasks"), [(SET, pair) for pair in sets])
     rows = load_rows(task, inputs(), data)
@@ -99,5 +99,5 @@ def own_tokenizer(task: Task, rows: Mapping[str, SplitRows], retrain: bool) -> T
     """The tokenizer that pretraining on the task will have."""
     check_tokenizer(task)
     if "train" not in rows:
-        raise ValueError(f"source: it has no split 'train' to train a tokenizer on; it has: {', '.join(rows)}")
+        raise ValueError(f"source: no split 'train' to train a tokenizer on; it has: {', '.join(rows)}")
     return train_tokenizer(task, rows["train"], retrain)

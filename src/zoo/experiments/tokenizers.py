@@ -19,12 +19,12 @@ def check_tokenizer(task: Task) -> None:
     """Refuse a task whose tokenizer cannot be made, before any data is read."""
     if task.tokenizer is None:
         raise ValueError(
-            "task.tokenizer: the task names none, and a model from scratch needs one: "
-            f"--set task.tokenizer.name=NAME with one of {', '.join(tokenizers.names())}"
+            "task.tokenizer: missing, but a model from scratch needs one: "
+            f"--set task.tokenizer.name=NAME; allowed: {', '.join(tokenizers.names())}"
         )
     if "from" in task.tokenizer:
         for key in task.tokenizer:
-            refuse_unknown(key, ["from"], "key beside 'from'", "task.tokenizer")
+            refuse_unknown(key, ["from"], "key", "task.tokenizer (with 'from')")
         named_run(task.tokenizer)
     else:
         TrainingText.parse(task.tokenizer, "task.tokenizer").choice.build()
