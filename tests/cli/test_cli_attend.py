@@ -30,8 +30,8 @@ def test_a_picture_is_written_with_a_target(zoo: Zoo, run_of: Callable[[str], Pa
 @pytest.mark.parametrize(
     ("file", "message"),
     [
-        ("maps.pdf", "is neither a page nor a picture; allowed: a name that ends in .html or .png"),
-        ("maps", "is neither a page nor a picture"),
+        ("maps.pdf", "must end in .html (a page) or .png (an image)"),
+        ("maps", "must end in .html"),
         ("none/maps.html", "there is no folder"),
         ("folder.html", "is a folder; name a file"),
         ("pipe.html", "is no ordinary file, but a device or a pipe; name a file"),
@@ -54,11 +54,11 @@ def test_a_picture_that_is_read_is_not_written_over(zoo: Zoo, tmp_path: Path, mo
     picture.write_bytes(b"a cat")
     for words in (["a text", "--image", picture], [picture]):
         said = zoo("attend", tmp_path, *words, "-o", picture)
-        assert said.status == 2 and "cat.png: is what the model reads; name another file" in said.err
+        assert said.status == 2 and "cat.png: is the model's input; name another file" in said.err
     monkeypatch.setenv("HOME", str(tmp_path))  # of --image=~/cat.png a shell leaves the ~ as it is
     for words in (["--image=~/cat.png"], ["~/cat.png"]):
         said = zoo("attend", tmp_path, *words, "-o", picture)
-        assert said.status == 2 and "cat.png: is what the model reads; name another file" in said.err
+        assert said.status == 2 and "cat.png: is the model's input; name another file" in said.err
     assert picture.read_bytes() == b"a cat"
 
 

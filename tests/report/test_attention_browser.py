@@ -60,7 +60,7 @@ def test_kind_layer_and_head_are_chosen_by_clicks(show: Show):
     page = show(drawn)
     page.click("[data-kind='encoder.self']")
     page.click("[data-layer='1'][data-head='0']")
-    assert page.run("return document.getElementById('chosen').textContent") == "Encoder reads itself: layer 2, head 1"
+    assert page.run("return document.getElementById('chosen').textContent") == "Encoder self-attention: layer 2, head 1"
     page.hover("#from .token:nth-child(3)")
     np.testing.assert_allclose(seen(page, "from"), drawn.maps[0].layers[2][0, 2], atol=NEAR)
 
@@ -122,7 +122,7 @@ def test_a_place_of_the_picture_shows_what_it_reads(show: Show):
     page.hover("#from canvas", -200, 200)  # the last row's first place
     asked = page.run("return document.getElementById('readout').textContent")
     best = int(drawn.maps[0].layers[2][0, 12].argmax())
-    assert asked.startswith(f"row 4, column 1 looks atrow {best // 4 + 1}, column {best % 4 + 1}")
+    assert asked.startswith(f"row 4, column 1 attends torow {best // 4 + 1}, column {best % 4 + 1}")
 
 
 def test_text_from_data_stays_text(show: Show):

@@ -204,7 +204,7 @@ def test_pictures_that_cannot_be_read_are_refused(tmp_path: Path) -> None:
         rows = [{"image": f"{picture}.png", "label": picture} for picture in pictures]
         (tmp_path / f"{name}.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
     files = {name: str(tmp_path / f"{name}.jsonl") for name in ("train", "validation")}
-    said = r"train.jsonl: row 2: .*cut.png: cannot be read as an image: .* \(2 pictures cannot be read\)"
+    said = r"train.jsonl: row 2: .*cut.png: cannot be read as an image: .* \(2 images cannot be read\)"
     with pytest.raises(ValueError, match=said):
         look({"objective": "classification", "source": {"files": files}}, tmp_path)
     assert look({"objective": "classification", "source": {"files": {"validation": files["validation"]}}}, tmp_path)
@@ -221,7 +221,7 @@ def test_among_small_files_the_row_of_a_broken_picture_is_looked_for_once(
     Image.new("RGB", (4, 4)).save(tmp_path / "whole.png")
     (tmp_path / "words.png").write_text("no picture")
     source = {"files": {"validation": str(tmp_path / "*.jsonl")}}
-    with pytest.raises(ValueError, match=r"b.jsonl: row 1: .*words.png: not an image.* \(2 pictures"):
+    with pytest.raises(ValueError, match=r"b.jsonl: row 1: .*words.png: not an image.* \(2 images"):
         look({"objective": "classification", "source": source}, tmp_path)
     find.assert_called_once()
 
@@ -233,7 +233,7 @@ def test_a_picture_with_several_captions_is_decoded_once(tmp_path: Path) -> None
         (tmp_path / f"{name}.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
     files = {name: str(tmp_path / f"{name}.jsonl") for name in ("train", "validation")}
     task = {"objective": "captioning", "source": {"files": files}}
-    with pytest.raises(ValueError, match=r"row 1: .* \(4 pictures cannot be read\)"):
+    with pytest.raises(ValueError, match=r"row 1: .* \(4 images cannot be read\)"):
         look(task, tmp_path)
 
 
@@ -244,5 +244,5 @@ def test_broken_pictures_of_all_processes_are_counted_and_the_first_is_named(tmp
     others[1].note_broken(RowPlace(0, 1, 5), ": one.png", 3)
     for other in others:
         one.join({tmp_path: json.loads(json.dumps(other.plain()))})
-    with pytest.raises(ValueError, match=r"^part 1: row 5: one.png \(5 pictures cannot be read\)"):
+    with pytest.raises(ValueError, match=r"^part 1: row 5: one.png \(5 images cannot be read\)"):
         one.refuse_broken()

@@ -88,7 +88,7 @@ function chooseDirection() {
   build(find("from"), from());
   find("view").dataset.beside = from().grid ? "from" : to().grid ? "to" : "";
   find("between").hidden = find("to").hidden = itself();
-  find("between").textContent = state.direction === "at" ? "looks at" : "is looked at by";
+  find("between").textContent = state.direction === "at" ? "attends to" : "is attended to by";
   if (!itself()) build(find("to"), to());
   chooseHead();
 }

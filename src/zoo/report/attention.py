@@ -20,10 +20,10 @@ def check_output(path: Path, *read: str | None) -> None:
     """
     suffix = path.suffix.lower()
     if suffix not in (".html", ".png"):
-        raise ValueError(f"-o: {path}: is neither a page nor a picture; allowed: a name that ends in .html or .png")
+        raise ValueError(f"-o: {path}: must end in .html (a page) or .png (an image)")
     settled = settle_output(path, "maps.html", "-o: ")
     if any(is_file(given, path) for given in read if given is not None):
-        raise ValueError(f"-o: {path}: is what the model reads; name another file")
+        raise ValueError(f"-o: {path}: is the model's input; name another file")
     if suffix == ".png" and not is_possible():
         raise ValueError("-o: a .png needs matplotlib, which is not installed; allowed: .html, or install zoo[plots]")
     refuse_unwritable(settled, "-o: ")

@@ -33,7 +33,7 @@ const layer = () => map().layers[state.layer];
 const from = () => (state.direction === "at" ? map().queries : map().keys);
 const to = () => (state.direction === "at" ? map().keys : map().queries);
 const itself = () => map().kind !== "decoder.cross";
-/* What one place looks at, or what looks at it. */
+/* What one position attends to, or what attends to it. */
 function row(place) {
   const all = weights(map(), layer(), state.head), keys = size(map().keys);
   const at = (i) => (state.direction === "at" ? all[place * keys + i] : all[i * keys + place]);
@@ -98,7 +98,7 @@ function build(box, places) {
   box.replaceChildren();
   box.hidden = false;
   if (places.grid) {
-    const canvas = make("canvas", { role: "img", "aria-label": "the picture" });
+    const canvas = make("canvas", { role: "img", "aria-label": "the image" });
     canvas.places = places;
     box.append(make("div", { class: "picture" }, canvas));
     return;
@@ -137,8 +137,8 @@ function paint(box, places, shares, chosen) {
 function readOut(shares, chosen) {
   const box = find("readout");
   box.replaceChildren();
-  if (shares === null) return box.append(make("p", {}, "Point at a token or a place."));
-  const verb = state.direction === "at" ? "looks at" : "is looked at by";
+  if (shares === null) return box.append(make("p", {}, "Point at a token or an image position."));
+  const verb = state.direction === "at" ? "attends to" : "is attended to by";
   const line = make("p", {});
   line.append(make("strong", {}, placeName(from(), chosen)), ` ${verb}`);
   box.append(line);

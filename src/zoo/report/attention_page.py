@@ -20,9 +20,9 @@ from zoo.data.ids import Picture
 from zoo.inference.attend import Attended, Map
 
 TITLES = {
-    "encoder.self": "Encoder reads itself",
-    "decoder.self": "Decoder reads itself",
-    "decoder.cross": "Decoder reads the encoder",
+    "encoder.self": "Encoder self-attention",
+    "decoder.self": "Decoder self-attention",
+    "decoder.cross": "Cross-attention",
 }
 STEPS = 255  # of a byte
 QUALITY = 88  # of JPEG

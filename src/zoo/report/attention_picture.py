@@ -28,8 +28,8 @@ SIZE = 9.0  # points
 LETTERS, MOST_LINES = 13, 4  # in an inch, and of a text above the maps
 DARK = 0.2  # how bright the picture is where nothing is read
 SCALES = {  # by whether keys are a grid
-    False: "rows look at columns; darker is more (the weight's square root, by panel)",
-    True: "a picture is dark where little is read of it",
+    False: "rows attend to columns; darker is more (square root of the weight, per panel)",
+    True: "an image is dark where it gets little attention",
 }
 HEATMAP, SPOTLIGHT = 4, 2  # even shares
 BLANK = 255  # pixels where there is no picture

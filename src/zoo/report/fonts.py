@@ -30,7 +30,7 @@ def families(texts: Iterable[str]) -> list[str]:
         if not lacking:
             return chosen
     some = "".join(sorted(lacking)[:8])
-    said = "no font here has %d of the text's characters (%s): they are boxes; a page (.html) may show them"
+    said = "no font here has %d of the text's characters (%s): they are drawn as boxes; a .html page may show them"
     logger.warning(said, len(lacking), some)
     return chosen
 

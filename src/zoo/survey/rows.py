@@ -233,7 +233,7 @@ class SourceSurvey:
         """Raise a ValueError where a picture cannot be read."""
         if self.broken:
             place, why = self.broken
-            more = f" ({self.n_broken:,} pictures cannot be read)" if self.n_broken > 1 else ""
+            more = f" ({self.n_broken:,} images cannot be read)" if self.n_broken > 1 else ""
             raise ValueError(f"{self.parts[place.part][-1].where(place.row)}{why}{more}")
 
     def refuse_uneven(self, setting: str) -> None:

@@ -25,7 +25,7 @@ from zoo.survey.sizes import form_for_some_model, refused, scaled, try_sizes
 from zoo.survey.tokens import TokenTally, costs_of
 from zoo.survey.worker import survey_rows
 
-NO_TOKENIZER = "the task names no tokenizer, so nothing is said of tokens: --set task.tokenizer.name=NAME"
+NO_TOKENIZER = "the task names no tokenizer, so tokens are not counted: --set task.tokenizer.name=NAME"
 
 
 @dataclass(frozen=True)
