@@ -18,6 +18,7 @@ from zoo.models.create import create_model
 from zoo.models.heads.scores import Scores
 from zoo.models.kinds.part import PartInput
 from zoo.models.model import Model
+from zoo.objectives.kinds.similarity import Similarity
 from zoo.objectives.mixture import Mixture
 
 ROLES = Roles(50, pad=0, unk=1, start=2, end=3, separator=4, extract=5, mask=6)
@@ -46,6 +47,16 @@ def test_both_orders_are_documents_of_their_own():
     (one,) = given.build(PackedRow(0, tuple(given.plan(0, [0]))))
     first, second = one.split()
     assert first.tolist() == [2, 7, 8, 9, 4, 30, 31, 5] and second.tolist() == [2, 30, 31, 4, 7, 8, 9, 5]
+
+
+@pytest.mark.parametrize(("places_each", "scored"), [(2, [7, 15]), (1, [15])])
+def test_as_many_places_are_scored_as_the_objective_has_for_each_label(
+    places_each: int, scored: list[int], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(Similarity, "places_each", places_each)
+    given = examples(build())
+    (one,) = given.build(PackedRow(0, tuple(given.plan(0, [0]))))
+    assert one.places["similarity"].tolist() == scored and one.targets["similarity"].tolist() == [2]
 
 
 def test_texts_that_are_too_long_are_cut_alike_in_both_orders():

@@ -42,7 +42,7 @@ class DocumentLabel(Objective, ABC):
         return max(1, length // 8)
 
     def annotate(self, example: Example, randomness: Randomness, roles: Roles) -> None:
-        example.places[self.head] = example.summaries
+        example.places[self.head] = example.summaries[-self.places_each :]  # as many as one label is scored by
         example.targets[self.head] = self.answer.target(example.label)[None]
 
     def count(self, targets: Tensor) -> Tensor:
