@@ -21,7 +21,7 @@ def test_values_are_as_wide_as_keys_where_heads_do_not_divide():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"n_heads": 5}, r"d_model \(12\) must be a multiple of n_heads \(5\), or d_key be given; .* 1, 2, 3, 4, 6$"),
+        ({"n_heads": 5}, r"d_model \(12\) must be a multiple of n_heads \(5\), or set d_key; .* 1, 2, 3, 4, 6$"),
         ({"n_kv_heads": 3}, r"n_heads \(4\) must be a multiple of n_kv_heads \(3\)"),
         ({"n_kv_heads": 0}, r"n_heads \(4\) must be a multiple of n_kv_heads \(0\)"),
         ({"window": 0}, "window must be at least 1, got 0"),

@@ -117,7 +117,7 @@ def test_weights_are_recorded_for_the_mixer_and_the_memory():
 def test_only_pre_norm_can_do_without_its_first_norm():
     build("pre_norm", False).skip_first_norm()
     for name in ("post_norm", "sandwich", "parallel"):
-        with pytest.raises(ValueError, match="first_norm: false fits block pre_norm only"):
+        with pytest.raises(ValueError, match="first_norm: false works only with block pre_norm"):
             build(name, False).skip_first_norm()
 
 

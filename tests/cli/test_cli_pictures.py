@@ -149,10 +149,10 @@ def test_what_was_exported_and_checked_with_zoo_in_a_process_of_its_own_names_pi
 
 
 WRONG: list[tuple[str, str, list[str], str]] = [
-    ("bert-nano", "name", [], "classification gives pictures, which this model does not read; cnn-attention does"),
-    ("gpt2-nano", "tell", [], "captioning gives pictures, which this model does not read; captioner-rnn does"),
+    ("bert-nano", "name", [], "classification trains on images, which this model does not read; cnn-attention does"),
+    ("gpt2-nano", "tell", [], "captioning trains on images, which this model does not read; captioner-rnn does"),
     ("cnn-attention-nano", "tell", [], "captioning cannot train this model"),
-    ("captioner-rnn-nano", "name", [], "gives the model's encoder nothing to read; captioning does"),
+    ("captioner-rnn-nano", "name", [], "has no input for the model's encoder; captioning has"),
     ("captioner-rnn-nano", "tell", ["task.tokenizer=null"], "task.tokenizer: missing"),
     ("cnn-attention-nano", "name", ["task.augment.shift=2"], "augment.shift: 2.0 must be at least 0 and below 1"),
     ("cnn-attention-nano", "name", ["task.augment.turn=true"], "unknown key 'turn'; allowed: flip, shift"),

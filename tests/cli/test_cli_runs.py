@@ -38,7 +38,7 @@ def test_results_go_to_standard_output_and_the_log_to_standard_error(zoo: Zoo, d
     said = train(zoo, data, tmp_path / "run")
     assert said.out == f"{tmp_path / 'run'} (3 steps)\n"
     assert "best: step" in said.err
-    attention = "sdpa (auto; varlen runs on cuda only, and this is cpu; sdpa drops attention weights by the formula "
+    attention = "sdpa (auto; varlen runs on cuda only, and this is cpu; sdpa computes attention dropout by the formula "
     attention += "on a cpu, and attention.dropout is 0.1)"
     started = next(line for line in said.log.splitlines() if "started: " in line)
     assert started.endswith(f", attention: {attention}")
@@ -281,4 +281,4 @@ def test_settings_of_generate_are_refused_where_nothing_writes(
     monkeypatch.setattr("sys.stdin", None)
     said = zoo(command, run_of("classify"), "--set", "generate.beams=3")
     assert said.status == 2
-    assert "generate.…: classification generates no text, so nothing would read it; leave it out" in said.err
+    assert "generate.…: classification generates no text, so this has no effect; leave it out" in said.err

@@ -40,8 +40,8 @@ REFUSED = {  # by backend and choice, what it says
     (backend, choice): said
     for backend in ("blocked", "varlen")
     for choice, said in {
-        **{name: f"adds nothing to the scores, which position '{name}' does" for name in BIASES},
-        "grouped, n_kv_heads 2, sinks 3": "knows no sinks",
+        **{name: f"does not support position '{name}', which adds to the scores" for name in BIASES},
+        "grouped, n_kv_heads 2, sinks 3": "does not support sinks",
     }.items()
 }
 ABLE = [

@@ -150,7 +150,7 @@ def test_beginnings_have_every_length():
 def test_more_spans_than_sentinels_are_refused():
     form = Corrupted(BOTH, False, sentinels=1)
     with pytest.raises(
-        ValueError, match="longest: an example of 64 tokens has 3 missing spans, and the tokenizer 1 sen"
+        ValueError, match="longest: an example of 64 tokens has 3 missing spans, but the tokenizer 1 sen"
     ):
         form.check(Limits(longest=64, source=64))
 
@@ -164,6 +164,6 @@ def test_a_text_is_as_long_as_its_target_may_be_and_has_as_many_spans_as_there_a
     Corrupted(BOTH, False, share=0.5, mean_span=2.0, sentinels=noise.spans).check(limits)
     if noise.spans > 1:
         with pytest.raises(
-            ValueError, match=f"has {noise.spans} missing spans, and the tokenizer {noise.spans - 1} sen"
+            ValueError, match=f"has {noise.spans} missing spans, but the tokenizer {noise.spans - 1} sen"
         ):
             Corrupted(BOTH, False, share=0.5, mean_span=2.0, sentinels=noise.spans - 1).check(limits)

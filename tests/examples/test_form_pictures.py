@@ -102,21 +102,21 @@ WRONG = [
     (
         "captioning",
         ModelTraits(causal=True, source=True),
-        "captioning gives pictures, which this model does not read; captioner-rnn",
+        "captioning trains on images, which this model does not read; captioner-rnn",
     ),
     (
         "classification",
         ModelTraits(causal=False),
-        "classification gives pictures, which this model does not read; cnn-attention",
+        "classification trains on images, which this model does not read; cnn-attention",
     ),
-    ("classification", CAPTIONER, "gives the model's encoder nothing to read; captioning does"),
+    ("classification", CAPTIONER, "has no input for the model's encoder; captioning has"),
     ("captioning", CLASSIFIER, "captioning cannot train this model: the text is written from left to right"),
     (
         "masked_lm",
         CLASSIFIER,
-        "this model reads pictures, but masked_lm gives it texts; captioning, or classification of",
+        "this model reads images, but masked_lm trains on texts; use captioning, or classification with",
     ),
-    ("translation", CAPTIONER, "this model reads pictures, but translation gives it texts"),
+    ("translation", CAPTIONER, "this model reads images, but translation trains on texts"),
 ]
 
 

@@ -144,9 +144,9 @@ def test_a_context_has_its_choice(name: str, tmp_path: Path):
         same_scores(line["scores"], one["scores"])
     with pytest.raises(ValueError, match="line 2: the row has 2 choices, but .* line 1 has 3; if rows may have"):
         predictions(loaded(name, "choice"), tmp_path, rows, columns, metrics=["accuracy"])
-    with pytest.raises(ValueError, match="line 1: a row of 14 tokens is too short for its 3 choices; 'length' must"):
+    with pytest.raises(ValueError, match="line 1: a sequence of 14 tokens is too short for its 3 choices; 'length'"):
         predictions(model, tmp_path, rows, columns, metrics=["accuracy"], length=14)
-    with pytest.raises(ValueError, match=r"jsonl: line 1: the context and its longest choice are .* say .*truncate"):
+    with pytest.raises(ValueError, match=r"jsonl: line 1: the context and its longest choice are .* set .*truncate"):
         predictions(model, tmp_path, rows, columns, metrics=["accuracy"], longest=8)
     assert found["choice/accuracy"] == sum(line["output"] == line["expected"] for line in lines) / 2
 

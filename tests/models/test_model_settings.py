@@ -228,7 +228,7 @@ UNFIT = [
         r"decoder: n_heads \(4\) must be a multiple of n_kv_heads",
     ),
     ("gpt2-nano", "position=[rotary, learned]", r"decoder: position 'learned' acts on the input, so it cannot differ"),
-    ("gpt-nano", "first_norm=false", r"decoder: first_norm: false fits block pre_norm only"),
+    ("gpt-nano", "first_norm=false", r"decoder: first_norm: false works only with block pre_norm"),
     (
         "transformer-nano",
         "encoder.d_model=16",

@@ -183,7 +183,7 @@ def test_what_does_not_fit_is_refused(changes: dict[str, Any], message: str):
 def test_a_gap_in_a_document_is_refused(name: str, settings: dict[str, Any]):
     model, gap = create_model(name, **settings), torch.tensor([[1, 1, 1, 1, 1], [1, 1, 0, 1, 1]])
     tokens = torch.randint(0, 100, (2, 5), generator=torch.Generator().manual_seed(0))
-    with pytest.raises(ValueError, match="document 1 of row 1 has a gap, and recurrent layers read whole documents"):
+    with pytest.raises(ValueError, match="document 1 of sequence 1 has a gap, which recurrent layers cannot read"):
         model(tokens, tokens if model.encoder is not None else None, gap)
 
 

@@ -196,14 +196,14 @@ def test_a_source_of_fewer_or_more_rows_than_the_tokens_is_refused(name: str, ro
 def test_documents_that_are_not_of_the_tokens_places_are_refused(name: str):
     model = create_model(name)
     source = TOKENS if model.encoder is not None else None
-    with pytest.raises(ValueError, match=r"documents: expected a number for each place, \(2, 7\), got \(2, 6\)"):
+    with pytest.raises(ValueError, match=r"documents: expected one number per position, \(2, 7\), got \(2, 6\)"):
         model(TOKENS, source, DOCUMENTS[:, :6])
 
 
 @pytest.mark.parametrize("name", ["transformer-nano", "rnn-attention-nano"])
 def test_documents_that_are_not_of_the_sources_places_are_refused_by_its_name(name: str):
     with pytest.raises(
-        ValueError, match=r"^source_documents: expected a number for each place, \(2, 7\), got \(2, 6\)"
+        ValueError, match=r"^source_documents: expected one number per position, \(2, 7\), got \(2, 6\)"
     ):
         create_model(name)(TOKENS, TOKENS, source_documents=DOCUMENTS[:, :6])
 

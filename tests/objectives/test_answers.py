@@ -126,8 +126,13 @@ def test_each_kind_of_label_offers_its_metrics(kind: str):
         ({"some": ["a"]}, {}, "classification", "unknown kind of labels 'some'"),
         (list(NAMES), {"class_weights": {"d": 1.0}}, "classification", "class_weights: unknown class 'd'"),
         (list(NAMES), {"class_weights": {"a": 0.0}}, "classification", r"class_weights\.a must be above 0, got 0\.0"),
-        ("number", {"class_weights": {"a": 1.0}}, "classification", "class_weights are of one class a row; .* number"),
-        ("number", {"label_smoothing": 0.1}, "similarity", r"similarity: label_smoothing \(0\.1\) is .* says number"),
+        ("number", {"class_weights": {"a": 1.0}}, "classification", "class_weights need one class per row, .* number"),
+        (
+            "number",
+            {"label_smoothing": 0.1},
+            "similarity",
+            r"similarity: label_smoothing \(0\.1\) needs one class .* is number",
+        ),
     ],
 )
 def test_labels_that_do_not_fit_are_refused(labels: Any, options: dict[str, Any], objective: str, words: str):

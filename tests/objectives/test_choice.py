@@ -66,7 +66,7 @@ def test_a_row_that_is_too_short_for_its_choices_is_refused():
     lengths = Lengths({}, lists={"choices": np.array([0, 2, 5, 9])})
     obstacle = RightChoice(truncate=True).obstacle_in(lengths, Limits(12, row=14))
     assert obstacle is not None and obstacle.document == 1
-    assert obstacle.reason == "a row of 14 tokens is too short for its 3 choices; 'length' must be at least 20"
+    assert obstacle.reason == "a sequence of 14 tokens is too short for its 3 choices; 'length' must be at least 20"
     assert RightChoice(truncate=True).obstacle_in(lengths, Limits(12, row=20)) is None
 
 
@@ -81,9 +81,9 @@ TWO = Lengths(
     [
         (Limits(16, row=32), None, ""),
         (Limits(15, row=32), 1, "are 16 tokens long, special tokens included, and an example has at most 15"),
-        (Limits(16, row=31), 1, "a row of 31 has room for 2 examples of 15; 'length' must be at least 32 for all"),
+        (Limits(16, row=31), 1, "a sequence of 31 holds 2 examples of 15; 'length' must be at least 32 for all"),
         (Limits(7, row=32), 0, "are 8 tokens long"),
-        (Limits(16, row=23), 0, "a row of 23 has room for 3 examples of 7; 'length' must be at least 32 for all"),
+        (Limits(16, row=23), 0, "a sequence of 23 holds 3 examples of 7; 'length' must be at least 32 for all"),
     ],
 )
 def test_the_first_context_that_is_too_long_for_its_choices_is_named_unless_it_is_truncated(
@@ -91,7 +91,7 @@ def test_the_first_context_that_is_too_long_for_its_choices_is_named_unless_it_i
 ) -> None:
     found = RightChoice().obstacle_in(TWO, limits)
     assert (None if found is None else found.document) == document
-    assert found is None or (said in found.reason and "say objective: {choice: {truncate: true}}" in found.reason)
+    assert found is None or (said in found.reason and "set objective: {choice: {truncate: true}}" in found.reason)
     assert RightChoice(truncate=True).obstacle_in(TWO, limits) is None
     cut = [Choices(ModelTraits(causal=True), True).plan(TWO, n, 0, 0, limits)[0].truncated > 0 for n in range(2)]
     assert cut.index(True) == document if any(cut) else document is None  # what planning would truncate

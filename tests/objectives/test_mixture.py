@@ -88,11 +88,16 @@ def test_each_form_is_built_for_the_stream():
 @pytest.mark.parametrize(
     ("objective", "columns", "stream", "message"),
     [
-        ("next_sentence", ["text"], DECODER, "next_sentence cannot train this model: .* It needs an encoder alone"),
-        ("masked_lm", ["text"], DECODER, "masked_lm cannot train this model: .* a decoder sees the left one only"),
+        (
+            "next_sentence",
+            ["text"],
+            DECODER,
+            "next_sentence cannot train this model: .* It needs an encoder without a decoder",
+        ),
+        ("masked_lm", ["text"], DECODER, "masked_lm cannot train this model: .* a decoder sees only the left"),
         ("causal_lm", ["text"], ENCODER, "causal_lm cannot train this model: .* It needs a decoder"),
         ("translation", ["source", "target"], DECODER, "translation needs an encoder and a decoder"),
-        ("causal_lm", ["text"], BOTH, "causal_lm gives the model's encoder nothing to read"),
+        ("causal_lm", ["text"], BOTH, "causal_lm has no input for the model's encoder"),
         ("translation", ["text"], BOTH, "task.columns: 'source' is missing, which translation needs; given: text"),
         ("translation", ["sorce"], BOTH, r"task.columns: unknown input 'sorce' \(did you mean 'source'\?\)"),
     ],

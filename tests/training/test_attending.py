@@ -66,7 +66,7 @@ def test_auto_is_blocked_on_a_cpu_in_bfloat16_for_every_family(name: str):
 
 
 def test_what_is_computed_by_the_formula_for_want_of_a_kernel_is_said_once():
-    why = "sdpa drops attention weights by the formula on a cpu, and attention.dropout is 0.1"
+    why = "sdpa computes attention dropout by the formula on a cpu, and attention.dropout is 0.1"
     found = model(dropout=0.1)
     assert said(found, WIDE_CPU) == f"sdpa (auto; varlen runs on cuda only, and this is cpu; {why})"
     assert said(found, WIDE_CPU, "sdpa") == f"sdpa ({KEY}; {why})"
@@ -85,27 +85,27 @@ def test_a_recurrent_decoder_has_no_attention_to_choose_for():
         (
             {"name": "gpt2-nano", "attention.sinks": 1, "dropout": 0.1},
             GPU,
-            "sdpa (auto; varlen knows no sinks; flex drops no attention weights, and attention.dropout is 0.1)",
+            "sdpa (auto; varlen does not support sinks; flex does not support attention dropout, but "
+            "attention.dropout is 0.1)",
         ),
         (
             {"name": "gpt2-nano", "position": ["none", "alibi"]},
             GPU,
-            "varlen in 1 of 2 layers, flex in 1 of 2 layers (auto; varlen adds nothing to the scores, which position "
-            "'alibi' does)",
+            "varlen in 1 of 2 layers, flex in 1 of 2 layers (auto; varlen does not support position "
+            "'alibi', which adds to the scores)",
         ),
-        ({"name": "gpt2-nano", "attention.sinks": 1}, GPU, "flex (auto; varlen knows no sinks)"),
+        ({"name": "gpt2-nano", "attention.sinks": 1}, GPU, "flex (auto; varlen does not support sinks)"),
         (
             {"name": "t5-nano"},  # whose cross-attention has no position
             GPU,
-            "flex in 4 of 6 layers, varlen in 2 of 6 layers (auto; varlen adds nothing to the scores, which position "
-            "'relative' does)",
+            "flex in 4 of 6 layers, varlen in 2 of 6 layers (auto; varlen does not support position "
+            "'relative', which adds to the scores)",
         ),
         (
             {"name": "gpt2-nano", "attention.score": "additive"},
             GPU,
-            "sdpa (auto; varlen knows no scores but inner products, which those of score 'additive' are not; flex "
-            "knows no scores but inner products, which those of score 'additive' are not; sdpa computes score "
-            "'additive' by the formula)",
+            "sdpa (auto; varlen supports only inner products, unlike score 'additive'; flex supports only inner "
+            "products, unlike score 'additive'; sdpa computes score 'additive' by the formula)",
         ),
         (
             {"name": "gpt2-nano"},
@@ -115,12 +115,13 @@ def test_a_recurrent_decoder_has_no_attention_to_choose_for():
         (
             {"name": "gpt2-nano", "attention.sinks": 1},
             BARE_GPU,
-            "sdpa (auto; varlen knows no sinks; flex needs the package triton)",
+            "sdpa (auto; varlen does not support sinks; flex needs the package triton)",
         ),
         (
             {"name": "gpt2-nano", "attention.sinks": 1, "dropout": 0.1},
             BARE_GPU,
-            "sdpa (auto; varlen knows no sinks; flex drops no attention weights, and attention.dropout is 0.1)",
+            "sdpa (auto; varlen does not support sinks; flex does not support attention dropout, but "
+            "attention.dropout is 0.1)",
         ),
         ({"name": "gpt2-nano"}, BARE_GPU, "varlen (auto)"),
         (
@@ -141,9 +142,9 @@ def test_auto_costs_only_those_layers_their_speed_that_a_kernel_does_not_know(op
         ({"name": "bert-nano", "dropout": 0.1}, "varlen (auto)"),
         (
             {"name": "t5-nano"},
-            "sdpa in 4 of 6 layers, varlen in 2 of 6 layers (auto; varlen adds nothing to the scores",
+            "sdpa in 4 of 6 layers, varlen in 2 of 6 layers (auto; varlen does not support position 'relative'",
         ),
-        ({"name": "gpt2-nano", "attention.sinks": 1}, "sdpa (auto; varlen knows no sinks)"),
+        ({"name": "gpt2-nano", "attention.sinks": 1}, "sdpa (auto; varlen does not support sinks)"),
     ],
 )
 def test_a_model_that_is_only_used_drops_nothing_and_compiles_no_kernel(options: dict, words: str):
@@ -171,21 +172,21 @@ def test_a_backend_of_gpus_is_refused_on_a_cpu_before_data_is_read(
             "flex",
             {"name": "bert-nano", "dropout": 0.1},
             GPU,
-            "flex drops no attention weights, and attention.dropout is 0.1; use one of auto, eager, sdpa",
+            "flex does not support attention dropout, but attention.dropout is 0.1; use one of auto, eager, sdpa",
         ),
         (
             "varlen",
             {"name": "gpt2-nano", "position": "alibi"},
             GPU,
-            "which position 'alibi' does; use one of auto, eager, sdpa, flex",
+            "varlen does not support position 'alibi', which adds to the scores; use one of auto, eager, sdpa, flex",
         ),
         (
             "varlen",
             {"name": "gpt2-nano", "attention.sinks": 1},
             GPU,
-            "varlen knows no sinks; use one of auto, eager, sdpa, flex",
+            "varlen does not support sinks; use one of auto, eager, sdpa, flex",
         ),
-        ("flex", {"name": "gpt2-nano", "attention.score": "additive"}, GPU, "flex knows no scores but inner products"),
+        ("flex", {"name": "gpt2-nano", "attention.score": "additive"}, GPU, "flex supports only inner products"),
         ("eager", {"name": "rnn-attention-nano"}, GPU, "no full-sequence attention; leave the setting out"),
         ("blocked", {}, GPU, "blocked runs on cpu only, and this is cuda"),
         ("blocked", {}, WIDE_CPU, "blocked computes in bfloat16 or float16, and this run in float32"),

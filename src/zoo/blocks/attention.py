@@ -38,7 +38,7 @@ def refuse_uneven(d_model: int, n_heads: int, n_kv_heads: int, d_key: int | None
     """
     if d_key is None and d_model % n_heads:
         fitting = ", ".join(str(n) for n in range(1, min(2 * n_heads, d_model) + 1) if d_model % n == 0)
-        problem = f"d_model ({d_model}) must be a multiple of n_heads ({n_heads}), or d_key be given"
+        problem = f"d_model ({d_model}) must be a multiple of n_heads ({n_heads}), or set d_key"
         raise ValueError(f"{problem}; n_heads that fit: {fitting}")
     if n_kv_heads < 1 or n_heads % n_kv_heads:
         raise ValueError(f"n_heads ({n_heads}) must be a multiple of n_kv_heads ({n_kv_heads})")
@@ -264,7 +264,7 @@ class GroupedAttention(ProjectedAttention):
 
 @attentions.register("direct")
 class DirectAttention(Attention):
-    """The memory as it is serves as keys and values, each head's share of it: no maps of its own.
+    """The memory itself, cut into heads, serves as keys and values: no projections.
 
     Source: Bahdanau et al. 2015, arXiv:1409.0473, equations 5 and 6 (score: additive); Luong et al. 2015,
     arXiv:1508.04025, section 3.1 (score: dot, bilinear).

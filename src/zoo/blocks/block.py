@@ -79,11 +79,11 @@ class Block(nn.Module, ABC):
         Raises:
             ValueError: this block does more than normalize what the mixer reads.
         """
-        raise ValueError("first_norm: false fits block pre_norm only: the others' first norm does more than that")
+        raise ValueError("first_norm: false works only with block pre_norm")
 
     def connect(self, x: Stream, norm: nn.Module, sublayer: Sublayer) -> Stream:
         """Put one sublayer into the residual stream."""
-        raise NotImplementedError(f"{type(self).__name__} does not say how a sublayer connects")
+        raise NotImplementedError(f"{type(self).__name__} does not implement connect")
 
     def combine(self, x: Stream, sublayers: dict[str, Sublayer], places: Places | None = None) -> Picked:
         """Put all sublayers into the residual stream, one after the other."""

@@ -88,7 +88,7 @@ def written(new: Any, state: Any) -> Any:
 
 @mixers.register("attention")
 class AttentionMixer(Mixer):
-    """Self-attention: every place reads all that it may see.
+    """Self-attention: every position attends to all that it may see.
 
     Source: Vaswani et al. 2017, arXiv:1706.03762, section 3.2.3.
     """
@@ -123,7 +123,7 @@ class AttentionMixer(Mixer):
 
 @mixers.register("recurrent")
 class RecurrentMixer(Mixer):
-    """A state is carried from place to place; every place reads the state that has taken it in.
+    """A recurrent state runs along the positions; the output at each position is the state after it.
 
     Source: Elman 1990; Schuster & Paliwal 1997 (both directions).
 
@@ -169,7 +169,7 @@ class RecurrentMixer(Mixer):
 
 @mixers.register("convolution")
 class ConvolutionMixer(Mixer):
-    """Every place reads its neighbours at fixed distances, with one map for each distance.
+    """Every position reads its neighbours at fixed distances, with one linear map per distance.
 
     Source: Gehring et al. 2017, arXiv:1705.03122; van den Oord et al. 2016, arXiv:1609.03499 (causal, dilation); Kaiser
     et al. 2018, arXiv:1706.03059 (depthwise).

@@ -46,7 +46,7 @@ class Position(nn.Module):
 
     def turns(self, at: At, dtype: torch.dtype) -> Turns:
         """Cosines and sines that `rotate` turns places by, which layers share; `dtype`: of queries and keys."""
-        raise NotImplementedError(f"{type(self).__name__} does not say by what it turns")
+        raise NotImplementedError(f"{type(self).__name__} does not implement turns")
 
     def rotate(self, heads: Heads, turns: Turns) -> Heads:
         """Turn queries or keys."""
@@ -134,7 +134,7 @@ class Learned(Position):
 
 @positions.register("rotary")
 class Rotary(Position):
-    """Turn each pair (i, i + d_key/2) of queries and keys by position · base^(-2i/d_key).
+    """Rotate each pair (i, i + d_key/2) of queries and keys by position · base^(-2i/d_key).
 
     Source: Su et al. 2021, arXiv:2104.09864, equation 34; paired by halves, as in GPT-NeoX and Llama.
 

@@ -109,7 +109,7 @@ class GRU(Cell):
 
 @cells.register("lstm")
 class LSTM(Cell):
-    """A state behind three gates: input, forget, output. The forget gate begins open, its bias 1.
+    """A state behind three gates: input, forget, output. The forget gate starts open (bias 1).
 
     Source: Hochreiter & Schmidhuber 1997; Gers et al. 2000 (forget gate); Jozefowicz et al. 2015, section 2.2 (its
     bias).

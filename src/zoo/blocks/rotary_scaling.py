@@ -63,7 +63,7 @@ def check_factor(factor: float) -> float:
 
 @scalings.register("linear")
 class LinearScaling(RotaryScaling):
-    """Turn `factor` times slower: places in between those that were trained.
+    """Rotate `factor` times slower: positions lie in between the trained ones.
 
     Source: Chen et al. 2023, arXiv:2306.15595, equation 4.
 
@@ -81,7 +81,7 @@ class LinearScaling(RotaryScaling):
 
 @scalings.register("dynamic")
 class DynamicScaling(RotaryScaling):
-    """Raise the base while the longest text of a batch, of n places, is longer than those of training.
+    """Raise the base while the longest text of a batch, of n positions, is longer than those of training.
 
     base · (factor · n / trained_length - (factor - 1))^(d_key / (d_key - 2)). So the answers to a text depend on the
     longest one beside it, as they do in transformers. Source: Peng et al. 2023, arXiv:2309.00071, appendix A.1,
@@ -109,7 +109,7 @@ class DynamicScaling(RotaryScaling):
 
 @scalings.register("yarn")
 class YarnScaling(RotaryScaling):
-    """Turn slow pairs `factor` times slower, leave quick ones as they are, and mix both in between.
+    """Rotate slow pairs `factor` times slower, leave fast ones as they are, and blend both in between.
 
     Queries and keys grow by `attention_factor`, unless given 0.1 ln(factor) + 1.
     Source: Peng et al. 2023, arXiv:2309.00071, definitions 2 and 3, equation 22.
@@ -162,7 +162,7 @@ class YarnScaling(RotaryScaling):
 
 @scalings.register("llama3")
 class Llama3Scaling(RotaryScaling):
-    """Turn pairs `factor` times slower that turn rarely in training's texts; leave others, and mix both in between.
+    """Rotate pairs `factor` times slower that rotate rarely in training's texts; leave others, and blend in between.
 
     Source: Grattafiori et al. 2024, arXiv:2407.21783, section 3.4.2; transformers' `modeling_rope_utils.py`.
 

@@ -163,7 +163,7 @@ class ResidualStage(Stage):
 
 @stages.register("attention")
 class AttentionStage(Stage):
-    """x + g attention(x): every place of the grid reads every other one; g is learned and starts at 0.
+    """x + g attention(x): every position of the grid attends to all others; g is learned and starts at 0.
 
     Queries, keys and values are 1x1 convolutions, that is one linear map at every place, and so is the way back.
     Source: Zhang et al. 2019 (SAGAN), arXiv:1805.08318, section 3, but scores are scaled as in Vaswani et al. 2017.

@@ -104,7 +104,7 @@ class Form(ABC):
         """
         if language is not None and not cls.stored.sentences:
             raise ValueError(
-                f"source.language: {language}: only next_sentence reads a text by its sentences; leave it out"
+                f"source.language: {language}: only next_sentence splits texts into sentences; leave it out"
             )
         return cls.stored._replace(language=language)
 

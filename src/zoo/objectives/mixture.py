@@ -15,7 +15,10 @@ from zoo.models.heads.scores import Scores
 from zoo.objectives.objective import Objective, Term, Weights, objectives
 from zoo.wording import refuse_unknown
 
-KINDS = {True: "a decoder, such as gpt2 or gpt", False: "an encoder alone, such as bert-base"}  # by `causal`
+KINDS = {
+    True: "a decoder, such as gpt2 or gpt",
+    False: "an encoder without a decoder, such as bert-base",
+}  # by `causal`
 WRITES = "language"  # the head that text is written with
 MOST = 1 << 62
 BOUNDLESS = Limits(MOST, MOST, MOST)
@@ -52,7 +55,7 @@ class Mixture:
         """
         if WRITES not in self.names_by_head:
             trained, verb = " and ".join(self.members), "generates" if len(self.members) == 1 else "generate"
-            raise ValueError(f"generate.…: {trained} {verb} no text, so nothing would read it; leave it out")
+            raise ValueError(f"generate.…: {trained} {verb} no text, so this has no effect; leave it out")
 
     @staticmethod
     def parse(value: Any) -> "Mixture":
@@ -175,17 +178,17 @@ class Mixture:
                 return f"objective: {name} cannot train this model: {member.why}. It needs {KINDS[member.causal]}"
         if form.pictures and stream.image_size is None:
             example = "captioner-rnn" if form.source else "cnn-attention"
-            return f"objective: {names} gives pictures, which this model does not read; {example} does"
+            return f"objective: {names} trains on images, which this model does not read; {example} does"
         if stream.image_size is not None and not form.pictures:
             return (
-                f"objective: this model reads pictures, but {names} gives it texts; captioning, or classification "
-                "of a column 'image', gives pictures"
+                f"objective: this model reads images, but {names} trains on texts; use captioning, or classification "
+                "with a column 'image'"
             )
         if form.source and not stream.source:
             return f"objective: {names} needs an encoder and a decoder, such as transformer-base"
         if stream.source and not form.source:
             example = "captioning" if form.pictures else "translation"
-            return f"objective: {names} gives the model's encoder nothing to read; {example} does"
+            return f"objective: {names} has no input for the model's encoder; {example} has"
         return ""
 
     def roles(self, form: Form) -> tuple[str, ...]:

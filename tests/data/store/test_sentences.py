@@ -109,7 +109,7 @@ def test_each_rule_has_a_name_of_its_own() -> None:
 
 
 def test_a_language_where_no_sentences_are_read_is_refused() -> None:
-    with pytest.raises(ValueError, match="source.language: de: only next_sentence reads a text by its sentences"):
+    with pytest.raises(ValueError, match="source.language: de: only next_sentence splits texts into sentences"):
         forms["text"](ModelTraits(causal=True), whole=False).keep("de")
 
 

@@ -38,14 +38,14 @@ class Rule:
         """What kernels of inner products lack for its score, as `Backend.obstacle` says it; None: nothing."""
         if self.score.scale is not None:
             return None
-        return f"knows no scores but inner products, which those of score '{scores.name_of(self.score)}' are not"
+        return f"supports only inner products, unlike score '{scores.name_of(self.score)}'"
 
     def beside_products(self, position: Position | None) -> str | None:
         """What kernels of softmax(QK') V alone lack for it, as `Backend.obstacle` says it; None: nothing."""
         if self.sinks is not None:
-            return "knows no sinks"
+            return "does not support sinks"
         if position is not None and position.biases:
-            return f"adds nothing to the scores, which position '{positions.name_of(position)}' does"
+            return f"does not support position '{positions.name_of(position)}', which adds to the scores"
         return self.other_score()
 
 

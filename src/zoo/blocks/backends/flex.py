@@ -78,9 +78,9 @@ class Flex(Backend):
 
     def obstacle(self, rule: Rule, d_key: int, d_value: int, position: Position | None) -> str | None:
         if rule.dropout:
-            return f"drops no attention weights, and attention.dropout is {rule.dropout}"
+            return f"does not support attention dropout, but attention.dropout is {rule.dropout}"
         if max(d_key, d_value) > WIDEST:
-            return f"takes heads up to {WIDEST} wide, and d_key is {d_key}, d_value {d_value}"
+            return f"supports heads up to {WIDEST} wide, but d_key is {d_key}, d_value {d_value}"
         return rule.other_score()
 
 

@@ -27,7 +27,7 @@ TAKE_LENGTHS = [SDPBackend.FLASH_ATTENTION, *TAKE_MASKS]
 
 @backends.register("sdpa")
 class Sdpa(Backend):
-    """torch's scaled_dot_product_attention; what that does not know or is slow at, by the formula."""
+    """torch's scaled_dot_product_attention; what that lacks or is slow at, by the formula."""
 
     rank = 1
 
@@ -69,7 +69,7 @@ class Sdpa(Backend):
             return None
         if rule.score.scale is None:
             return f"computes score '{scores.name_of(rule.score)}' by the formula"
-        return f"drops attention weights by the formula on a {device}, and attention.dropout is {rule.dropout}"
+        return f"computes attention dropout by the formula on a {device}, and attention.dropout is {rule.dropout}"
 
     def remembered(self, memory: Keys, rule: Rule) -> torch.dtype:
         """The dtype in which keys and values are best kept where one query after the other reads them.

@@ -18,7 +18,7 @@ WIDEST_OF_CUDNN = 128  # of a head
 
 @backends.register("varlen")
 class Varlen(Backend):
-    """torch's variable-length flash attention: each document by itself, and nothing is computed for empty places.
+    """torch's variable-length flash attention: each document by itself, and nothing is computed for padding.
 
     Source: Dao 2023, arXiv:2307.08691. Heads are filled up with zeros to one width that the kernel takes, which changes
     no score and no value. Rows whose borders the packer knows are read as they lie: nothing is gathered in any layer,
@@ -79,7 +79,7 @@ class Varlen(Backend):
 
     def obstacle(self, rule: Rule, d_key: int, d_value: int, position: Position | None) -> str | None:
         if max(d_key, d_value) > WIDEST:
-            return f"takes heads up to {WIDEST} wide, and d_key is {d_key}, d_value {d_value}"
+            return f"supports heads up to {WIDEST} wide, but d_key is {d_key}, d_value {d_value}"
         return rule.beside_products(position)
 
 

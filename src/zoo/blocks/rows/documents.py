@@ -137,7 +137,7 @@ class Documents(Computed):
         documents = given if isinstance(given, Documents) else Documents(given)
         if documents.numbers.shape != like.shape[:2]:
             expected, got = tuple(like.shape[:2]), tuple(documents.numbers.shape)
-            raise ValueError(f"{name}: expected a number for each place, {expected}, got {got}")
+            raise ValueError(f"{name}: expected one number per position, {expected}, got {got}")
         return documents
 
     @staticmethod

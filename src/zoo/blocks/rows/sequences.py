@@ -52,7 +52,7 @@ def found(numbers: Int[Tensor, "batch length"]) -> Iterator[DocumentSpan]:
             places = len(list(run))
             if number in met:
                 raise ValueError(
-                    f"documents: document {number} of row {row} has a gap, and recurrent layers read whole documents"
+                    f"documents: document {number} of sequence {row} has a gap, which recurrent layers cannot read"
                 )
             if number > 0:
                 met.add(number)

@@ -8,7 +8,7 @@ from zoo.examples.template import Template, lay_out, overhead, pair_template, sh
 
 @forms.register(CHOICES)
 class Choices(Form):
-    """The context with each choice as a document of its own, all side by side in one row, however many there are.
+    """The context with each choice as a document of its own, all side by side in one sequence, however many there are.
 
     [CLS] context [SEP] choice [SEP] for an encoder; start, context, separator, choice, extract for a decoder. Where
     the documents do not fit in a row, or one is longer than examples are, the longer text of each is truncated.
@@ -28,7 +28,7 @@ class Choices(Form):
         context, choices = lengths.span(CONTEXT, document), lengths.entries(CHOICES, document)
         each = min(limits.longest, limits.row // len(choices))
         if each < self.smallest:
-            raise ValueError(f"length: a row of {limits.row} tokens is too short for {len(choices)} choices")
+            raise ValueError(f"length: a sequence of {limits.row} tokens is too short for {len(choices)} choices")
         pairs = (shorten_pair(context, choice, each - overhead(self.template)) for choice in choices)
         pieces = tuple(piece for pair in pairs for piece in pair)
         kept = sum(piece.length for piece in pieces)

@@ -73,7 +73,7 @@ class Corrupted(Form):
         needed = noise_of(most_tokens(limits, self.share, self.mean_span), self.share, self.mean_span).spans
         if needed > self.sentinels:
             raise ValueError(
-                f"longest: an example of {limits.source} tokens has {needed} missing spans, and the tokenizer "
+                f"longest: an example of {limits.source} tokens has {needed} missing spans, but the tokenizer "
                 f"{self.sentinels} sentinels; shorten it, or set sentinels of span_corruption"
             )
 

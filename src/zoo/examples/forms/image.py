@@ -9,7 +9,7 @@ from zoo.examples.form import Form, Limits, forms
 
 @forms.register(PICTURE)
 class Image(Form):
-    """A picture: one place, which stands for it."""
+    """An image: one position, which stands for it."""
 
     stored = StoredFields((PICTURE,))
     smallest = 1

@@ -8,7 +8,7 @@ from zoo.examples.template import CONTINUED, predict_next
 
 @forms.register("image_text")
 class ImageText(Form):
-    """A picture and a text with inputs `<s> y…`, following `y… </s>`; a text that is too long is truncated at its end.
+    """An image and a text with inputs `<s> y…`, following `y… </s>`; a text that is too long is truncated at its end.
 
     A truncated text does not predict `</s>`, since it does not end there.
     """

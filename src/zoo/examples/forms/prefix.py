@@ -9,7 +9,7 @@ from zoo.examples.template import CONTINUED, cut, predict_next
 
 @forms.register("prefix")
 class Prefix(Form):
-    """A source `x… </s>` and a target with inputs `<s> y…`, following `y… </s>`: one text, cut at a drawn place.
+    """A source `x… </s>` and a target with inputs `<s> y…`, following `y… </s>`: one text, cut at a random position.
 
     All places between two tokens are equally likely. A text longer than an example is cut into several, and only the
     last one predicts `</s>`; a single token is left out.

@@ -15,7 +15,7 @@ READ = "decoder.cross"  # the attention weights that say what a word read of the
 
 @objectives.register("captioning")
 class Captioning(NextToken):
-    """sum_i log p(y_i | y_1 … y_{i-1}, picture), taught with the true y and smoothed labels.
+    """sum_i log p(y_i | y_1 … y_{i-1}, image), with teacher forcing and label smoothing.
 
     Source: Xu et al. 2015, arXiv:1502.03044; label smoothing: Vaswani et al. 2017, arXiv:1706.03762, section 5.4.
 

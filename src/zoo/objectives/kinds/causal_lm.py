@@ -6,7 +6,7 @@ from zoo.objectives.objective import objectives
 
 @objectives.register("causal_lm")
 class CausalLM(NextToken):
-    """L1 = sum_i log p(u_i | u_1 … u_{i-1}); with a column `prompt`, over the text behind it alone.
+    """L1 = sum_i log p(u_i | u_1 … u_{i-1}); with a column `prompt`, over the text after it alone.
 
     With a column `messages`, over the assistant's turns of a conversation.
 
@@ -16,6 +16,6 @@ class CausalLM(NextToken):
         label_smoothing: the share of probability that is spread evenly over the vocabulary.
     """
 
-    why = "a place that sees both sides sees the token it should predict"
+    why = "in an encoder, each position sees the token that it should predict"
     prefers = ("chat", "prompted", "text")
     metrics = ("perplexity", "bits_per_byte", "bleu", "chrf", "sequence_accuracy")

@@ -56,7 +56,7 @@ class RightChoice(Objective):
         beyond = np.flatnonzero(counts * Choices.smallest > limits.row)
         if len(beyond):
             first = int(beyond[0])
-            said = f"a row of {limits.row} tokens is too short for its {counts[first]} choices"
+            said = f"a sequence of {limits.row} tokens is too short for its {counts[first]} choices"
             return Obstacle(f"{said}; 'length' must be at least {needed}", first)
         return None if self.truncate else too_long(counts, examples, needed, limits)
 
@@ -114,13 +114,15 @@ def too_long(counts: NDArray[np.int64], examples: NDArray[np.int64], needed: int
     first = int(beyond[0])
     said = f"the context and its longest choice are {examples[first]} tokens long, special tokens included"
     if limits.longest < limits.row // counts[first]:  # else a shorter row is what is in the way
-        most = f"an example has at most {limits.longest} (the smaller of the task's 'longest' and what the model reads)"
+        most = (
+            f"an example has at most {limits.longest} (the smaller of the task's 'longest' and the model's max_length)"
+        )
     else:
         most = (
-            f"a row of {limits.row} has room for {counts[first]} examples of {limits.row // counts[first]}; 'length' "
+            f"a sequence of {limits.row} holds {counts[first]} examples of {limits.row // counts[first]}; 'length' "
             f"must be at least {needed} for all of them"
         )
-    return Obstacle(f"{said}, and {most}; to truncate the longer text of each, say {TRUNCATE}", first)
+    return Obstacle(f"{said}, and {most}; to truncate the longer text of each, set {TRUNCATE}", first)
 
 
 def choice_loss(

@@ -11,7 +11,7 @@ from zoo.objectives.objective import objectives
 
 @objectives.register("classification")
 class Classification(DocumentLabel):
-    """log p(class | x_1 … x_m), from the first place of an encoder, the last one of a decoder, or a picture's mean.
+    """log p(class | x_1 … x_m), from the first position of an encoder, the last of a decoder, or an image's mean.
 
     `labels` of the task says whether a document has one class, several at once (binary cross entropy of each), or a
     number (squared error).
@@ -38,7 +38,7 @@ class Classification(DocumentLabel):
     def take_labels(self, kind: str, names: Sequence[str] = ()) -> bool:
         if self.label_smoothing and ANSWERS[kind] is OneNumber:
             place = f"objective {objectives.name_of(self)}: label_smoothing ({self.label_smoothing})"
-            raise ValueError(f"{place} is a share of classes, and task.labels says {kind}; leave it out")
+            raise ValueError(f"{place} needs one class per row, but task.labels is {kind}; leave it out")
         self.answer = answer_of(kind, names, self.class_weights)
         return True
 
@@ -55,5 +55,5 @@ def answer_of(kind: str, names: Sequence[str], weights: Mapping[str, float] | No
     if ANSWERS[kind] is OneClass:
         return OneClass(names, weights)
     if weights:
-        raise ValueError(f"objective: class_weights are of one class a row; task.labels says {kind}")
+        raise ValueError(f"objective: class_weights need one class per row, but task.labels is {kind}")
     return ANSWERS[kind](names)

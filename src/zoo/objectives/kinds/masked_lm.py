@@ -12,7 +12,7 @@ from zoo.objectives.objective import Objective, objectives
 
 @objectives.register("masked_lm")
 class MaskedLM(Objective):
-    """log p(x_i | the text with some tokens hidden), over the hidden i.
+    """log p(x_i | the text with some tokens masked), over the masked i.
 
     Of the chosen places 80 % become the mask token, 10 % a random token (never a role's), the others stay as they are.
     Source: Devlin et al. 2019, arXiv:1810.04805, section 3.1, task 1, and appendix A.1.
@@ -28,7 +28,7 @@ class MaskedLM(Objective):
 
     head = "masked_lm"
     causal = False
-    why = "a masked token is guessed from both sides, and a decoder sees the left one only"
+    why = "a masked token is predicted from both sides, but a decoder sees only the left"
     roles = ("mask",)
     metrics = ("perplexity", "accuracy")
 

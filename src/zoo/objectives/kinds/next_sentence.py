@@ -8,7 +8,7 @@ from zoo.objectives.objective import Obstacle, objectives
 
 @objectives.register("next_sentence")
 class NextSentence(DocumentLabel):
-    """log p(is next | A, B): 0 where B follows A, 1 where it comes from another document, or stood before A.
+    """log p(is next | A, B): 0 where B follows A, 1 where it comes from another document, or preceded A.
 
     Source: Devlin et al. 2019, arXiv:1810.04805, section 3.1, task 2; `order`: Lan et al. 2020 (ALBERT),
     arXiv:1909.11942, section 3.1.
@@ -21,7 +21,7 @@ class NextSentence(DocumentLabel):
     head = "next_sentence"
     forms = ("sentences",)
     causal = False
-    why = "its answer is read from the first place, which in a decoder sees nothing of the pair"
+    why = "its answer is read at the first position, which in a decoder sees nothing of the pair"
     metrics = ("accuracy",)
 
     def __init__(self, *, weight: float = 1.0, label_smoothing: float = 0.0, order: bool = False) -> None:
@@ -32,5 +32,5 @@ class NextSentence(DocumentLabel):
         if self.order or lengths.documents != 1:
             return None
         needs = "half of next_sentence's pairs take their second part from another document"
-        where = "source.documents says where a document ends, source.validation which share of train is held out"
+        where = "source.documents sets where a document ends, source.validation the fraction of train that is held out"
         return Obstacle(f"this is the only document, and {needs}; {where}", 0)

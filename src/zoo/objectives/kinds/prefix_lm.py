@@ -6,7 +6,7 @@ from zoo.objectives.objective import objectives
 
 @objectives.register("prefix_lm")
 class PrefixLM(NextToken):
-    """sum_i log p(y_i | y_1 … y_{i-1}, x): x is the beginning of a text up to a drawn place, y the rest.
+    """sum_i log p(y_i | y_1 … y_{i-1}, x): x is the beginning of a text up to a random position, y the rest.
 
     Source: Raffel et al. 2020 (T5), arXiv:1910.10683, section 3.3.1; Liu et al. 2018, arXiv:1801.10198.
 

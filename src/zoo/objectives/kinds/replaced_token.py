@@ -16,7 +16,7 @@ DETECTION = SeveralClasses()  # one class that is there or not: binary cross ent
 
 @objectives.register("replaced_token")
 class ReplacedToken(Objective):
-    """log p(replaced_i | x), or log p(original_i | x), at every place i of a text with draws of a generator in it.
+    """log p(replaced_i | x), or log p(original_i | x), at every position i of a text with samples of a generator in it.
 
     The generator is trained beside it, as `masked_lm`: the mask token hides all chosen tokens, and a draw takes the
     place of each. A draw that is the text's own token is an original. Special tokens are scored, padding is not.
@@ -29,7 +29,7 @@ class ReplacedToken(Objective):
 
     head = "replaced_token"
     causal = False
-    why = "a guess is told from a text's own token by what stands on both sides"
+    why = "a replaced token is detected from both sides, but a decoder sees only the left"
     metrics = ("f1", "accuracy")
     counted = ("f1", "accuracy")
     decides = False  # F1 falls while the model learns, since the generator's guesses get better

@@ -25,7 +25,7 @@ class Similarity(Classification):
     head = "similarity"
     forms = ("both_orders",)
     causal = True
-    why = "an encoder sees both texts from each place, so their order needs no second reading"
+    why = "an encoder sees both texts at each position, so it need not read both orders"
     places_each = ORDERS
 
     def term(self, scores: Scores, targets: Int[Tensor, "*places"], weights: Weights | None = None) -> Term:

@@ -24,7 +24,7 @@ ALLOW = "objective: {span: {no_answer: true}}"
 
 @objectives.register("span")
 class AnswerSpan(Objective):
-    """(log p(begin) + log p(end)) / 2, each a softmax over all places of a document; counted by documents.
+    """(log p(begin) + log p(end)) / 2, each a softmax over all positions of a document; counted by documents.
 
     A window without the answer, and a question that has none, begin and end at the first place.
     Source: Devlin et al. 2019, arXiv:1810.04805, sections 4.2 and 4.3.
@@ -38,7 +38,7 @@ class AnswerSpan(Objective):
     forms = ("span",)
     whole = True
     causal = False
-    why = "whether an answer begins at a place is told by what follows it"
+    why = "where an answer begins depends on what follows, which a decoder does not see"
     metrics = ("f1", "exact_match")
 
     def __init__(self, *, weight: float = 1.0, stride: int = 128, no_answer: bool = False) -> None:

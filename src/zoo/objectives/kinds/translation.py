@@ -6,7 +6,7 @@ from zoo.objectives.objective import objectives
 
 @objectives.register("translation")
 class Translation(NextToken):
-    """sum_i log p(y_i | y_1 … y_{i-1}, x), taught with the true y and smoothed labels.
+    """sum_i log p(y_i | y_1 … y_{i-1}, x), with teacher forcing and label smoothing.
 
     Source: Vaswani et al. 2017, arXiv:1706.03762, section 5.4.
 
