@@ -96,10 +96,10 @@ def head(model: str, places: int, width: int, classes: int, on_gpu: bool = False
         sides["liger"] = "liger_head.liger"
     sizes = {"places": places, "width": width, "classes": classes}
     small = {"places": 40, "width": 8, "classes": 300}
-    title = f"the loss of {model}'s head and its gradients, {places:,} places, {width} wide, {classes:,} classes"
+    title = f"the loss of {model}'s head and its gradients, {places:,} positions, {width} wide, {classes:,} classes"
     goals = {name: ("", "") for name in sides if name != OURS}
     each = 20 if on_gpu else 1
-    return Row(title, "places/s", sides, sizes, small, goals, "matrix", kept=False, each=each)
+    return Row(title, "positions/s", sides, sizes, small, goals, "matrix", kept=False, each=each)
 
 
 ROWS = {
