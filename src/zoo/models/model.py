@@ -189,7 +189,7 @@ class Model(nn.Module):
             refuse_unknown(str(name), self.heads, "head", "places")
         if draws is not None:
             if self.generator is None:
-                raise ValueError("draws: this model has no generator to draw them")
+                raise ValueError("draws: this model has no generator to use them")
             for name, head in self.heads_by_name().items():
                 if head.guesses and name not in places:
                     raise ValueError(f"draws: they need the places of head '{name}', which 'places' lacks")

@@ -59,7 +59,7 @@ def check_agreement(processes: Processes, facts: Mapping[str, Any]) -> None:
         for key, first, other in differences(everyone[0], theirs)
     ]
     if faults:
-        raise ValueError(f"the processes were started with different settings or data: {first_few(faults, '; ')}")
+        raise ValueError(f"the processes do not agree: {first_few(faults, '; ')}")
 
 
 @cache

@@ -27,7 +27,7 @@ def find_origin(source: SourceSettings, data_dir: Path | None) -> Origin:
         ValueError: a file is missing, and no repository is named.
     """
     if not (source.files or source.hub or source.builtin):
-        raise ValueError("source: no data; name 'files', 'hub' or 'builtin' (for an imported model, give a TASK)")
+        raise ValueError("source: no data; name 'files', 'hub', 'builtin' or 'mix' (an imported model needs a TASK)")
     if source.builtin is not None:
         return builtins.build(source.builtin)
     if not source.files:
