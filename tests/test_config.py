@@ -119,7 +119,7 @@ BAD_FILES = [
     (b"# only a comment\n", "a.yaml: expected a map of keys to values, got nothing"),
     (b"- 1\n", "a.yaml: expected a map of keys to values, got a list"),
     (b"a: \xff\n", "a.yaml: not UTF-8 text: invalid start byte at byte 3"),
-    (b"a: 1\n" * 200_001, "a.yaml: larger than 1000000 bytes, which no config is"),
+    (b"a: 1\n" * 200_001, "a.yaml: larger than 1000000 bytes, which zoo does not read"),
 ]
 
 
@@ -189,7 +189,7 @@ def test_files_that_name_each_other_are_refused(written: str, tmp_path: Path):
     folder.mkdir()
     (folder / "a.yaml").write_text(f"base: {written}\n")
     (folder / "b.yaml").write_text("base: ../loop/a.yaml\n")
-    with pytest.raises(ValueError, match=r"base: the files a\.yaml, b\.yaml name each other"):
+    with pytest.raises(ValueError, match=r"base: the files a\.yaml, b\.yaml form a cycle"):
         read_with_base(str(folder / "a.yaml"), "configs")
 
 

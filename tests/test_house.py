@@ -190,7 +190,7 @@ def test_importing_zoo_does_not_import_torch():
 
 def test_the_public_names_are_listed_and_a_wrong_one_is_answered():
     assert {"list_models", "create_model", "load", "export"} <= set(dir(zoo))
-    with pytest.raises(AttributeError, match="module 'zoo' has no attribute 'lod'; it offers create_model, "):
+    with pytest.raises(AttributeError, match="module 'zoo' has no attribute 'lod'; available: create_model, "):
         zoo.lod  # noqa: B018
 
 

@@ -17,7 +17,7 @@ def named(name: str, **members: object) -> type[Part]:
 def test_a_name_is_of_one_class():
     parts: Slot[Part] = Slot("part")
     first = parts.register("plain")(named("Plain"))
-    with pytest.raises(ValueError, match="part 'plain' is registered already, as <class 'notebook.Plain'>; choose"):
+    with pytest.raises(ValueError, match="part 'plain' is already registered, as <class 'notebook.Plain'>; choose"):
         parts.register("plain")(named("Other"))
     assert parts["plain"] is first
     again = parts.register("plain")(named("Plain"))

@@ -17,7 +17,7 @@ PUBLIC = {  # name -> the module that has it, imported on first use: `import zoo
 
 def __getattr__(name: str) -> Any:
     if name not in PUBLIC:
-        raise AttributeError(f"module 'zoo' has no attribute '{name}'; it offers {', '.join(PUBLIC)}")
+        raise AttributeError(f"module 'zoo' has no attribute '{name}'; available: {', '.join(PUBLIC)}")
     return getattr(importlib.import_module(PUBLIC[name]), name)
 
 

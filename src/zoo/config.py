@@ -66,7 +66,7 @@ def read_layers(name: str, kind: str) -> list[Layer]:
     path, chain, layers = find(name, kind), list[Path](), list[Layer]()
     while True:
         if path.resolve() in chain:
-            raise ValueError(f"{path}: base: the files {', '.join(p.name for p in chain)} name each other")
+            raise ValueError(f"{path}: base: the files {', '.join(p.name for p in chain)} form a cycle")
         chain.append(path.resolve())
         tree = read_yaml(path)
         base = tree.pop("base", None)

@@ -62,9 +62,9 @@ def settle_output(path: Path, name: str, place: str = "") -> Path:
     if is_folder:
         raise ValueError(f"{place}{path}: is a folder; name a file, such as {path / name}")
     if not settled.parent.is_dir():
-        raise ValueError(f"{place}{path}: there is no folder {settled.parent}")
+        raise ValueError(f"{place}{path}: no folder {settled.parent}")
     if path.exists() and not path.is_file():
-        raise ValueError(f"{place}{path}: is no ordinary file, but a device or a pipe; name a file")
+        raise ValueError(f"{place}{path}: is not a regular file, but a device or a pipe; name a file")
     return settled
 
 

@@ -47,7 +47,7 @@ class Slot(Generic[T]):
         def add(variant: type[T]) -> type[T]:
             known = self.variants.get(name, variant)
             if str(known) != str(variant):  # a notebook's cell that runs again says the same class anew
-                raise ValueError(f"{self.name} '{name}' is registered already, as {known}; choose another name")
+                raise ValueError(f"{self.name} '{name}' is already registered, as {known}; choose another name")
             self.variants[name] = variant
             return variant
 

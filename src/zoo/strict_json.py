@@ -36,5 +36,5 @@ def refuse_constant(word: str) -> None:
 def finite(word: str) -> float:
     number = float(word)
     if not math.isfinite(number):
-        raise ValueError(f"{word} is larger than any number")
+        raise ValueError(f"{word} is too large for a number")
     return number

@@ -98,7 +98,7 @@ def read_yaml(path: Path) -> Tree:
     if not os.path.isfile(path):
         raise ValueError(f"{path}: {'not a file' if os.path.exists(path) else 'no such file'}")
     if path.stat().st_size > MAX_BYTES:
-        raise ValueError(f"{path}: larger than {MAX_BYTES} bytes, which no config is")
+        raise ValueError(f"{path}: larger than {MAX_BYTES} bytes, which zoo does not read")
     try:
         text = path.read_text("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -32,10 +32,10 @@ def test_a_picture_is_written_with_a_target(zoo: Zoo, run_of: Callable[[str], Pa
     [
         ("maps.pdf", "must end in .html (a page) or .png (an image)"),
         ("maps", "must end in .html"),
-        ("none/maps.html", "there is no folder"),
+        ("none/maps.html", "no folder"),
         ("folder.html", "is a folder; name a file"),
-        ("pipe.html", "is no ordinary file, but a device or a pipe; name a file"),
-        ("nowhere.html", "nowhere.html: there is no folder "),
+        ("pipe.html", "is not a regular file, but a device or a pipe; name a file"),
+        ("nowhere.html", "nowhere.html: no folder "),
         ("loop.html", "is a link to itself, or too long a name; name another file"),
         ("x" * 300 + ".html", "is a link to itself, or too long a name; name another file"),
     ],

@@ -40,7 +40,7 @@ def test_a_mark_of_the_byte_order_is_no_part_of_the_first_line(
     ("given", "words"),
     [
         (b"the cat\ncaf\xe9\n", "standard input: line 2: byte 0xE9 at column 4 is not UTF-8; convert the text"),
-        (b"the\0cat\n", "standard input: line 1: holds a NUL character; texts have none"),
+        (b"the\0cat\n", "standard input: line 1: holds a NUL character, which a text cannot have"),
         (b"the cat\rthe dog\r", "standard input: its lines end with CR alone, as on a classic Mac; convert them to LF"),
     ],
 )
@@ -77,4 +77,4 @@ def test_a_closed_or_empty_standard_input_has_no_lines(
 ):
     monkeypatch.setattr("sys.stdin", given)
     said = zoo("predict", run_of("lm"))
-    assert said.status == 2 and "there is no text: give one, or lines on standard input" in said.err
+    assert said.status == 2 and "no text; give one, or lines on standard input" in said.err

@@ -157,7 +157,7 @@ def test_fine_tuning_a_folder_without_a_tokenizer_says_what_is_missing(zoo: Zoo,
     words = ("finetune", tmp_path / "bert", data / "classify.yaml", "-o", tmp_path / "run", "--data", data)
     assert_refused(zoo(*words), "this checkpoint has no tokenizer, so it reads token ids only")
     said = zoo("check", tmp_path / "bert")  # which is whole: not everybody needs one
-    assert said.status == 0 and "no tokenizer (it reads token ids only), and can be used" in said.out
+    assert said.status == 0 and "no tokenizer (it reads token ids only), and loads" in said.out
 
 
 PREDICTIONS = {

@@ -64,7 +64,7 @@ def test_what_check_finds_damaged_is_made_again(zoo: Zoo, several: Path):
     broken = sorted((home() / "shards").glob("*/train/text.ids"))[0]
     broken.write_bytes(bytes(len(broken.read_bytes())))
     said = zoo("check", home())
-    assert said.status == 1 and "whole shards: 2;" in said.out
+    assert said.status == 1 and "undamaged shards: 2;" in said.out
     assert "text.ids: its checksum does not match" in said.out
     assert zoo(*words).status == 0 and zoo("check", home()).status == 0
 
@@ -87,7 +87,7 @@ def test_what_lies_beside_the_shards_is_checked_too(zoo: Zoo, several: Path, nam
     broken = sorted(home().glob(name))[0]
     broken.write_bytes(bytes(byte ^ 1 for byte in broken.read_bytes()))
     said = zoo("check", home())
-    assert said.status == 1 and f"fault: {broken.parent}: " in said.out and "whole shards: 3;" in said.out
+    assert said.status == 1 and f"fault: {broken.parent}: " in said.out and "undamaged shards: 3;" in said.out
 
 
 @pytest.mark.parametrize("key", ["vocab_size", "training.steps"])

@@ -8,7 +8,7 @@ from zoo.devices.choose import choose_device, choose_placement, with_dtype
 from zoo.devices.defaults import ordinary_tensors
 from zoo.devices.precision import forward_dtype, has_bfloat16, nearest_precision, warn_of_emulation, widest
 
-MISSING = "--device: there is no device 'cuda:2' here"
+MISSING = "--device: no device 'cuda:2' here"
 
 
 def pretend(monkeypatch: pytest.MonkeyPatch, gpus: int, mps: bool) -> None:
@@ -91,7 +91,7 @@ def test_bfloat16_without_hardware_is_never_chosen_and_told_where_it_is_named(
         assert nearest_precision("bfloat16", cpu) == nearest and nearest_precision("float32", cpu) == "float32"
         assert [forward_dtype("bfloat16", cpu) for _ in range(3)] == [torch.bfloat16] * 3
     said = [
-        "the run computed in bfloat16, which this processor lacks: figures may differ in their last places",
+        "the run computed in bfloat16, which this processor lacks: figures may differ in their last digits",
         "training.precision: this processor has no bfloat16 in hardware; float32 is 10 times as fast, or more",
     ]
     assert caplog.messages == ([] if able else said)

@@ -78,7 +78,7 @@ REFUSED: dict[str, tuple[Change, str]] = {
     "config_is_large": (sparse("config.json", 2**31, b'{"model_type": "bert"}'), "is larger than"),
     "config_nan": (put("config.json", '{"model_type": "bert", "layer_norm_eps": NaN}'), "NaN is not a number"),
     "config_infinity": (put("config.json", '{"layer_norm_eps": -Infinity}'), "Infinity is not a number"),
-    "config_beyond": (put("config.json", '{"layer_norm_eps": 1e999}'), "larger than any number"),
+    "config_beyond": (put("config.json", '{"layer_norm_eps": 1e999}'), "too large for a number"),
     "config_twice": (put("config.json", '{"model_type": "bert", "model_type": "gpt2"}'), "is written twice"),
     "config_digits": (put("config.json", '{"vocab_size": ' + "9" * 5000 + "}"), "not JSON"),
     "model_type_path": (config(model_type="../../outside"), "zoo cannot import model type"),

@@ -147,7 +147,7 @@ def test_a_kernel_that_cannot_be_written_is_done_without(
     monkeypatch.setattr(module, "has_kernel", lambda device: False)
     assert all(torch.equal(loss, one.scores.cross_entropy(one.targets).sum) for loss in losses)
     assert [record.getMessage() for record in caplog.records] == [
-        "compiling failed, and what is not compiled runs as it is, slower: No space left on device"
+        "compiling failed, so the rest runs uncompiled, slower: No space left on device"
     ]
 
 

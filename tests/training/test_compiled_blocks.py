@@ -95,6 +95,6 @@ def test_blocks_of_a_kind_share_a_graph_and_validation_costs_none():
     said += ["with dropout, and places that heads read: 2", "breaks of a graph: 0"]
     said += ["with activations computed again: 2"]
     said += ["graphs where gradients are exchanged in buckets: 1"]
-    failed = "compiling failed, and what is not compiled runs as it is, slower: no kernels for you"
+    failed = "compiling failed, so the rest runs uncompiled, slower: no kernels for you"
     said += 3 * [f"the same gradients: True; {failed}"]
     assert done.stdout.splitlines() == said

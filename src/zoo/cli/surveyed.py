@@ -43,7 +43,7 @@ def unknown(split: Found) -> str:
 
 def loss_of(score: Found) -> str:
     """One split's loss without learning."""
-    bits = "" if score["bits_per_byte"] is None else f" ({score['bits_per_byte']:.3f} bits a byte)"
+    bits = "" if score["bits_per_byte"] is None else f" ({score['bits_per_byte']:.3f} bits per byte)"
     return f"loss {score['loss']:.3f}, perplexity {score['perplexity']:.1f}{bits}"
 
 

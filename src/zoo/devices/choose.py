@@ -68,9 +68,7 @@ def choose_device(wanted: DeviceName = AUTO) -> torch.device:
     name, there = str(wanted), available()
     known = [AUTO, *(["cuda"] if there[0] == "cuda:0" else []), *there]
     if name not in known:
-        raise ValueError(
-            f"--device: there is no device '{name}' here{nearest(name, known)}; allowed: {', '.join(known)}"
-        )
+        raise ValueError(f"--device: no device '{name}' here{nearest(name, known)}; allowed: {', '.join(known)}")
     device = torch.device({AUTO: there[0], "cuda": there[0]}.get(name, name))
     if device.type == "cuda":
         torch.backends.cudnn.allow_tf32 = False

@@ -48,7 +48,7 @@ def missing_for(device: torch.device) -> Missing | None:
         return missing_for_triton() if sys.platform == "linux" else None  # elsewhere it brings its own compiler
     compiler = os.environ.get("CXX", COMPILERS.get(sys.platform, "g++"))
     if device.type == "cpu" and shutil.which(compiler) is None:
-        return Missing(f"a C++ compiler, and there is no '{compiler}' here", "install g++, let CXX name a compiler")
+        return Missing(f"a C++ compiler ('{compiler}' not found)", "install g++, set CXX to a compiler")
     return None
 
 
@@ -56,12 +56,12 @@ def missing_for_triton() -> Missing | None:
     """What triton lacks to compile C that Python can call."""
     compilers = [os.environ["CC"]] if "CC" in os.environ else ["gcc", "clang"]
     if not any(map(shutil.which, compilers)):
-        named = " and no ".join(f"'{compiler}'" for compiler in compilers)
-        return Missing(f"a C compiler, and there is no {named} here", "install gcc, let CC name a compiler")
+        named = ", ".join(f"'{compiler}'" for compiler in compilers)
+        return Missing(f"a C compiler ({named} not found)", "install gcc, set CC to a compiler")
     headers = Path(sysconfig.get_path("include", "posix_prefix"), "Python.h")
     told = (folder for name in INCLUDES for folder in os.environ.get(name, "").split(os.pathsep) if folder)
     if not headers.exists() and not any(Path(folder, headers.name).exists() for folder in told):
-        return Missing(f"the headers of Python, and there is no {headers}", "install them (Debian: python3-dev)")
+        return Missing(f"Python's headers ({headers} not found)", "install them (Debian: python3-dev)")
     return None
 
 
@@ -127,7 +127,7 @@ def or_plain(compiled: Callable[..., Any], plain: Callable[..., Any]) -> Callabl
                 reason = getattr(error, "inner_exception", error)  # of what compiles a graph
                 works = False
                 failures.append(str(reason).partition("\n")[0])
-                logger.warning("%s, and what is not compiled runs as it is, slower: %s", FAILED, failures[-1])
+                logger.warning("%s, so the rest runs uncompiled, slower: %s", FAILED, failures[-1])
         return plain(*given, **named)
 
     return call

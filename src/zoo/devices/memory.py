@@ -101,7 +101,7 @@ def in_batches(items: Sequence[T], size: int, work: Callable[[Sequence[T]], R]) 
             continue
         empty_cache()
         size = -(-len(tried) // 2)
-        logger.warning("out of memory with a batch of %d: going on with batches of %d", len(tried), size)
+        logger.warning("out of memory with a batch of %d: continuing with batches of %d", len(tried), size)
 
 
 def try_batch(batch: Sequence[T], work: Callable[[Sequence[T]], R]) -> tuple[bool, list[R]]:

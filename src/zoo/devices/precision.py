@@ -48,7 +48,7 @@ def nearest_precision(precision: str, device: torch.device) -> str:
     if not lacks:
         return precision
     name = NAMES[device.type]
-    logger.info("the run computed in %s, which this %s lacks: figures may differ in their last places", precision, name)
+    logger.info("the run computed in %s, which this %s lacks: figures may differ in their last digits", precision, name)
     return AUTO
 
 

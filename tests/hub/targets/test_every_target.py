@@ -177,7 +177,7 @@ def test_no_option_of_a_head_is_forgotten(target: Target, chosen: NativeClass):
 
 
 def test_a_name_that_is_taken_is_refused():
-    with pytest.raises(ValueError, match=r"target 'gpt2' \(gpt2\): 'gpt2' is registered already"):
+    with pytest.raises(ValueError, match=r"target 'gpt2' \(gpt2\): 'gpt2' is already registered"):
         register(targets["gpt2"])
 
 

@@ -62,7 +62,7 @@ def check(
             say(f"fault: {fault}")
         for remark in report.remarks:
             say(remark)
-        state = f"broken: {counted(len(report.faults), 'fault')}" if report.faults else "whole"
+        state = counted(len(report.faults), "fault") if report.faults else "no faults"
         store = "" if found is None or "store" not in found else f"; token store: {found['store']}"
         say(f"{path}: {report.kind}, {state}{store}")
     sys.exit(FAILED if report.faults else DONE)
@@ -93,7 +93,7 @@ def check_folder(place: Path) -> Report:
         report = Report("token store")
         whole, report.faults = check_store(store)
         again = "; the next run rebuilds what is damaged" if report.faults else ""
-        report.remarks.append(f"whole shards: {whole:,}{again}")
+        report.remarks.append(f"undamaged shards: {whole:,}{again}")
         return report
     if (place / MANIFEST).exists():
         report = check_checkpoint(place)
@@ -122,7 +122,7 @@ def check_model(report: Report, place: Path) -> None:
     own = loaded.given_tokenizer
     known = "no tokenizer (it reads token ids only)" if own is None else f"the tokenizer {own.vocab_size:,} tokens"
     tokens = f", {known}" if loaded.stream.has_text else ""
-    report.remarks.append(f"the model has {parameters(loaded.model):,} parameters{tokens}, and can be used")
+    report.remarks.append(f"the model has {parameters(loaded.model):,} parameters{tokens}, and loads")
 
 
 def check_file(place: Path) -> Report:

@@ -25,7 +25,7 @@ AS_VALIDATED = "auto (as the run's validation), float32, bfloat16 or float16; we
 
 def evaluate(
     checkpoint: Checkpoint,
-    task: Annotated[str | None, typer.Argument(metavar="[TASK]", help="Default: the run's own task.")] = None,
+    task: Annotated[str | None, typer.Argument(metavar="[TASK]", help="A task (default: the run's own).")] = None,
     split: Annotated[str, typer.Option("--split", metavar="NAME", help="train, validation or test.")] = "validation",
     sets: SetGenerate = [],  # noqa: B006
     data: Data = None,

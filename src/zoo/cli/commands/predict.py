@@ -64,7 +64,7 @@ def read_lines() -> list[str]:
         complain("reading texts from the keyboard, one per line; end with Ctrl-D", style=None)
     lines = [] if sys.stdin is None else [read_line(line, n) for n, line in enumerate(sys.stdin.buffer, 1)]
     if not lines:
-        raise ValueError("there is no text: give one, or lines on standard input")
+        raise ValueError("no text; give one, or lines on standard input")
     return lines
 
 
@@ -82,7 +82,7 @@ def read_line(line: bytes, number: int) -> str:
         said = f"{byte} is not UTF-8; convert the text to UTF-8 (iconv); no line was answered"
         raise ValueError(f"standard input: line {number}: {said}") from None
     if "\0" in text:
-        raise ValueError(f"standard input: line {number}: holds a NUL character; texts have none")
+        raise ValueError(f"standard input: line {number}: holds a NUL character, which a text cannot have")
     if by_cr:
         raise ValueError(f"standard input: {CR_ALONE}")
     return text

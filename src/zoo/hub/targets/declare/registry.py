@@ -13,7 +13,7 @@ def register(target: Target) -> None:
     """
     for other in targets.values():
         if target.name == other.name or target.model_type == other.model_type:
-            raise ValueError(f"target '{target.name}' ({target.model_type}): '{other.name}' is registered already")
+            raise ValueError(f"target '{target.name}' ({target.model_type}): '{other.name}' is already registered")
     ordered = sorted([*targets.values(), target], key=lambda known: (known.rank, known.name))
     targets.clear()
     targets.update({known.name: known for known in ordered})
