@@ -88,7 +88,7 @@ def test_one_process_with_nan_stops_the_step_of_all_and_its_examples_are_named(s
 def test_processes_that_were_started_for_different_trainings_are_refused(server: Any, tmp_path: Path):
     ranks = server.start(tmp_path / "run", 2, other={"process": 1, "training": {"learning_rate": 0.1}})
     assert ranks.wait() == [2, 2]
-    assert "training.learning_rate: None in process 0, 0.1 in process 1" in ranks.said()
+    assert "the processes do not agree: training.learning_rate: None in process 0, 0.1 in process 1" in ranks.said()
     assert not (tmp_path / "run").exists()
 
 
