@@ -52,7 +52,9 @@ def test_a_run_that_ends_with_such_steps_says_so(tmp_path: Path, caplog: pytest.
 
 def test_tensors_with_nan_or_infinity_are_named():
     for bad, word in ((torch.nan, "NaN"), (torch.inf, "inf"), (-torch.inf, "-inf")):
-        with pytest.raises(ValueError, match=f"runs/a: heads.b holds {word}, with which .* use an earlier checkpoint"):
+        with pytest.raises(
+            ValueError, match=f"runs/a: heads.b holds {word}, not a finite .* use an earlier checkpoint"
+        ):
             finite({"a": torch.zeros(2), "heads.b": torch.tensor([1.0, bad])}, "runs/a")
 
 
