@@ -128,7 +128,7 @@ def train(folder: Path, options: argparse.Namespace) -> dict[str, Figures]:
     """Validation losses of the same model with each way, from true runs."""
     found: dict[str, Figures] = {}
     for name, choice in ways(load_settings(options.model).d_model).items():
-        run = folder / name
+        run = folder / f"{name}-{options.steps}"
         sets = [f"decoder.mixer={json.dumps(choice)}", f"training.steps={options.steps}"]
         sets += [f"training.evaluate_every={max(1, options.steps // 10)}", "training.save_every=0", "task.metrics=[]"]
         resume = ["--resume"] if run.exists() else []

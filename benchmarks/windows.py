@@ -95,7 +95,7 @@ def textbook(kind: str, data: Path, steps: int, seed: int) -> Figures:
 
 def zoo(folder: Path, data: Path, steps: int, seed: int) -> Figures:
     """The losses at the end of `zoo pretrain` with nanoGPT's settings."""
-    run = folder / f"zoo-{seed}"
+    run = folder / f"zoo-{steps}-{seed}"
     train_zoo(run, steps, seed, RECIPE, data)
     return list(read_zoo(run, data))[-1]
 

@@ -119,7 +119,7 @@ def prepare(options: argparse.Namespace) -> None:
 
 def accuracy(options: argparse.Namespace, count: int, start: str, seed: int) -> float:
     """Accuracy of a run's last validation, in percent; a run that is there goes on where it stopped."""
-    run = options.folder / f"{count or 'all'}-{start}-{seed}"
+    run = options.folder / f"{count or 'all'}-{start}-{options.steps}-{seed}"
     sets = [*TRAINING, f"training.seed={seed}", f"training.steps={options.steps}"]
     sets += [f"task.tokenizer.from={options.folder / TOKENIZER}"]
     if count:

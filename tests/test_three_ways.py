@@ -39,11 +39,10 @@ def test_a_run_that_is_there_goes_on_and_is_not_taken_for_a_whole_one(
         (run / "metrics.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
 
     monkeypatch.setattr(three_ways, "zoo", zoo)
-    options = Namespace(model="gpt2-nano", task="pydocs-lm", steps=2)
-    for _ in range(2):
-        found = three_ways.train(tmp_path, options)
+    for steps in (2, 2, 3):  # a run of other steps has another schedule
+        found = three_ways.train(tmp_path, Namespace(model="gpt2-nano", task="pydocs-lm", steps=steps))
     assert [run["loss"] for run in found.values()] == [[4.0]] * 3
-    assert ["--resume" in words for words in asked] == [False] * 3 + [True] * 3
+    assert ["--resume" in words for words in asked] == [False] * 3 + [True] * 3 + [False] * 3
 
 
 def test_paths_grow_with_the_length_for_convolutions_only(three_ways: Any):

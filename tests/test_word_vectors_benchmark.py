@@ -39,12 +39,12 @@ def test_a_run_is_trained_by_zoos_command_and_goes_on_where_it_is_there(
         return State(step=7)
 
     monkeypatch.setattr("zoo.cli.commands.train.run_pretrain", train)
-    options = Namespace(folder=tmp_path, model="rnn-classifier", task="sst2", steps=7)
-    assert [benchmark.accuracy(options, 20, "frozen", 1) for _ in range(2)] == [50.0, 50.0]
-    first, second = asked
-    assert (first.start, first.task, first.folder) == ("rnn-classifier", "sst2", tmp_path / "20-frozen-1")
+    options = Namespace(folder=tmp_path, model="rnn-classifier", task="sst2")
+    assert [benchmark.accuracy(options, 20, "frozen", 1) for options.steps in (7, 7, 8)] == [50.0, 50.0, 50.0]
+    first, second, longer = asked
+    assert (first.start, first.task, first.folder) == ("rnn-classifier", "sst2", tmp_path / "20-frozen-7-1")
     assert (("embeddings", "frozen"), True) in first.sets and (("training", "steps"), 7) in first.sets
-    assert not first.resume and second.resume
+    assert not first.resume and second.resume and not longer.resume  # which has another schedule
 
 
 def test_information_is_that_of_the_formula_and_never_below_0(benchmark: Any):
