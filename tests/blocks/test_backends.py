@@ -236,6 +236,4 @@ def test_kernels_get_one_dtype_that_of_autocast_if_there_is_one():
     assert [t.dtype for t in in_one_dtype(wide, narrow)] == [torch.float32] * 2
     with torch.autocast("cpu", torch.bfloat16):
         assert [t.dtype for t in in_one_dtype(wide, narrow)] == [torch.bfloat16] * 2
-        assert [t.dtype for t in in_one_dtype(wide.double(), narrow)] == [
-            torch.float64
-        ] * 2  # torch casts none of these
+        assert [t.dtype for t in in_one_dtype(wide.double(), narrow)] == [torch.float64] * 2  # as torch's products
