@@ -83,9 +83,13 @@ def test_the_rows_of_a_task_are_shown_wherever_they_come_from():
 
 def test_settings_of_generate_need_a_head_that_writes():
     assert places(resolve("pydocs-lm", "generate.beams=2", model="gpt2-nano"))["generate.beams"] == "--set"
-    with pytest.raises(ValueError, match="generate.…: masked_lm and next_sentence generate no text, so nothing would"):
+    with pytest.raises(
+        ValueError, match="generate.…: masked_lm and next_sentence generate no text, so this has no effect"
+    ):
         resolve("pydocs-mlm", "generate.beams=2")
-    with pytest.raises(ValueError, match="generate.…: masked_lm and next_sentence generate no text, so nothing would"):
+    with pytest.raises(
+        ValueError, match="generate.…: masked_lm and next_sentence generate no text, so this has no effect"
+    ):
         resolve("pydocs-mlm", "task.generate.beams=2")
 
 
