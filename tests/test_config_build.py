@@ -69,6 +69,7 @@ def test_a_map_becomes_a_dataclass_with_its_defaults():
 
 REFUSED = [
     ({"d_modl": 3}, r"model: unknown key 'd_modl' \(did you mean 'd_model'\?\); allowed: d_model, decoder"),
+    ({"decoder": {"n_layers": 2, "eps": 1}}, r"model\.decoder: unknown key 'eps' \(did you mean 'norm.eps'\?\)"),
     ({3: 3}, "model: unknown key '3'"),
     ({"d_model": True}, r"model\.d_model: expected a whole number, got True"),
     ({"rate": "1e-6"}, r"model\.rate: expected a number, got '1e-6'"),

@@ -106,6 +106,11 @@ def test_an_unknown_option_is_answered_with_the_nearest():
         parts.parse({"name": "grouped", "n_group": 3})
 
 
+def test_an_option_of_another_variant_is_answered_with_that_variant():
+    with pytest.raises(ValueError, match=r"'n_groups'; allowed: .*; 'n_groups' is an option of part 'grouped'$"):
+        parts.parse({"name": "plain", "n_groups": 3})
+
+
 def test_an_option_that_is_a_number_is_unknown():
     with pytest.raises(ValueError, match="unknown option of part 'plain': '3'"):
         parts.parse({"name": "plain", 3: 1})

@@ -147,8 +147,8 @@ def build(cls: type[C], tree: Any, place: str) -> C:
         raise ValueError(f"{place}: expected a map, got {tree!r}")
     hints = typing.get_type_hints(cls, include_extras=True)
     known = {f.name: f for f in dataclasses.fields(cls)}  # type: ignore[arg-type]
-    for key in tree:
-        refuse_unknown(str(key), known, "key", place)
+    for key in filter(lambda key: str(key) not in known, tree):
+        refuse_unknown(str(key), known, "key", place, deeper=option_paths(cls, str(key)))
     values = {}
     for name, field in known.items():
         if name in tree:
@@ -181,6 +181,12 @@ def slot_of(annotation: Any) -> Slot[Any] | None:
     """The slot that an annotation `Annotated[…, slot]` names, also inside a union with None."""
     marked = (typing.get_args(m)[1] for m in members(annotation) if typing.get_origin(m) is typing.Annotated)
     return next((mark for mark in marked if isinstance(mark, Slot)), None)
+
+
+def option_paths(cls: type, key: str) -> list[str]:
+    """Where a key is an option of a part that a dataclass chooses: 'window' -> ['attention.window']."""
+    slots = {name: slot_of(hint) for name, hint in typing.get_type_hints(cls, include_extras=True).items()}
+    return [f"{name}.{key}" for name, slot in slots.items() if slot is not None and slot.with_option(key)]
 
 
 def dump(settings: Any) -> Tree:

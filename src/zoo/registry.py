@@ -81,6 +81,10 @@ class Slot(Generic[T]):
         variant: Any = self[name]  # mypy takes no type[T] for something that can be hashed
         return dict(options_of(variant))
 
+    def with_option(self, option: str) -> list[str]:
+        """The variants that have an option of this name."""
+        return [name for name in self.variants if option in self.options(name)]
+
     def parse(
         self, value: Any, place: str | None = None, default: str | None = None, beside: Sequence[str] = ()
     ) -> "Choice[T]":
@@ -107,8 +111,10 @@ class Slot(Generic[T]):
         self.find(name, place)
         known = self.options(name)
         given = {key: v for key, v in value.items() if key not in ("name", *beside)}
-        for key in given:
-            refuse_unknown(str(key), [*known, *beside], f"option of {self.name} '{name}':", place)
+        for key in filter(lambda key: key not in known, given):
+            having = " or ".join(f"'{other}'" for other in self.with_option(str(key)))
+            hint = f"; '{key}' is an option of {self.name} {having}" if having else ""
+            refuse_unknown(str(key), [*known, *beside], f"option of {self.name} '{name}':", place, hint)
         missing = [key for key, option in known.items() if option.default is REQUIRED and key not in given]
         if missing:
             raise ValueError(f"{place}: {self.name} '{name}' needs the option '{missing[0]}'")

@@ -5,8 +5,14 @@ from collections.abc import Iterable, Sequence
 
 
 def nearest(word: str, allowed: Iterable[str]) -> str:
-    """' (did you mean 'x'?)' for the closest name, sooner one with the same first word; '' where none is close."""
+    """' (did you mean 'x'?)' for the closest name, sooner one with the same first word; '' where none is close.
+
+    A path that ends with the word ('attention.window' for 'window') is closer than any other name.
+    """
     names, word = {name.lower(): name for name in allowed}, word.lower()
+    ends = next((name for name in names if name.endswith(f".{word}")), None)
+    if ends is not None and word not in names:
+        return f" (did you mean '{names[ends]}'?)"
     close, first = difflib.get_close_matches(word, names, n=20, cutoff=0.6), word.split("-")[0]
     alike = {name: difflib.SequenceMatcher(None, name, word).ratio() for name in close}
     found = max(close, key=lambda name: (alike[name] + 0.1 * (name.split("-")[0] == first), name), default=None)
@@ -23,8 +29,14 @@ def counted(number: int, what: str) -> str:
     return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
-def refuse_unknown(word: str, allowed: Iterable[str], what: str, place: str, hint: str = "") -> None:
-    """Raise a ValueError, with the nearest right answer, where `word` is not one of `allowed`; a hint ends it."""
+def refuse_unknown(
+    word: str, allowed: Iterable[str], what: str, place: str, hint: str = "", deeper: Iterable[str] = ()
+) -> None:
+    """Raise a ValueError, with the nearest right answer, where `word` is not one of `allowed`; a hint ends it.
+
+    Args:
+        deeper: longer paths that may be meant, such as 'attention.window'.
+    """
     if word not in (allowed := list(allowed)):
-        listed = ", ".join(allowed) if allowed else "none"
-        raise ValueError(f"{place}: unknown {what} '{word}'{nearest(word, allowed)}; allowed: {listed}{hint}")
+        close, listed = nearest(word, [*allowed, *deeper]), ", ".join(allowed) if allowed else "none"
+        raise ValueError(f"{place}: unknown {what} '{word}'{close}; allowed: {listed}{hint}")

@@ -14,6 +14,7 @@ SETS = {  # of `pretrain bert-nano classify.yaml` -> what the message says
     "encoder.atention=full": "unknown key 'atention' (did you mean 'attention'?)",
     "norm=layernrm": "unknown norm 'layernrm' (did you mean 'layernorm'?)",
     "norm={name: rmsnorm, epss: 1e-6}": "unknown option of norm 'rmsnorm': 'epss' (did you mean 'eps'?)",
+    "n_kv_heads=2": "unknown key 'n_kv_heads' (did you mean 'attention.n_kv_heads'?)",
     "droput=0": "unknown key 'droput' (did you mean 'dropout'?)",
     "d_model=wide": "d_model: expected a whole number, got 'wide'",
     "encoder.n_heads=5": "5",

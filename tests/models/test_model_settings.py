@@ -157,6 +157,7 @@ WRONG = [
         "d_modle=8",
         r"--set d_modle: unknown key 'd_modle' \(did you mean 'd_model'\?\); allowed: vocab_size",
     ),
+    ("gpt2-nano", "window=8", r"--set window: unknown key 'window' \(did you mean 'attention.window'\?\)"),
     ("gpt2-nano", "n_head=8", r"--set n_head: unknown key 'n_head' \(did you mean 'n_heads'\?\)"),
     ("transformer-nano", "n_heads=2", r"--set n_heads: ambiguous; set encoder.n_heads or decoder.n_heads"),
     ("transformer-nano", "attention.window=2", r"ambiguous; set encoder.attention.window or decoder.attention.window"),

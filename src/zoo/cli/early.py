@@ -149,6 +149,8 @@ def check_key(path: tuple[str, ...]) -> None:
     own = declared("")
     if path[0] in (*own, *SECTIONS) or entry_points(group=GROUP):  # a variant from outside may have keys of its own
         return
+    if path[0] in block_options():  # the command knows of which part, and says so
+        return
     full = {key: f"{section}.{key}" for section in reversed(SECTIONS) for key in declared(section)}
     full |= {key: key for key in (*SECTIONS, *own)}
     written, close = ".".join(path), nearest(path[0], full)
@@ -156,6 +158,13 @@ def check_key(path: tuple[str, ...]) -> None:
         close = close.replace(f"'{key}'", f"'{full[key]}'")
     allowed = ", ".join([*own, *(f"{section}.…" for section in SECTIONS)])
     raise ValueError(f"--set {written}: unknown key '{path[0]}'{close}; allowed: {allowed}")
+
+
+def block_options() -> set[str]:
+    """The options of all blocks, read from the source of their constructors."""
+    trees = (ast.parse(path.read_text("utf-8")) for path in PACKAGE.glob("blocks/**/*.py"))
+    functions = (node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.FunctionDef))
+    return {arg.arg for function in functions if function.name == "__init__" for arg in function.args.kwonlyargs}
 
 
 @cache

@@ -124,7 +124,10 @@ def full_path(tree: Tree, path: tuple[str, ...]) -> tuple[str, ...]:
     sides = [side for side, names in keys.items() if path[0] in names]
     written = ".".join(path)
     allowed = dict.fromkeys(known + [name for names in keys.values() for name in names])
-    refuse_unknown(path[0], allowed, "key", f"--set {written}")
+    if path[0] not in allowed:
+        classes: list[type] = [ModelSettings, *(stack_class(tree, side) for side in keys)]
+        deeper = [option for cls in classes for option in config.option_paths(cls, path[0])]
+        refuse_unknown(path[0], allowed, "key", f"--set {written}", deeper=deeper)
     if len(sides) > 1:
         raise ValueError(f"--set {written}: ambiguous; set {' or '.join(f'{side}.{written}' for side in sides)}")
     return (sides[0], *path)
@@ -165,8 +168,12 @@ def forget(tree: Any, key: str, value: Any, inherits: bool = True) -> Any:
     return kept if inherits or key not in tree else {**kept, key: value}
 
 
+def stack_class(tree: Tree, side: str) -> type[Any]:
+    return PARTS[side][kind_of(side, tree[side], side)].Settings
+
+
 def stack_keys(tree: Tree, side: str) -> list[str]:
-    return [f.name for f in dataclasses.fields(PARTS[side][kind_of(side, tree[side], side)].Settings)]
+    return [f.name for f in dataclasses.fields(stack_class(tree, side))]
 
 
 def kind_of(side: str, part: Mapping[str, Any], place: str) -> str:
