@@ -6,6 +6,7 @@ import os
 import re
 import sys
 from argparse import Namespace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -228,3 +229,24 @@ def test_the_memory_that_the_guide_names_is_what_was_measured(bench: Any):
     assert len(rows) == 4 and rows == [(f"{of[row]['memory_ratios']['hf']:.2f}", row) for _, row in rows]
     assert f"({of['gpt']['memory_ratios']['textbook']:.2f}x of the textbook's)" in said
     assert f"{of['bert']['memory']['zoo'] / 1e9:.2f} GB of `bert`" in text
+
+
+def test_what_is_made_once_is_made_anew_of_other_sizes(bench: Any, tmp_path: Path):
+    given, written = bench.Given({}, tmp_path, tmp_path, tmp_path), []
+    for text, steps in [("first", 1), ("not made", 1), ("second", 2)]:
+        made = given.once("run", partial(Path.write_text, data=text), {"steps": steps})
+        written.append(made.read_text("utf-8"))
+    assert written == ["first", "first", "second"]
+
+
+def test_shares_of_time_are_those_of_the_fastest_units(monkeypatch: pytest.MonkeyPatch, capsys: Any):
+    profiling, now = load_program("benchmarks/rows/profiling.py"), [0.0]
+    monkeypatch.setattr(profiling.time, "perf_counter", lambda: now[0])
+    monkeypatch.setattr(profiling.os, "_exit", lambda code: None)
+    turn = profiling.ProfiledTurn()
+    for seconds, products in [(9, 0), (9, 0), (9, 0), (2, 0), (4, 0), (3, 0), (5, 4), (2, 1), (9, 8)]:
+        now[0] += seconds
+        turn.clock.seconds["aten::mm"] += products
+        turn.done(1)
+    turn.clock.__exit__(None, None, None)
+    assert json.loads(capsys.readouterr().out) == {"matrix products": "50%", "all else": "50%"}

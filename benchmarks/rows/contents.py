@@ -74,7 +74,7 @@ def start(
         request = Request(model, task, folder, [parse_set(text) for text in (*recipe, *sets)], data=given.data)
         pretrain(request, Watcher())
 
-    return given.once(name, make)
+    return given.once(name, make, model, task, sets, recipe)
 
 
 def examples_of(given: Given, run: Path, model: str, task: str, sets: Sequence[str], pack: bool) -> Examples:

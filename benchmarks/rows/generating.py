@@ -7,6 +7,7 @@ Rows `beams` have a model that was trained for a short while: a translation ends
 import json
 from collections.abc import Callable, Iterator
 from itertools import cycle, islice
+from pathlib import Path
 
 import torch
 from sacrebleu import corpus_bleu
@@ -23,6 +24,7 @@ from zoo.examples.form import inputs
 from zoo.hub.checkpoint import load_checkpoint
 from zoo.models.generation.generate import generate
 from zoo.models.generation.settings import GenerateSettings
+from zoo.runs.layout import CONFIG, TRAINING
 
 GPT, GPT_EXPORT = "gpt-random", "gpt-export"
 TASK, TRANSLATOR, TRANSLATOR_EXPORT = "multi30k-en-de", "translator-trained", "translator-export"
@@ -34,14 +36,20 @@ Translate = Callable[[list[str]], list[str]]
 def prepare_greedy(turn: Turn, given: Given) -> None:
     sets = [f"vocab_size={given.sizes['vocabulary']}"]
     run = start(given, GPT, given.sizes["model"], wikipedia(given, "wikipedia-lm"), sets)
-    given.once(GPT_EXPORT, lambda folder: export(run, folder))
+    export_once(given, run, GPT_EXPORT)
 
 
 def prepare_beams(turn: Turn, given: Given) -> None:
     run = start(
         given, TRANSLATOR, given.sizes["model"], TASK, recipe=[*RECIPE, f"training.steps={given.sizes['steps']}"]
     )
-    given.once(TRANSLATOR_EXPORT, lambda folder: export(run, folder))
+    export_once(given, run, TRANSLATOR_EXPORT)
+
+
+def export_once(given: Given, run: Path, name: str) -> None:
+    """Export a run where it has not been, or where its model or its training is another one now."""
+    of = [(run / file).read_text("utf-8") for file in (CONFIG, TRAINING)]
+    given.once(name, lambda folder: export(run, folder), of)
 
 
 def prompts(given: Given, vocabulary: int) -> Iterator[list[list[int]]]:

@@ -49,11 +49,21 @@ class Given:
     def text(self) -> str:
         return json.dumps(asdict(self), default=str)
 
-    def once(self, name: str, make: Callable[[Path], object]) -> Path:
-        """A folder or file that is made where it is missing; one that was not finished is made anew elsewhere."""
-        path = self.made / name
-        if not path.exists():
+    def once(self, name: str, make: Callable[[Path], object], *of: object) -> Path:
+        """A folder or file that is made where it is missing, or was made of something else.
+
+        Args:
+            name: of the folder or file, in `made`.
+            make: writes it; what it has not finished is not kept.
+            of: what it is made of, as far as the name does not say it, such as a row's sizes; kept beside it.
+        """
+        path, record, text = self.made / name, self.made / f"{name}.of.json", json.dumps(of, default=str)
+        if not path.exists() or (of and not (record.exists() and record.read_text("utf-8") == text)):
             partial = self.folder / f"partial-{name}"
             make(partial)
+            if path.exists():
+                path.rename(self.folder / f"former-{name}")  # deleted with the folder
             partial.rename(path)
+            if of:
+                record.write_text(text, "utf-8")
         return path
