@@ -1,4 +1,4 @@
-"""Every backend of attention: found by being in this folder."""
+"""Attention backends: importing this package registers every module of the folder."""
 
 from zoo.discover import import_all
 

@@ -1,4 +1,4 @@
-"""Slot `backend`: what computes attention of given queries, keys and values. Supplied: nothing."""
+"""Slot `backend`: kernels that compute attention from queries, keys and values. The model supplies no arguments."""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
@@ -18,13 +18,13 @@ from zoo.registry import Slot
 
 @dataclass(frozen=True)
 class Rule:
-    """What a layer demands of the backend that computes it.
+    """The settings of a layer that the backend must honour.
 
     Args:
-        score: of turned queries and keys.
-        window: a query sees keys at distances below it; None: all.
-        sinks: logits of each head that take part in the softmax and carry no value.
-        dropout: share of the weights dropped now.
+        score: computes scores from queries and keys, after rotation.
+        window: a query sees keys at distances below it (tokens); None: all.
+        sinks: extra logits per head that take part in the softmax and have no value.
+        dropout: fraction of the weights dropped; 0 in evaluation.
         byte_dropout: as in `Drops`.
     """
 
@@ -35,13 +35,13 @@ class Rule:
     byte_dropout: bool = True
 
     def other_score(self) -> str | None:
-        """What kernels of inner products lack for its score, as `Backend.obstacle` says it; None: nothing."""
+        """Why inner-product kernels cannot compute its score, worded as in `Backend.obstacle`; None: they can."""
         if self.score.scale is not None:
             return None
         return f"supports only inner products, unlike score '{scores.name_of(self.score)}'"
 
     def beside_products(self, position: Position | None) -> str | None:
-        """What kernels of softmax(QK') V alone lack for it, as `Backend.obstacle` says it; None: nothing."""
+        """Why kernels of plain softmax(QK') V cannot compute it, worded as in `Backend.obstacle`; None: they can."""
         if self.sinks is not None:
             return "does not support sinks"
         if position is not None and position.biases:
@@ -56,17 +56,16 @@ Heads = Float[Tensor, "batch heads queries d_value"]
 
 
 class Backend(ABC):
-    """Computes attention over whole rows, by the one rule of `Visibility`.
+    """Computes attention over whole rows; `Visibility` defines which keys each query sees.
 
-    Weights that are to be shown are always those of `eager`, and what is read step by step, as in generation, is always
-    computed by `sdpa`.
+    Recorded attention weights always come from `eager`, and step-by-step decoding always uses `sdpa`.
 
     Class attributes:
-        device: the kind of device that has its kernels; None: any.
-        capability: the least compute capability of that device.
-        narrow: whether its kernels compute in bfloat16 and float16 only.
-        compiles: whether its kernel is compiled when a shape is first met, which only training earns back.
-        rank: among those that can compute a layer, the highest is the fastest.
+        device: the device type that its kernels need; None: any.
+        capability: the lowest CUDA compute capability that its kernels run on.
+        narrow: whether its kernels support only bfloat16 and float16.
+        compiles: whether its kernel is compiled for each new shape, which pays off only in training.
+        rank: of the backends that can compute a layer, the one with the highest rank is the fastest.
     """
 
     device: ClassVar[str | None] = None
@@ -77,18 +76,18 @@ class Backend(ABC):
 
     @abstractmethod
     def attend(self, queries: Queries, keys: Keys, values: Values, view: View, rule: Rule) -> Heads:
-        """softmax(scores) V under the rule; a query that sees no key gets 0."""
+        """Compute softmax(scores) V under the view's mask and the layer's rule; a query that sees no key gets 0."""
 
     @abstractmethod
     def prepare(self, view: View, rule: Rule, dtype: torch.dtype) -> None:
-        """Compute what layers share of a view, before the first of them asks; queries and keys will be of `dtype`."""
+        """Compute the masks that layers share before the first layer runs; queries and keys will be of `dtype`."""
 
     def obstacle(self, rule: Rule, d_key: int, d_value: int, position: Position | None) -> str | None:
-        """What it does not do that a layer demands, as a verb and its object; None: it does all."""
+        """Why it cannot compute a layer, as a verb phrase for messages ("does not support sinks"); None: it can."""
         return None
 
     def by_formula(self, rule: Rule, device: str) -> str | None:
-        """What it computes by the formula on a kind of device, for want of a fast kernel, as a verb and its object."""
+        """What it computes without a fused kernel on a device type, as a verb phrase for messages; None: nothing."""
         return None
 
 
@@ -96,11 +95,11 @@ backends: Slot[Backend] = Slot("backend")
 
 
 def filled(x: Float[Tensor, "batch heads length width"], width: int) -> Float[Tensor, "batch heads length wider"]:
-    """Heads filled up with zeros to at least a width; torch would copy what is padded by nothing."""
+    """Pad heads with zeros to at least `width`; unpadded ones are returned as they are, since F.pad would copy them."""
     return F.pad(x, (0, width - x.shape[-1])) if x.shape[-1] < width else x
 
 
 def in_one_dtype(*tensors: Tensor) -> tuple[Tensor, ...]:
-    """Tensors in the dtype that products of the first one are computed in: that of autocast, else its own."""
+    """Cast all tensors to one dtype: autocast's where it is on, else that of the first tensor."""
     dtype = dtype_of_products(tensors[0])
     return tuple(tensor.to(dtype) for tensor in tensors)

@@ -1,4 +1,4 @@
-"""Backend `blocked`: the formula on a CPU, some queries at a time, with a backward pass of its own."""
+"""Backend `blocked`: attention on CPUs, computed block by block, with its own backward pass."""
 
 from collections.abc import Callable
 from typing import Any
@@ -16,8 +16,8 @@ from zoo.blocks.position import Position
 from zoo.blocks.rows.view import View
 from zoo.devices.precision import has_amx
 
-FUSED = has_amx()  # whether torch's fused kernel has the faster forward pass; its backward pass is not the faster one
-REMEMBERED = 128  # keys: the weights of longer rows would be most of a layer's memory, and are computed again
+FUSED = has_amx()  # whether torch's fused kernel has the faster forward pass; its backward pass is slower either way
+REMEMBERED = 128  # keys: weights are saved for backward up to this length; beyond it they are recomputed to save memory
 
 Weights = Float[Tensor, "rows heads asking answering"]
 Write = Callable[[Tensor, Tensor], Tensor]
@@ -25,10 +25,10 @@ Write = Callable[[Tensor, Tensor], Tensor]
 
 @backends.register("blocked")
 class Blocked(Backend):
-    """softmax(QK') V as matrix products and softmaxes of torch, over blocks of queries and the keys that they can see.
+    """softmax(QK') V as torch's matrix products and softmaxes, over blocks of queries and the keys that they can see.
 
-    On CPUs with bfloat16 that takes a third to two thirds of the time of torch's fused kernel, whose backward pass is
-    slow in that dtype. With AMX its forward pass is faster, and taken where no weights are dropped or remembered.
+    In bfloat16 on a CPU this takes a third to two thirds of the time of torch's fused kernel, whose backward pass is
+    slow. With AMX the fused forward pass is faster, and is used where no weights are dropped or saved for backward.
     """
 
     device = "cpu"
@@ -56,10 +56,10 @@ class Blocked(Backend):
 
 
 class BlockedAttention(torch.autograd.Function):
-    """dropout(softmax(Q'K)) V for scaled queries; a query that sees no key gets 0.
+    """dropout(softmax(QK')) V for queries that are already scaled; a query that sees no key gets 0.
 
-    With weights P, of which dropout leaves D, enlarged, and the gradient G of the output: the gradient of V is D'G,
-    that of P is R = GV', 0 where a weight was dropped, and that of the scores P (R - rowsum(R P)).
+    With weights P, D = dropout(P) and the gradient G of the output, the gradient of V is D'G; that of P is R = GV',
+    set to 0 where a weight was dropped and scaled as D; and that of the scores is P (R - rowsum(R P)).
     """
 
     @staticmethod
@@ -68,7 +68,7 @@ class BlockedAttention(torch.autograd.Function):
     ) -> Heads:
         kept: list[Tensor] = []
         dropped, remembered = dropped_steps(rule.dropout), recorded and keys.shape[2] <= REMEMBERED
-        alike = queries.shape[-1] == values.shape[-1]  # of other widths torch fuses nothing
+        alike = queries.shape[-1] == values.shape[-1]  # the fused kernel needs d_key = d_value
         if FUSED and alike and not (dropped or remembered):
             said = fused(queries, keys, values, tiling)
         else:
@@ -92,7 +92,7 @@ class BlockedAttention(torch.autograd.Function):
         of_queries, of_keys, of_values = (heads_like(x, x.shape[-1], tiling) for x in (queries, keys, values))
         write: Write = Tensor.copy_
         sums = of_keys, of_values
-        if tiling.several:  # tiles add up, which bfloat16 would round too often
+        if tiling.several:  # several tiles add to one key: accumulate in float32
             write, sums = Tensor.add_, (sums_like(keys), sums_like(values))
         for tile in tiling.tiles:
             rows, asking, answering = tile.rows, tile.queries, tile.keys
@@ -115,7 +115,7 @@ class BlockedAttention(torch.autograd.Function):
 
 
 def fused(queries: Queries, keys: Keys, values: Values, tiling: Tiling) -> Heads:
-    """What torch's fused kernel says without dropout, region by region."""
+    """Compute attention without dropout with torch's fused kernel, region by region."""
     found = []
     for rows, asking, answering, _, masked in tiling.regions:
         added = tiling.added_to(rows, asking, answering) if masked else None
@@ -130,7 +130,7 @@ def fused(queries: Queries, keys: Keys, values: Values, tiling: Tiling) -> Heads
 
 
 def keep(write: Write, into: Tensor, places: slice, of: Region | Tile, found: Tensor) -> None:
-    """Write what was found for some places of all heads, but for those that belong to a neighbour."""
+    """Write `found`, the result for `places` in all heads, to `into`, except positions that another region owns."""
     own = part_of(places, of.own)
     if own != places:
         found = found[:, :, own.start - places.start : own.stop - places.start]
@@ -138,7 +138,7 @@ def keep(write: Write, into: Tensor, places: slice, of: Region | Tile, found: Te
 
 
 def weigh(queries: Queries, keys: Keys, tile: Tile, tiling: Tiling) -> Weights:
-    """The weights of a tile: 0 where nothing may be seen, but by a query that sees nothing."""
+    """Attention weights of a tile: 0 for masked keys, except that a query that sees no key sees all."""
     rows, asking, answering, _, masked = tile
     scores = queries[rows, :, asking] @ keys[rows, :, answering].transpose(-1, -2)
     added = tiling.added_to(rows, asking, masked)
@@ -148,21 +148,21 @@ def weigh(queries: Queries, keys: Keys, tile: Tile, tiling: Tiling) -> Weights:
 
 
 def scale_(heads: Heads, seeing: Tensor | None, dropped: int) -> Heads:
-    """What is said, or its gradient: 0 for queries that see nothing, and larger where weights were dropped."""
+    """Scale the output or its gradient in place: 0 for queries that see no key, and dropout's 1 / (1 - p)."""
     if seeing is not None:
         heads *= seeing
     return heads.mul_(enlarged(dropped)) if dropped else heads
 
 
 def sums_like(x: Tensor) -> Tensor:
-    """Zeros in at least float32, each head's place by place, as products of heads have them."""
+    """Zeros of the same shape in at least float32, contiguous, as the products to be added are."""
     return torch.zeros(x.shape, dtype=torch.promote_types(x.dtype, torch.float32))
 
 
 def heads_like(x: Float[Tensor, "rows heads places width"], width: int, tiling: Tiling) -> Heads:
-    """Room for heads that lie place by place, as the map that comes after attention reads them.
+    """Allocate heads with memory layout (rows, positions, heads, width), which the output projection reads.
 
-    Spans may leave places out, which see nothing: those are 0.
+    Positions that no region covers see nothing and are 0.
     """
     rows, heads, places, _ = x.shape
     make = x.new_empty if tiling.complete else x.new_zeros

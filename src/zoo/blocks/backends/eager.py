@@ -1,4 +1,4 @@
-"""Backend `eager`: the formula, whose weights can be shown."""
+"""Backend `eager`: attention written out in torch operations; the only backend that can return its weights."""
 
 import torch
 
@@ -9,10 +9,7 @@ from zoo.blocks.rows.view import View
 
 @backends.register("eager")
 class Eager(Backend):
-    """The formula, step by step.
-
-    Its weights go to the recorder of the view, where there is one.
-    """
+    """softmax(scores) V in plain torch operations, on any device; writes the weights to the view's recorder, if any."""
 
     def attend(self, queries: Queries, keys: Keys, values: Values, view: View, rule: Rule) -> Heads:
         shared = queries.shape[1] // keys.shape[1]
@@ -36,4 +33,4 @@ class Eager(Backend):
         view.opened(rule.window)
 
 
-EAGER = Eager()  # it holds nothing, so one serves all layers
+EAGER = Eager()  # stateless, so all layers share one

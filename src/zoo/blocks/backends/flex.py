@@ -1,4 +1,4 @@
-"""Backend `flex`: torch's flex attention, a kernel made for the rule at hand."""
+"""Backend `flex`: torch's flex attention, which compiles a kernel for each mask and bias."""
 
 from collections.abc import Callable
 
@@ -19,22 +19,24 @@ from zoo.blocks.position import Position
 from zoo.blocks.rows.view import View, Visibility
 from zoo.devices.compiling import compiled, or_plain
 
-LEAST_WIDTH = 16  # of a head, in torch's kernels
-# Of a head. Those for 192 need 107 to 173 KB of shared memory, and GPUs of compute capability 8.6 and 12.0 have 101;
-# those for 320 need 263, and an H100 has 232 (torch 2.13, triton 3.6; https://github.com/pytorch/pytorch/issues/180278).
+LEAST_WIDTH = 16  # least width of a head in torch's kernels
+# Greatest width of a head. Kernels for 192 need 107 to 173 KB of shared memory, and GPUs of compute capability 8.6 and
+# 12.0 have 101; those for 320 need 263, and an H100 has 232 (torch 2.13, triton 3.6;
+# https://github.com/pytorch/pytorch/issues/180278).
 WIDEST = 128
-GRAPHS = 128  # kinds of layers, times training or not, times a first shape and all others
-# For rows below 128 places torch takes a kernel for few queries, and finds no blocks that fit where heads share keys:
-# "NoValidChoicesError" (torch 2.11 to 2.13, _inductor/kernel/flex/flex_decoding.py). This one takes any rows.
+GRAPHS = 128  # compiled graphs kept: kinds of layers, times training and evaluation, times static and dynamic shapes
+# For rows below 128 tokens torch picks its decoding kernel, which finds no valid block sizes for grouped-query
+# attention: "NoValidChoicesError" (torch 2.11 to 2.13, _inductor/kernel/flex/flex_decoding.py). This kernel takes rows
+# of any length.
 KERNEL: FlexKernelOptions = {"BACKEND": "TRITON"}
 
 
 @backends.register("flex")
 class Flex(Backend):
-    """torch's flex attention: blocks of keys that no query of a block may see are not computed.
+    """torch's flex attention: blocks of keys that no query of a block may see are skipped.
 
-    Source: Dong et al. 2024, arXiv:2412.05496; torch.nn.attention.flex_attention. Sinks shrink a head by the share that
-    they would have taken of the softmax: exp(lse) / (exp(lse) + sum exp(sinks)). On a CPU torch has the formula alone,
+    Source: Dong et al. 2024, arXiv:2412.05496; torch.nn.attention.flex_attention. With sinks, the output is multiplied
+    by the keys' share of the softmax: exp(lse) / (exp(lse) + sum exp(sinks)). On a CPU torch has no fused kernel for it
     and no backward pass.
     """
 
@@ -46,13 +48,13 @@ class Flex(Backend):
         self.kernel_or_sdpa = or_plain(self.by_kernel, SDPA.attend)
 
     def attend(self, queries: Queries, keys: Keys, values: Values, view: View, rule: Rule) -> Heads:
-        # in a compiled block the kernel is a part of it, which fails as a whole
+        # inside a compiled block, a failing kernel fails the whole block, so there is nothing to fall back from here
         attend = self.by_kernel if torch.compiler.is_compiling() else self.kernel_or_sdpa
         said: Tensor = attend(queries, keys, values, view, rule)
         return said
 
     def by_kernel(self, queries: Queries, keys: Keys, values: Values, view: View, rule: Rule) -> Heads:
-        """What torch's kernel says."""
+        """Compute attention with torch's kernel."""
         blocks = blocks_in(view, rule.window)
         queries, keys, values = in_one_dtype(queries, keys, values)
         d_value, grouped = values.shape[-1], keys.shape[1] != queries.shape[1]
@@ -85,16 +87,16 @@ class Flex(Backend):
 
 
 def blocks_in(view: View, window: int | None) -> BlockMask:
-    """The blocks of places of a window, the same for all layers that have it."""
+    """The block mask for a window, cached for all layers with this window."""
     return view.visibility.once(("blocks", window), lambda: blocks_of(view.visibility, window))
 
 
 def blocks_of(visibility: Visibility, window: int | None) -> BlockMask:
-    """The rule place by place, and the blocks of places where it allows anything."""
+    """Compute the block mask: which blocks of queries and keys are needed, and the mask inside each."""
     mine, theirs = visibility.queries.numbers, visibility.keys.numbers
     (batch, length), n_keys = mine.shape, theirs.shape[1]
     back, ahead = (max(length, n_keys) if far is None else far for far in visibility.reach(window))
-    # tensors, since torch would compile a kernel for each pair of numbers; filled there, not copied, which would wait
+    # tensors, since torch would compile a kernel per pair of Python numbers; `full` on the device needs no host copy
     nearest, farthest = (torch.full((), far, device=mine.device) for far in (-ahead, back))
     create = or_plain(compiled(create_block_mask, GRAPHS), create_block_mask) if mine.is_cuda else create_block_mask
     blocks: BlockMask = create(
@@ -114,7 +116,7 @@ def blocks_of(visibility: Visibility, window: int | None) -> BlockMask:
 
 
 def added(view: View) -> Callable[[Tensor, Tensor, Tensor, Tensor, Tensor], Tensor] | None:
-    """What changes a score by the places of its query and key; None: nothing does."""
+    """Return flex attention's `score_mod` that adds the position's bias; None: the position adds none."""
     position = view.position
     if position is None or not position.biases:
         return None
@@ -124,9 +126,9 @@ def added(view: View) -> Callable[[Tensor, Tensor, Tensor, Tensor, Tensor], Tens
 
 
 def by_distance(position: Position, visibility: Visibility) -> Float[Tensor, "heads distances"]:
-    """The bias for every distance of a query from a key, from `1 - n_keys` on: only differences of places count."""
+    """Bias per distance of a query from a key, from `1 - n_keys` on; it depends on differences of indices alone."""
     mine, n_keys = visibility.queries.numbers, visibility.keys.numbers.shape[1]
     queries = torch.arange(mine.shape[1] + n_keys - 1, device=mine.device)
     bias = position.bias(queries, queries[n_keys - 1 : n_keys])
     assert bias is not None
-    return bias[..., 0].contiguous()  # laid out alike in all positions, so that they share a kernel
+    return bias[..., 0].contiguous()  # one layout for all positions, so that they share a kernel

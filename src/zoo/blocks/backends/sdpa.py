@@ -1,4 +1,4 @@
-"""Backend `sdpa`: torch's scaled_dot_product_attention."""
+"""Backend `sdpa`: torch's scaled_dot_product_attention (SDPA)."""
 
 from contextlib import AbstractContextManager, nullcontext
 
@@ -12,22 +12,23 @@ from zoo.blocks.backends.eager import EAGER
 from zoo.blocks.rows.view import View
 from zoo.blocks.score import scores
 
-SHORT = 128  # keys
-FEW = 64  # queries of a row: new places, or beams that read one source
-MANY = 64  # heads of all rows: with fewer, starting operators takes longer than reading less memory saves
-LONG = 32  # keys: products with fewer pay where these are whole tensors
-ENOUGH = 4096  # scores of all rows: with fewer, torch's kernel on a copy in float32 is faster than two products
-NARROW = (torch.bfloat16, torch.float16)  # what flash attention and cuDNN take
-# On a GPU torch would choose cuDNN, which gives gradients of queries that are not numbers for some masks
+# thresholds, measured on CPUs; "products" are two bfloat16 matrix products in place of torch's kernel (`by_products`)
+SHORT = 128  # keys: up to so many, bfloat16 is slower than float32 (`widens`)
+FEW = 64  # queries per row that products still pay for: new tokens, or beams that share one source
+MANY = 64  # rows times heads: with fewer, the overhead of operators exceeds what reading bfloat16 saves
+LONG = 32  # keys: with fewer, products pay only if the keys are contiguous
+ENOUGH = 4096  # scores in the batch: with fewer, torch's kernel on a float32 copy is faster than products
+NARROW = (torch.bfloat16, torch.float16)  # the dtypes that flash attention and cuDNN support
+# With a mask, torch would choose cuDNN on a GPU, whose gradients of queries are NaN for some masks
 # (https://github.com/pytorch/pytorch/issues/196678).
 TAKE_MASKS = [SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
-# Nor for texts that are read or written, each of its own length: cuDNN makes a plan for each, in tens of milliseconds.
+# Without gradients (prediction, generation), lengths vary, and cuDNN takes tens of milliseconds to plan each new shape.
 TAKE_LENGTHS = [SDPBackend.FLASH_ATTENTION, *TAKE_MASKS]
 
 
 @backends.register("sdpa")
 class Sdpa(Backend):
-    """torch's scaled_dot_product_attention; what that lacks or is slow at, by the formula."""
+    """torch's scaled_dot_product_attention; plain torch operations where that is slow or lacks a feature."""
 
     rank = 1
 
@@ -35,7 +36,7 @@ class Sdpa(Backend):
         known, slow = view.visibility.n_keys, is_slow(rule, queries.device)
         if not slow and reads_by_products(queries, keys, known, rule):
             return by_products(queries, keys, values, view, rule)
-        if keys.shape[2] > known:  # spare slots of a cache, which products alone read
+        if keys.shape[2] > known:  # unwritten slots of a cache: only `by_products` handles them
             keys, values = keys[:, :, :known], values[:, :, :known]
         if slow:
             return EAGER.attend(queries, keys, values, view, rule)
@@ -44,13 +45,13 @@ class Sdpa(Backend):
                 return self.attend(queries.float(), keys.float(), values.float(), view, rule).to(queries.dtype)
         keys, values = keys.to(queries.dtype), values.to(queries.dtype)
         causal = is_causal(view, rule)
-        # kernels that are told of causality skip half of the work, and take no mask beside it
+        # with is_causal kernels skip half of the work, but then accept no mask
         mask = None if causal else view.addends(rule.window, queries.dtype)
         if rule.sinks is not None:
             mask, keys, values = with_sinks(mask, queries, keys, values, rule.sinks)
         shared = queries.shape[1] // keys.shape[1]
         if shared > 1 and queries.is_cuda and (mask is not None or queries.dtype not in NARROW):
-            # the one fused kernel that takes masks, and float32, shares no keys among heads
+            # the memory-efficient kernel, the only fused one for masks and float32, has no grouped-query attention
             keys, values, shared = *(x.repeat_interleave(shared, dim=1) for x in (keys, values)), 1
         with kernels_for(queries, mask):
             return F.scaled_dot_product_attention(  # a query that sees no key gets 0
@@ -72,64 +73,64 @@ class Sdpa(Backend):
         return f"computes attention dropout by the formula on a {device}, and attention.dropout is {rule.dropout}"
 
     def remembered(self, memory: Keys, rule: Rule) -> torch.dtype:
-        """The dtype in which keys and values are best kept where one query after the other reads them.
+        """The fastest dtype for cached keys and values in step-by-step decoding.
 
-        On a CPU torch's kernel for few queries takes float32 two to five times faster than bfloat16. Where there are
-        many rows, half as much to read, and for beams to move at each step, weighs more. A score that is no inner
-        product has weights of its own, whose dtype that of the memory stays.
+        On a CPU torch's kernel for few queries is two to five times faster in float32 than in bfloat16. With many rows
+        bfloat16 wins: half as much memory is read, and moved when beams are reordered. Scores that are no inner
+        products have parameters of their own and keep the memory's dtype.
         """
         if memory.device.type != "cpu" or rule.score.scale is None or self.in_parts(memory, rule):
             return memory.dtype
         return torch.promote_types(memory.dtype, torch.float32)
 
     def in_parts(self, memory: Keys, rule: Rule) -> bool:
-        """Whether keys and values are read by products in bfloat16, which want whole tensors: see `Cache`."""
+        """Whether keys and values are read by bfloat16 matrix products, which need whole tensors: see `Cache`."""
         many = memory.shape[0] * memory.shape[1] >= MANY
         return many and memory.device.type == "cpu" and memory.dtype == torch.bfloat16 and multiplies(rule)
 
 
-SDPA = Sdpa()  # it holds nothing, so one serves all layers
+SDPA = Sdpa()  # stateless, so all layers share one
 
 
 def kernels_for(queries: Queries, mask: Tensor | None) -> AbstractContextManager[None]:
-    """Among which kernels torch chooses."""
+    """Context in which torch chooses among the kernels that are safe and fast for these inputs."""
     if not queries.is_cuda or (mask is None and torch.is_grad_enabled()):
         return nullcontext()
     return sdpa_kernel(TAKE_LENGTHS if mask is None else TAKE_MASKS)
 
 
 def widens(dtype: torch.dtype, device: torch.device, n_keys: int) -> bool:
-    """Whether few keys are read in float32 though they are in bfloat16.
+    """Whether to compute bfloat16 attention over few keys in float32.
 
-    On a CPU the backward pass of torch's kernel takes 1.5 times as long at 128 places as in float32, at 64 three times.
+    In bfloat16 the backward pass of torch's CPU kernel takes 1.5 times as long at 128 keys, and 3 times at 64.
     """
     return dtype == torch.bfloat16 and n_keys <= SHORT and device.type == "cpu"
 
 
 def is_causal(view: View, rule: Rule) -> bool:
-    """Whether a query sees all keys up to its own place, of which there are several, and no sinks or biases count."""
+    """Whether `is_causal` is the whole mask: no padding, window, sinks or bias, and more than one key."""
     adds = rule.sinks is not None or (view.position is not None and view.position.biases)
     return view.visibility.causal_only(rule.window) and view.visibility.n_keys > 1 and not adds
 
 
 def is_slow(rule: Rule, device: torch.device) -> bool:
-    """Whether torch does not know a rule, or is slower than the formula.
+    """Whether SDPA lacks the layer's score, or is slower than plain torch operations.
 
-    Its CPU kernels leave the fast path under dropout, where the formula with cheap random numbers is faster.
+    With dropout, torch's CPU kernels leave their fast path; `eager` with byte dropout is faster.
     """
     return rule.score.scale is None or (rule.dropout > 0 and device.type == "cpu")
 
 
 def multiplies(rule: Rule) -> bool:
-    """Whether weights come of inner products alone."""
+    """Whether scores are inner products, without sinks."""
     return rule.score.scale is not None and rule.sinks is None
 
 
 def reads_by_products(queries: Queries, keys: Keys, known: int, rule: Rule) -> bool:
-    """Whether few queries of a row read bfloat16 on a CPU, as in generation, and there are enough scores in all.
+    """Whether `by_products` is faster: few bfloat16 queries per row on a CPU, as in decoding, and enough scores.
 
     Args:
-        known: keys that are there; those behind them are spare.
+        known: number of written keys; the cache's slots after them are spare.
     """
     if not queries.dtype == keys.dtype == torch.bfloat16 or queries.device.type != "cpu" or torch.is_grad_enabled():
         return False
@@ -139,17 +140,17 @@ def reads_by_products(queries: Queries, keys: Keys, known: int, rule: Rule) -> b
 
 
 def by_products(queries: Queries, keys: Keys, values: Values, view: View, rule: Rule) -> Heads:
-    """The formula as two products of matrices.
+    """Compute attention as two matrix products; heads that share keys are stacked along the queries.
 
-    Keys and values may have spare slots behind those that the view knows: zeros, which get a weight of 0.
+    Keys and values may have spare slots after those that the view knows: zeros, which get a weight of 0.
     """
     mask, blind = view.opened(rule.window), view.visibility.blind(rule.window)
     (rows, heads, n, _), (_, groups, slots, _), known = queries.shape, keys.shape, view.visibility.n_keys
     assert rule.score.scale is not None
     asking = (queries * rule.score.scale).reshape(rows, groups, -1, queries.shape[-1])
-    if keys.is_contiguous():  # oneDNN takes half the time for one query that it takes with the keys on the left
+    if keys.is_contiguous():  # for one query, oneDNN takes half as long with the keys on the right
         scores = asking @ keys.transpose(-1, -2)
-    else:  # on the right torch would copy them first
+    else:  # on the right, torch would copy keys that are not contiguous
         scores = (keys @ asking.transpose(-1, -2)).transpose(-1, -2)
     if slots > known:
         scores[..., known:] = -torch.inf
@@ -165,10 +166,10 @@ def by_products(queries: Queries, keys: Keys, values: Values, view: View, rule: 
 def with_sinks(
     mask: Tensor | None, queries: Tensor, keys: Tensor, values: Tensor, sinks: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Sinks as keys of zeros, whose scores are their logits, with values of zeros.
+    """Append sinks to the mask, keys and values: zero keys and values, with the sinks' logits in the mask.
 
     Args:
-        mask: what is added to the scores, in the dtype of the queries: kernels of GPUs take no other.
+        mask: additive, in the dtype of the queries, the only one that GPU kernels accept; None: nothing is masked.
     """
     n_sinks, shape = sinks.shape[1], queries.shape[:3]
     seen = queries.new_zeros(()) if mask is None else mask

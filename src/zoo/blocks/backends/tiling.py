@@ -1,4 +1,4 @@
-"""Which queries of backend `blocked` are computed together, which keys they read, and where those need a mask."""
+"""How backend `blocked` cuts attention into regions and tiles of queries and keys, and which of them need a mask."""
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -11,22 +11,22 @@ from zoo.blocks.backends.backend import Queries
 from zoo.blocks.rows.view import View, Visibility, as_addends
 from zoo.devices.precision import has_amx
 
-# Of a row at a time, where they see less than all keys: the rest is not computed. With AMX products are so fast that
-# leaving more of them out saves less than it costs.
+# Queries per tile where causality or a window hides keys: a smaller tile computes fewer hidden scores. With AMX, matrix
+# products are so fast that smaller tiles cost more than they save.
 QUERIES = 256 if has_amx() else 128
-WEIGHTS = 2**21  # at a time, of some rows, that they stay in the processor's cache; of a single row four times as many
-CUT = 512  # places: in longer rows, documents are computed apart; in shorter ones masks take no longer
-LONG = 64  # places: so long a document is computed alone; starting operators for a shorter one costs more than a mask
-STEP = 32  # places: what is computed apart is a multiple of so many
+WEIGHTS = 2**21  # attention weights per tile, so that they stay in the CPU's cache; four times as many for a single row
+CUT = 512  # positions: only in longer rows are documents computed separately; in shorter ones a mask is as fast
+LONG = 64  # positions: shorter documents are computed together, since operators would cost more than the mask saves
+STEP = 32  # positions: lengths of separately computed regions are multiples of this
 
 
 class Region(NamedTuple):
-    """Places of some rows that see none of the others.
+    """A slice of some rows that attends only to itself: one or more whole documents.
 
     Args:
-        queries, keys: what is computed: its own places, and perhaps some of its neighbours'.
-        own: of these, its own; nothing is said of the others. All, where queries and keys are different places.
-        masked: whether more is hidden from its own queries than what comes after them in a causal row.
+        queries, keys: the positions that are computed: the region's own, and perhaps some of its neighbours'.
+        own: the region's own positions; results for the others are discarded. All of them in cross-attention.
+        masked: whether its own queries need a mask beyond the causal one.
     """
 
     rows: slice
@@ -37,11 +37,11 @@ class Region(NamedTuple):
 
 
 class Tile(NamedTuple):
-    """Queries that are computed together, and the keys that they may see.
+    """Queries that are computed in one matrix product, and the keys that they may see.
 
     Args:
         own: as in the region.
-        masked: of the keys, those that some of the queries may not see.
+        masked: the range of keys that some of the queries may not see.
     """
 
     rows: slice
@@ -52,16 +52,16 @@ class Tile(NamedTuple):
 
 
 class Tiling(NamedTuple):
-    """What is computed together, and who sees whom.
+    """How a layer's attention is cut into regions and tiles, with its masks.
 
     Args:
-        regions: all places that see any.
-        tiles: the same, some queries at a time.
-        several: whether a key may be seen by queries of several tiles.
-        complete: whether regions leave no place out.
-        causal: whether a query sees nothing that comes after it.
-        added: to the scores: -inf where a query may not see a key; None: nowhere. A query that sees none sees all.
-        seeing: 0 where a query sees no key at all, else 1; None: everywhere.
+        regions: cover all positions that see any key.
+        tiles: the regions cut into blocks of queries.
+        several: whether queries of several tiles may see the same key, so that gradients of keys are sums.
+        complete: whether the regions cover every position.
+        causal: whether a query sees only keys at or before its own index.
+        added: additive mask: -inf where a query may not see a key, all 0 for a query that sees none; None: no mask.
+        seeing: 0 for a query that sees no key, else 1; None: all see some.
     """
 
     regions: list[Region]
@@ -74,9 +74,9 @@ class Tiling(NamedTuple):
 
     @staticmethod
     def of(view: View, window: int | None, queries: Queries) -> "Tiling":
-        """Of one layer."""
+        """Compute the tiling of one layer; `queries` give the number of heads, the length and the dtype."""
         seen, (_, heads, length, _) = view.visibility, queries.shape
-        # places of rows of another length are others', and no distance from them bounds what is seen
+        # for queries and keys of different lengths (cross-attention), distances between indices bound nothing
         aligned = length == seen.n_keys
         regions = regions_of(seen, window) if aligned else [every_place(seen, masked=True)]
         reach = seen.reach(window) if aligned else (None, None)
@@ -87,14 +87,14 @@ class Tiling(NamedTuple):
         return Tiling(regions, together, several, complete, seen.causal, *masks(view, window, queries.dtype))
 
     def added_to(self, rows: slice, queries: slice, keys: slice) -> Tensor | None:
-        """What is added to some of the scores."""
+        """Select a part of the additive mask; None: nothing is masked there."""
         if self.added is None or keys.start == keys.stop:
             return None
         return (self.added[rows] if len(self.added) > 1 else self.added)[:, :, queries, keys]
 
 
 def places_of(region: Region) -> int:
-    """How many queries of its own a region has, in all its rows."""
+    """Number of a region's own queries, over all its rows."""
     return (region.rows.stop - region.rows.start) * width(part_of(region.queries, region.own))
 
 
@@ -105,9 +105,9 @@ def every_place(seen: Visibility, masked: bool) -> Region:
 
 
 def regions_of(seen: Visibility, window: int | None) -> list[Region]:
-    """The regions of rows that read themselves, or others of the same length.
+    """Regions of a batch whose queries and keys have one length.
 
-    What is compiled sees one: it would be compiled anew for each batch.
+    Compiled code gets a single region: others differ in each batch and would recompile it.
     """
     lengths = seen.queries.lengths
     apart = seen.keys is seen.queries and not seen.whole and seen.n_keys > CUT and not torch.compiler.is_compiling()
@@ -117,7 +117,7 @@ def regions_of(seen: Visibility, window: int | None) -> list[Region]:
 
 
 def regions_of_row(row: int, lengths: Sequence[int], seen: Visibility, window: int | None) -> Iterator[Region]:
-    """A region for each long document, and for short ones that follow each other until they are as long."""
+    """Yield a region per long document, and one per run of short documents that together are long enough."""
     start, stop, documents = 0, 0, 0
     for number, length in enumerate(lengths, 1):
         stop, documents = stop + length, documents + 1
@@ -125,20 +125,20 @@ def regions_of_row(row: int, lengths: Sequence[int], seen: Visibility, window: i
         if stop > start and (last or stop - start >= LONG or lengths[number] >= LONG):
             own = slice(start, stop)
             places = widened(own, seen.n_keys)
-            # what comes after its own places is hidden in a causal row as it is
+            # in a causal row, positions after the region's own are hidden by causality alone
             unhidden = places.start < start or (places.stop > stop and not seen.causal)
             yield Region(slice(row, row + 1), places, places, own, window is not None or documents > 1 or unhidden)
             start, documents = stop, 0
 
 
 def widened(own: slice, most: int) -> slice:
-    """These places and some of their neighbours, so that there are few different numbers of them.
+    """Widen a slice by some of its neighbours to a rounded length, so that few different lengths occur.
 
-    oneDNN compiles kernels for each shape, and remembers them. That takes milliseconds, and what it remembers comes to
-    lie between large tensors: with the lengths of documents as they are, a process grew for hundreds of steps.
+    oneDNN compiles and caches kernels per shape. Compiling takes milliseconds, and the cache fragments memory: with
+    documents' exact lengths, a process grew for hundreds of steps.
     """
     length = width(own)
-    step = max(STEP, 1 << max(0, length.bit_length() - 4))  # so an eighth more at most, but for the shortest
+    step = max(STEP, 1 << max(0, length.bit_length() - 4))  # at most an eighth longer, except for short ones
     wide = min(most, -(-length // step) * step)
     start = min(own.start, most - wide)
     return slice(start, start + wide)
@@ -149,12 +149,12 @@ def width(places: slice) -> int:
 
 
 def part_of(places: slice, own: slice) -> slice:
-    """Those of some places that are a region's own."""
+    """The part of `places` that is the region's own."""
     return slice(max(places.start, own.start), min(places.stop, own.stop))
 
 
 def tiles_of(region: Region, reach: tuple[int | None, int | None], heads: int) -> Iterator[Tile]:
-    """The tiles of a region whose queries see so far back and ahead (places; None: to its end)."""
+    """Yield the tiles of a region; `reach` is how many tokens its queries see back and ahead (None: to its end)."""
     (rows, asking, answering, own, masked), (back, ahead) = region, reach
     n_keys, length = width(answering), width(asking)
     bounded = back is not None or ahead is not None
@@ -168,16 +168,16 @@ def tiles_of(region: Region, reach: tuple[int | None, int | None], heads: int) -
                 continue
             first = answering.start if back is None else max(answering.start, start - back)
             last = answering.stop if ahead is None else min(answering.stop, stop + ahead)
-            # of a causal document, only what the queries themselves see of each other; of a neighbour's queries, all
+            # in one causal document only the square on the diagonal needs a mask; with a neighbour's queries, all keys
             apart = masked or start < own.start or stop > own.stop
             hidden = slice(first, last) if apart else slice(start if ahead == 0 else stop, stop)
             yield Tile(slice(row, min(row + step, rows.stop)), slice(start, stop), slice(first, last), own, hidden)
 
 
 def masks(view: View, window: int | None, dtype: torch.dtype) -> tuple[Tensor | None, Tensor | None]:
-    """`added` and `seeing` of a tiling, the same for all layers: numbers, since booleans take ten times as long."""
+    """`added` and `seeing` of a tiling, cached for all layers; float masks, since boolean ones are ten times slower."""
     seen, opened = view.visibility, view.opened(window)
-    sees_itself = seen.whole and seen.queries is seen.keys  # so does each place
+    sees_itself = seen.whole and seen.queries is seen.keys  # so no query is without a key
     blind = None if sees_itself else seen.blind(window)
     added = view.once(("added", window, dtype), lambda: None if opened is None else as_addends(opened, dtype))
     return added, view.once(("seeing", window, dtype), lambda: None if blind is None else (~blind).to(dtype))

@@ -1,4 +1,4 @@
-"""Backend `varlen`: flash attention over documents of different lengths, laid end to end without padding."""
+"""Backend `varlen`: flash attention over concatenated documents of different lengths, without padding."""
 
 from dataclasses import dataclass
 
@@ -12,19 +12,18 @@ from zoo.blocks.backends.sdpa import SDPA
 from zoo.blocks.position import Position
 from zoo.blocks.rows.view import View, Visibility
 
-WIDTHS, WIDEST = 8, 256  # of a head: a multiple, and the most
-WIDEST_OF_CUDNN = 128  # of a head
+WIDTHS, WIDEST = 8, 256  # the width of a head must be a multiple of 8, at most 256
+WIDEST_OF_CUDNN = 128  # width of a head
 
 
 @backends.register("varlen")
 class Varlen(Backend):
-    """torch's variable-length flash attention: each document by itself, and nothing is computed for padding.
+    """torch's variable-length flash attention: documents are computed separately, and padding costs nothing.
 
-    Source: Dao 2023, arXiv:2307.08691. Heads are filled up with zeros to one width that the kernel takes, which changes
-    no score and no value. Rows whose borders the packer knows are read as they lie: nothing is gathered in any layer,
-    and no number is read from the GPU. The kernel rounds the dropped share of the weights to 1/255. On an H200 others
-    are faster for two kinds of rows, and take those: rows of training that are one document each, and rows of many
-    short documents.
+    Source: Dao 2023, arXiv:2307.08691. Heads are padded with zeros to a width that the kernel supports, which changes
+    no score and no value. If the packer knows the borders, rows are read in place: no layer gathers tokens, and the
+    host never waits for the GPU. The kernel rounds the dropout probability to multiples of 1/255. Two kinds of rows go
+    to SDPA, which was faster on an H200: training rows that are one document each, and rows of many short documents.
     """
 
     device = "cuda"
@@ -47,8 +46,8 @@ class Varlen(Backend):
             return SDPA.attend(queries, keys, values, view, rule)[..., :d_value]
         asking, answering = ends_in(view)
         back, ahead = (-1 if far is None else far for far in view.visibility.reach(rule.window))
-        # the operator of torch.nn.attention.varlen and of torch's nested tensors: the first of them drops no weights,
-        # shares no keys among heads before torch 2.12, and takes 3 seconds to import
+        # the operator behind torch.nn.attention.varlen, which itself has no dropout, no grouped-query attention before
+        # torch 2.12, and takes 3 seconds to import
         said, *_ = torch.ops.aten._flash_attention_forward(
             end_to_end(queries, asking),
             end_to_end(keys, answering),
@@ -66,7 +65,7 @@ class Varlen(Backend):
         )
         heads: Tensor = said[..., :d_value]
         if asking.places is not None:
-            # times 0, not zeros, so that every parameter gets a gradient: DDP waits for it
+            # 0 * heads instead of zeros, so that every parameter gets a gradient: DDP waits for all of them
             heads = heads if asking.there else 0 * heads
             heads = heads.new_zeros(batch * length, n_heads, d_value).index_copy(0, asking.places, heads)
         return heads.view(batch, length, n_heads, d_value).transpose(1, 2)
@@ -75,7 +74,7 @@ class Varlen(Backend):
         if are_short(view):
             SDPA.prepare(view, rule, dtype)
         else:
-            ends_in(view)  # also where no ends are needed: layers with windows may need them
+            ends_in(view)  # even if this layer needs none: layers with windows may need them
 
     def obstacle(self, rule: Rule, d_key: int, d_value: int, position: Position | None) -> str | None:
         if max(d_key, d_value) > WIDEST:
@@ -84,14 +83,14 @@ class Varlen(Backend):
 
 
 def needs_no_ends(width: int, view: View, rule: Rule) -> bool:
-    """Whether rows of training are one document each, and simple enough for cuDNN's kernels.
+    """Whether SDPA's cuDNN kernels can take the rows: in training, with one document per row and no window or dropout.
 
-    cuDNN's kernels take tens of milliseconds for each shape when they meet it first. Rows of training, all of one
-    length, earn that back; others have many shapes. They would round the dropped share of the weights to 1/16, and
-    take the last query of fewer than there are keys for an early one.
+    cuDNN plans each new shape in tens of milliseconds, which pays off only in training, where all rows have one length.
+    It would round the dropout probability to multiples of 1/16, and with fewer queries than keys it aligns the causal
+    mask to the first key instead of the last.
 
     Args:
-        width: of the heads.
+        width: of the padded heads.
     """
     seen = view.visibility
     whole = seen.whole and rule.window is None and (not seen.causal or seen.causal_only(None))
@@ -99,20 +98,19 @@ def needs_no_ends(width: int, view: View, rule: Rule) -> bool:
 
 
 def are_short(view: View) -> bool:
-    """Whether documents are so short, on both sides, that a mask costs less than a tile for each."""
+    """Whether documents are so short, on both sides, that a mask is cheaper than a tile per document."""
     return view.visibility.queries.crowded and view.visibility.keys.crowded
 
 
 @dataclass(frozen=True)
 class Ends:
-    """Documents end to end, in the same order on both sides of an attention.
+    """The documents of one side of an attention, concatenated; both sides list them in the same order.
 
     Args:
-        ends: where each document begins and ends among the places.
-        longest: no document has more places.
-        places: flat ones (row * length + place), document by document; None: all, as they lie.
-        there: whether these are documents; where no query sees any key, a place stands for them all whose result is
-            dropped.
+        ends: cumulative lengths of the documents from 0 (`cu_seqlens`).
+        longest: an upper bound of the documents' lengths (tokens).
+        places: flat index (row * length + index) of each token, document by document; None: the batch as it lies.
+        there: whether there is any document; if not, one dummy position is computed and its result multiplied by 0.
     """
 
     ends: Int[Tensor, " borders"]
@@ -122,12 +120,12 @@ class Ends:
 
 
 def ends_in(view: View) -> tuple[Ends, Ends]:
-    """The documents as queries and as keys, the same for all layers."""
+    """Documents of the queries and of the keys, cached for all layers."""
     return view.visibility.once("ends", lambda: ends_of(view.visibility))
 
 
 def ends_of(visibility: Visibility) -> tuple[Ends, Ends]:
-    """The documents as queries and as keys: as their packer knows them, or else looked for."""
+    """Documents of the queries and of the keys: from the packer's borders, or else searched on the device."""
     borders = visibility.borders()
     if borders is None:
         return found_ends(visibility)
@@ -136,7 +134,7 @@ def ends_of(visibility: Visibility) -> tuple[Ends, Ends]:
 
 
 def found_ends(visibility: Visibility) -> tuple[Ends, Ends]:
-    """The documents that have queries and keys, wherever they stand; the CPU waits for the device to tell."""
+    """Search the documents that have both queries and keys; makes the host wait for the device."""
     sides = visibility.queries.numbers, visibility.keys.numbers
     most = max(int(documents.max()) for documents in sides) + 1
     rows = most * torch.arange(len(sides[0]), device=sides[0].device)[:, None]
@@ -157,6 +155,6 @@ def found_ends(visibility: Visibility) -> tuple[Ends, Ends]:
 
 
 def end_to_end(x: Float[Tensor, "batch heads length width"], ends: Ends) -> Float[Tensor, "places heads width"]:
-    """The documents' places."""
+    """Concatenate the documents' tokens."""
     flat = x.transpose(1, 2).flatten(0, 1)
     return flat if ends.places is None else flat.index_select(0, ends.places)

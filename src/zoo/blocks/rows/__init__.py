@@ -1,1 +1,1 @@
-"""What the places of a row belong to, which of them see each other, and what is kept of them."""
+"""Packed rows: their documents, who may attend to whom, and the key/value cache."""

@@ -1,4 +1,4 @@
-"""Keys and values of the places so far, in tensors that are written in place."""
+"""The key/value cache: keys and values of the tokens so far, in tensors that are written in place."""
 
 from typing import NamedTuple
 
@@ -6,39 +6,39 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-Place = Int[Tensor, ""]  # in a row, known on the device alone
+Place = Int[Tensor, ""]  # index in the row, kept on the device so that the host need not wait for it
 Slots = Int[Tensor, " slots"]
-PART = 32  # slots that a cache in parts grows by, at least: fewer would be copied more often, more be read in vain
+PART = 32  # slots that a cache in parts grows by, at least: fewer mean more copies, more mean that more zeros are read
 
 
 class KeysValues(NamedTuple):
-    """A memory as keys, turned as the score compares them, and values."""
+    """Keys and values of a memory; the keys are already rotated and transformed as the score compares them."""
 
     keys: Float[Tensor, "batch kv_heads memory width"]
     values: Float[Tensor, "batch kv_heads memory d_value"]
 
     def to(self, dtype: torch.dtype) -> "KeysValues":
-        """The same in another dtype."""
+        """Return both in another dtype."""
         return KeysValues(self.keys.to(dtype), self.values.to(dtype))
 
     def first(self, places: int) -> "KeysValues":
-        """The first places alone."""
+        """Return the first `places` keys and values, without a copy."""
         return KeysValues(self.keys.narrow(2, 0, places), self.values.narrow(2, 0, places))
 
 
 class Cache:
-    """Keys and values in tensors with slots for `room` places: place p of a row has slot p % room.
+    """A ring buffer of keys and values with `room` slots per row: the token at index p of the row has slot p % room.
 
-    So a layer with a window needs no more slots than that, and new places take those of the places that it no longer
-    sees. The places of a head lie side by side, as products of matrices read them.
+    A layer with a window thus needs only as many slots as its window, and new tokens overwrite those that it no longer
+    sees. The slots of a head are adjacent in memory, as matrix products read them.
 
-    A cache in parts gets its slots as they are needed, some at a time, and is read with the spare ones, which hold
-    zeros: oneDNN multiplies whole tensors, and torch would copy the written part of one for every product.
+    A cache in parts allocates its slots as they are needed and is read with the unwritten ones, which hold zeros:
+    oneDNN multiplies whole tensors, and torch would copy the written part for every product.
 
     Args:
-        keys, values: one number for each row, head, slot and feature.
-        filled: slots that have been written.
-        room: slots that a row may come to have, in a cache in parts; None: it has them all.
+        keys, values: the buffers.
+        filled: number of slots that have been written.
+        room: the most slots per row that a cache in parts may grow to; None: all slots are allocated.
     """
 
     def __init__(
@@ -54,13 +54,13 @@ class Cache:
 
     @staticmethod
     def of(new: KeysValues, room: int, dtype: torch.dtype, in_parts: bool = False) -> "Cache":
-        """An empty one for keys and values such as these."""
+        """An empty cache with the shapes and device of `new`, in `dtype`, with `room` slots per row."""
         slots = 0 if in_parts else room
         keys, values = (x.new_empty(*x.shape[:2], slots, x.shape[3], dtype=dtype) for x in new)
         return Cache(keys, values, room=room if in_parts else None)
 
     def grown(self, room: int) -> "Cache":
-        """The same with at least so many slots; no place has lost its slot yet, or there are as many already."""
+        """Return a cache with at least `room` slots; to grow, no token may have been overwritten yet."""
         if room <= self.room:
             return self
         if self.in_parts:
@@ -68,7 +68,7 @@ class Cache:
         return Cache(*self.extended(room), self.filled)
 
     def extended(self, slots: int) -> tuple[Tensor, Tensor]:
-        """Keys and values with so many slots; in parts, 0 where nothing has been written."""
+        """Copy keys and values to tensors with `slots` slots; a cache in parts has zeros in the unwritten ones."""
 
         def extend(x: Tensor) -> Tensor:
             make = x.new_zeros if self.in_parts else x.new_empty
@@ -80,17 +80,18 @@ class Cache:
         return keys, values
 
     def slots(self, start: int | Place, added: int) -> int | Slots:
-        """Where so many new places go, from place `start` on; the last of them, where there are more than slots."""
+        """Slots of `added` new tokens from index `start` of the row on; of more tokens than slots, the last `room`."""
         n = min(added, self.room)
         if n == 1 and isinstance(start, int):
             return (start + added - 1) % self.room
         return (start + torch.arange(added - n, added, device=self.tensors[0].device)) % self.room
 
     def write(self, new: KeysValues, slots: int | Slots, read: int) -> None:
-        """Write the last of new places, one for each slot.
+        """Write the last of the new tokens, one per slot.
 
         Args:
-            read: places of the row that are read from now on.
+            slots: as `slots` returns them.
+            read: length of the row with the new tokens.
         """
         filled = min(read, self.room)
         if filled > self.tensors[0].shape[2]:
@@ -103,11 +104,11 @@ class Cache:
                 tensor.index_copy_(2, slots, x[:, :, -len(slots) :].to(tensor.dtype))
 
     def read(self) -> KeysValues:
-        """What stands in the slots, in their order; of a cache in parts also the spare ones behind them."""
+        """Return the written slots in slot order; a cache in parts returns all that are allocated."""
         return KeysValues(*self.tensors) if self.in_parts else KeysValues(*self.tensors).first(self.filled)
 
     def settle(self) -> None:
-        """Let all slots be read from now on, zeros where nothing has been written."""
+        """Make `read` return all `room` slots from now on, zeros in the unwritten ones, so that shapes stay fixed."""
         if self.in_parts:
             self.tensors = self.extended(self.room)
         for x in self.tensors:
@@ -115,7 +116,7 @@ class Cache:
         self.filled = self.room
 
     def followed_by(self, new: KeysValues, start: int | Place) -> KeysValues:
-        """The places that still have a slot, in their own order, and new ones from place `start` on."""
+        """Concatenate the cached tokens, in the row's order, with new ones that begin at index `start` of the row."""
         if not self.filled:
             return new
         slots = (start + torch.arange(-self.filled, 0, device=new.keys.device)) % self.room
@@ -124,14 +125,14 @@ class Cache:
 
     @torch.no_grad()
     def take(self, rows: Int[Tensor, " chosen"]) -> "Cache":
-        """These rows, without gradients, which no search needs.
+        """Select rows (beams), without gradients.
 
-        A cache is continued once: a later call, on this one or on what it returns, writes into its tensors.
+        Use only the returned cache afterwards: its next `take` writes into this cache's tensors.
         """
         spare, slots = self.spare, self.tensors[0].shape[2]
         if spare is not None and (len(spare[0]) < len(rows) or spare[0].shape[2] != slots):
             spare = None
-        # tensors for fewer rows are part of those for more: memory that is new to the process costs more than the copy
+        # reuse the other buffer, or a part of it for fewer rows: fresh memory costs more than the copy (page faults)
         keys, values = (
             x.new_empty(len(rows), *x.shape[1:]) if spare is None else spare[at][: len(rows)]
             for at, x in enumerate(self.tensors)

@@ -1,4 +1,4 @@
-"""Documents, not padding: which document each place of a row belongs to, whatever is padded or packed."""
+"""Documents: the number of the document that each position of a row belongs to, for padded and packed rows alike."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeVar
@@ -11,36 +11,36 @@ from torch.nn import functional as F
 from zoo.blocks.rows.sequences import Sequences, found, laid
 
 T = TypeVar("T")
-ROOM = 8  # borders for each row of a batch; GPUs look at each, and have memory for it, however short its document is
-MOST = 65_535  # documents that a kernel is started for: CUDA's blocks have no larger second coordinate
-# Places that flash attention computes at a time, however short a document is; and how many times as long a kernel takes
-# for as many of them that is told by a mask which places see which. On an H200: docs/benchmarks.md, "On a GPU".
+ROOM = 8  # borders reserved per row; few, since kernels spend time and memory on every document, empty ones included
+MOST = 65_535  # documents per kernel launch: the limit of the second dimension of a CUDA grid
+# TILE: positions in a tile of flash attention; a shorter document still costs a whole tile. MASKED: how many times as
+# long a kernel with a mask takes per tile. Measured on an H200: docs/benchmarks.md, "On a GPU".
 TILE, MASKED = 128, 2
-SHORTEST = 2  # what kernels may be told of the longest document: told 1, flash attention takes no document of length 0
+SHORTEST = 2  # least `max_seqlen` passed to kernels: with 1, flash attention fails on documents of length 0
 
 
 class Computed:
-    """Something that layers share, with what has been computed from it."""
+    """Base of objects that layers share: caches what is computed from them."""
 
     def __init__(self) -> None:
         self.found: dict[Any, Any] = {}
 
     def once(self, key: Any, compute: Callable[[], T]) -> T:
-        """What the first layer that asks computes, and the others find."""
+        """Return the cached value for a key; the first layer that needs it computes it."""
         if key not in self.found:
             self.found[key] = compute()
         return self.found[key]
 
 
 def positions_of(documents: Int[Tensor, "batch length"]) -> Int[Tensor, "batch length"]:
-    """Positions that restart at each document; 0 where there is none.
+    """Position of each token within its document, counted from 0; 0 where there is no document.
 
-    A gap in a document (places of document 0) takes up positions, as masked places do in transformers. Step by step
-    (`Progress`) it takes up none, as in transformers' `generate`.
+    Padding inside a document (document 0 between two of its tokens) is counted, as transformers counts masked tokens.
+    Step by step (`Progress`) it is not counted, as in transformers' `generate`.
     """
     places = torch.arange(documents.shape[1], device=documents.device).expand_as(documents)
     there = documents > 0
-    before = documents.gather(1, torch.where(there, places, 0).cummax(dim=1).values)  # the document last met
+    before = documents.gather(1, torch.where(there, places, 0).cummax(dim=1).values)  # last document up to here
     begins = there.clone()
     begins[:, 1:] &= documents[:, 1:] != before[:, :-1]
     starts = torch.where(begins, places, 0).cummax(dim=1).values
@@ -48,14 +48,14 @@ def positions_of(documents: Int[Tensor, "batch length"]) -> Int[Tensor, "batch l
 
 
 class Borders(NamedTuple):
-    """Where documents begin and end in all rows laid end to end: the `cu_seqlens` of kernels, which thus need no mask.
+    """Borders of the documents in the concatenated rows: the `cu_seqlens` of variable-length kernels.
 
-    Behind its documents each row has two more of empty places: one of queries without keys, one of keys without
-    queries. So kernels write every place, and an empty one sees nothing and is seen by none.
+    The padding at the end of a row becomes two more documents: one with queries but no keys, one with keys but no
+    queries. So kernels write an output for every position, and padding neither attends nor is attended to.
 
     Args:
-        queries, keys: the borders, for rows that ask and for rows that are read.
-        longest: no document has more places.
+        queries, keys: cumulative lengths, from 0, for a batch that gives the queries and for one that gives the keys.
+        longest: an upper bound of the documents' lengths (tokens), the `max_seqlen` of kernels.
     """
 
     queries: Int32[Tensor, " borders"]
@@ -64,9 +64,9 @@ class Borders(NamedTuple):
 
     @staticmethod
     def of(rows: Sequence[Sequence[int]], length: int) -> "Borders":
-        """Of rows so long, from the lengths of their documents, on the CPU.
+        """Compute the borders on the CPU, from the lengths of each row's documents and the length of a row.
 
-        Documents of length 0 fill them up, so that their number changes rarely, and with it no kernel's shapes.
+        Documents of length 0 are appended up to a rounded number, so that the shapes seen by kernels rarely change.
         """
         asking, read, room = list[int](), list[int](), ROOM * max(len(rows), 1)
         for lengths in rows:
@@ -82,28 +82,28 @@ class Borders(NamedTuple):
 
     @staticmethod
     def of_whole(numbers: Int[Tensor, "batch length"]) -> "Borders":
-        """Of rows that are one document each, wherever they lie."""
+        """Borders of rows that are one document each, computed on the device of the rows."""
         (rows, length), device = numbers.shape, numbers.device
         ends = length * torch.arange(rows + 1, dtype=torch.int32, device=device)
         return Borders(ends, ends, max(length, SHORTEST))
 
 
 class Documents(Computed):
-    """Which document each place of a batch's rows belongs to: 0 is none, k the k-th of its row.
+    """The document that each position of a batch belongs to: 0 for none (padding), k for the k-th document of its row.
 
-    What a packer knows on the CPU belongs here, so that nothing must be read back from the GPU.
+    Facts that the packer knows on the CPU are kept here, so that nothing is read back from the GPU.
 
     Args:
-        numbers: of the documents, by place.
-        whole: whether every row is known to be one document without gaps, so that no place needs a mask.
-        positions: of the places inside their documents; None: as `positions_of` counts them.
-        borders: of documents 1, 2 and so on of each row, one after the other from its first place on; None: not known.
-            An attention from rows to rows wants both from the same packer, so that the same documents meet.
-        lengths: of documents 1, 2 and so on of each row, laid in the same way; None: not known.
+        numbers: the document's number, per position.
+        whole: whether every row is known to be one document without padding, so that documents need no mask.
+        positions: position of each token within its document; None: as `positions_of` counts them.
+        borders: of documents 1, 2, … of each row, which lie back to back from the row's start; None: unknown. For
+            attention between two batches, both must have the same documents in the same order.
+        lengths: of the same documents (tokens), row by row; None: unknown.
 
     Attributes:
-        crowded: whether rows are known to hold so many documents that to mask them costs less than a tile for each.
-            What is compiled may look at this, and not at lengths, which are others in each batch.
+        crowded: whether rows are known to hold so many documents that a mask is cheaper than a tile per document.
+            Compiled code may depend on this, but not on lengths: those differ in each batch and would recompile it.
     """
 
     def __init__(
@@ -127,10 +127,10 @@ class Documents(Computed):
         like: Shaped[Tensor, "batch length *any"],
         name: str = "documents",
     ) -> "Documents":
-        """Documents as a caller gives them: None where every row is one, laid out as `like`.
+        """Documents of `like` from what a caller passes: None means one document per row.
 
         Raises:
-            ValueError: they are not of its places.
+            ValueError: `given` has another batch size or length than `like`.
         """
         if given is None:
             return Documents(torch.ones(like.shape[:2], dtype=torch.long, device=like.device), whole=True)
@@ -142,24 +142,24 @@ class Documents(Computed):
 
     @staticmethod
     def packed(rows: Sequence[Sequence[int]], numbers: Int[Tensor, "batch length"]) -> "Documents":
-        """Those of a packer, which knows the lengths of each row's documents."""
+        """Documents of packed rows, given the lengths of each row's documents."""
         length = numbers.shape[1]
         whole = all(list(lengths) == [length] for lengths in rows)
         return Documents(numbers, whole, borders=Borders.of(rows, length), lengths=rows)
 
     def each(self, change: Callable[[Tensor], Tensor]) -> "Documents":
-        """The same with each tensor changed: copied to a device, or to other memory."""
+        """Return a copy with `change` applied to each tensor, for example a copy to a device or to pinned memory."""
         borders = self.borders
         if borders is not None:
             borders = Borders(change(borders.queries), change(borders.keys), borders.longest)
         return Documents(change(self.numbers), self.whole, borders=borders, lengths=self.lengths)
 
     def to(self, device: torch.device | str) -> "Documents":
-        """The same on a device, copied while the CPU goes on."""
+        """Return a copy on a device; the copy is asynchronous where the memory is pinned."""
         return self.each(lambda tensor: tensor.to(device, non_blocking=True))
 
     def widen(self, places: int) -> "Documents":
-        """As many places for each one: a row of pictures, of which each is read as many vectors."""
+        """Repeat every position `places` times: each image of a row becomes that many vectors."""
         borders = self.borders
         if borders is not None:
             borders = Borders(places * borders.queries, places * borders.keys, places * borders.longest)
@@ -169,32 +169,32 @@ class Documents(Computed):
 
     @property
     def positions(self) -> Int[Tensor, "batch length"]:
-        """Positions of the places inside their documents."""
+        """Position of each token within its document."""
         return self.once("positions", lambda: positions_of(self.numbers))
 
     @property
     def reach(self) -> int:
-        """A bound that every position is below: the longest document's length if it is known, else a row's."""
+        """Exclusive upper bound of all positions: the length of the longest document if known, else of a row."""
         if self.lengths is None:
             return self.numbers.shape[1]
         return max((max(lengths, default=0) for lengths in self.lengths), default=0)
 
     @property
     def most(self) -> int | None:
-        """The most documents that a row has; None: not known."""
+        """The largest number of documents in a row; None: unknown."""
         return 1 if self.whole else None if self.lengths is None else max(map(len, self.lengths), default=0)
 
     def sequences(self) -> Sequences:
-        """Each document as a sequence of its own."""
+        """The documents as separate sequences, for recurrent kernels."""
         return self.once("sequences", self.find_sequences)
 
     def find_sequences(self) -> Sequences:
-        """From the lengths that are known on the CPU, or else from the numbers, for which a GPU is waited for."""
+        """Build the sequences from lengths known on the CPU, else from the numbers, which waits for the GPU."""
         rows, length = self.numbers.shape
         lengths = [[length]] * rows if self.whole else self.lengths
         spans = found(self.numbers) if lengths is None else laid(lengths, length)
         return Sequences(spans, (rows, length), self.numbers.device)
 
     def take(self, rows: Int[Tensor, " chosen"] | slice) -> "Documents":
-        """These rows of the batch."""
+        """Select rows of the batch; borders and lengths are dropped."""
         return Documents(self.numbers[rows], self.whole)

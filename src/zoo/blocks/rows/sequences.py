@@ -1,6 +1,6 @@
-"""Documents as sequences of their own, from the longest on: what recurrent kernels read.
+"""The documents of packed rows as separate sequences, longest first, as recurrent kernels read them.
 
-Their lengths are read on the CPU, where a packer knows them: no kernel of a GPU has to be waited for.
+If the packer knows the lengths, they are taken from the CPU, without waiting for the GPU.
 """
 
 from bisect import bisect_right
@@ -16,12 +16,13 @@ from zoo.devices.copying import sent
 
 
 class DocumentSpan(NamedTuple):
-    """Where a document lies.
+    """Where a document lies in a batch of packed rows.
 
     Args:
-        row, number: it is the number-th document of this row.
-        start: its first place, flat (row * length + place).
-        length: places.
+        row: index of its row in the batch.
+        number: its number in the row, from 1.
+        start: flat index of its first token: row * length + index in the row.
+        length: in tokens.
     """
 
     row: int
@@ -31,7 +32,10 @@ class DocumentSpan(NamedTuple):
 
 
 def laid(rows: Sequence[Sequence[int]], length: int) -> Iterator[DocumentSpan]:
-    """The documents of rows so long, from their lengths: one after the other, from a row's first place on."""
+    """Yield the span of each document from the lengths of each row's documents and the length of a row.
+
+    Documents lie back to back from the row's start.
+    """
     for row, lengths in enumerate(rows):
         start = row * length
         for number, places in enumerate(lengths, start=1):
@@ -41,10 +45,10 @@ def laid(rows: Sequence[Sequence[int]], length: int) -> Iterator[DocumentSpan]:
 
 
 def found(numbers: Int[Tensor, "batch length"]) -> Iterator[DocumentSpan]:
-    """The documents of rows, from their numbers by place, wherever they lie; a GPU is waited for.
+    """Yield the span of each document, found from the document numbers per position; waits for the GPU.
 
     Raises:
-        ValueError: a document has a gap.
+        ValueError: a document is interrupted by padding or by another document.
     """
     for row, by_place in enumerate(numbers.tolist()):
         start, met = row * len(by_place), set[int]()
@@ -61,20 +65,21 @@ def found(numbers: Int[Tensor, "batch length"]) -> Iterator[DocumentSpan]:
 
 
 class Sequences:
-    """The documents of packed rows, from the longest to the shortest, and among those as long in reading order.
+    """The documents of packed rows sorted by length, longest first; ties stay in reading order.
 
-    Where there is no document at all, one of length 0 stands for it, in place 0 of row 0.
+    If there is no document, a single one of length 0 is used, at position 0 of row 0.
 
     Args:
         spans: the documents.
-        shape: of the rows.
-        device: where the rows are.
+        shape: (batch, length) of the rows.
+        device: of the rows.
 
     Attributes:
-        sizes: how many documents have a first place, a second one and so on: torch's `batch_sizes`.
-        starts: the first place of each document.
-        places: the place of each step: the first ones of all documents, then the second ones and so on.
-        slots: the same where each document has a row of its own.
+        sizes: number of documents with at least 1, 2, … tokens (torch's `batch_sizes`).
+        starts: flat index of each document's first token.
+        places: flat index of each token in PackedSequence order: the first tokens of all documents, then the second
+            tokens, and so on.
+        slots: flat index of the same tokens in a batch padded to one document per row, as `padded` returns.
     """
 
     def __init__(self, spans: Iterator[DocumentSpan], shape: tuple[int, int], device: torch.device) -> None:
@@ -84,7 +89,8 @@ class Sequences:
         sizes = [len(upward) - bisect_right(upward, at) for at in range(upward[-1])]
         self.sizes = sizes or [1]  # kernels take no empty sequence
         self.starts = self.there([span.start for span in self.spans])
-        # of each step its place within a document and its document; told how many there are, the GPU is not asked
+        # for each token, in PackedSequence order: its index in its document, and the document's index; without
+        # `output_size`, repeat_interleave would wait for the GPU
         n, repeats, total = len(sizes), self.there([*sizes, *sizes]), sum(sizes)
         begins = self.there([0, *accumulate(sizes)][:n])
         both = torch.cat([torch.arange(n, device=device), begins]).repeat_interleave(repeats, output_size=2 * total)
@@ -93,21 +99,21 @@ class Sequences:
         self.slots = document * n + at
 
     def there(self, numbers: list[int]) -> Int[Tensor, " numbers"]:
-        """Numbers on the device of the rows, copied while the CPU goes on."""
+        """Copy numbers to the device of the rows without a host synchronization."""
         return sent(torch.tensor(numbers, dtype=torch.long, device="cpu"), self.device)
 
     def to_steps(self, x: Shaped[Tensor, "batch length *any"]) -> Shaped[Tensor, "places *any"]:
-        """What stands at each step: the data of a PackedSequence."""
+        """Gather the rows' vectors in PackedSequence order: the `data` of a PackedSequence."""
         flat = x.flatten(0, 1)
         return flat.index_select(0, self.places) if len(self.places) else flat[:1]
 
     def to_rows(self, steps: Shaped[Tensor, "places *any"]) -> Shaped[Tensor, "batch length *any"]:
-        """The rows that the documents came from, zeros where there was none."""
+        """Scatter the data of a PackedSequence back into rows; 0 where there is no document."""
         out = steps.new_zeros(self.shape[0] * self.shape[1], *steps.shape[1:])
         return out.index_copy(0, self.places, steps[: len(self.places)]).view(*self.shape, *steps.shape[1:])
 
     def padded(self, x: Shaped[Tensor, "batch length *any"]) -> Shaped[Tensor, "documents longest *any"]:
-        """A row for each document, zeros after its end."""
+        """Pad to one document per row, with zeros after its end."""
         flat = x.flatten(0, 1)
         out = flat.new_zeros(len(self.spans) * len(self.sizes), *flat.shape[1:])
         out = out.index_copy(0, self.slots, flat.index_select(0, self.places))

@@ -1,4 +1,4 @@
-"""What attention knows beside queries, keys and values: who may see whom, where order enters, and who looks on."""
+"""What attention needs beside queries, keys and values: masks, positions, and a recorder of attention weights."""
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -10,16 +10,16 @@ from zoo.blocks.rows.documents import Borders, Computed, Documents
 
 
 class Visibility(Computed):
-    """Who may see whom in one pass of one stack.
+    """Which keys each query may attend to, in one forward pass of one stack.
 
-    A query may see a key of the same document (0 is none), not later than itself in a causal stream, and nearer than
-    the layer's window. Places of a row serve for order and distance: inside a document they differ as positions do.
+    A query sees the keys of its own document (0 is none), not later than itself if causal, and at distances below the
+    layer's window. Order and distance are those of indices in the row: within a document, these differ as positions do.
 
     Args:
         queries, keys: the documents of both sides.
-        start: place of the first query in the row (tokens); a tensor, where the host is not to know it.
-        causal: whether a query sees only keys at or before its own place.
-        key_places: of the keys in the row; None: from 0 on.
+        start: index of the first query in its row; a tensor if reading it would make the host wait for the device.
+        causal: whether a query sees only keys at or before its own index.
+        key_places: index of each key in its row; None: 0, 1, 2, …
     """
 
     def __init__(
@@ -36,11 +36,11 @@ class Visibility(Computed):
 
     @property
     def n_keys(self) -> int:
-        """How many keys there are."""
+        """Number of keys per row."""
         return self.keys.numbers.shape[1]
 
     def places(self) -> tuple[Int[Tensor, " queries"], Int[Tensor, " keys"]]:
-        """Places of the queries and of the keys in the row."""
+        """Indices of the queries and of the keys in their rows."""
         return self.once("places", self.build_places)
 
     def build_places(self) -> tuple[Int[Tensor, " queries"], Int[Tensor, " keys"]]:
@@ -49,41 +49,41 @@ class Visibility(Computed):
         return at, torch.arange(self.n_keys, device=queries.device) if self.key_places is None else self.key_places
 
     def sides(self) -> tuple[Int[Tensor, "1 queries 1"], Int[Tensor, "1 1 keys"]]:
-        """The places, to be compared: their differences would take eight times the memory of a mask."""
+        """The same indices, shaped to broadcast; compare them: int64 differences take 8 times the memory of a mask."""
         queries, keys = self.places()
         return queries[None, :, None], keys[None, None]
 
     def recent(self, room: int) -> "Visibility":
-        """Of one query on the last `room` places of its row, of which place p is key p % room."""
+        """Visibility of one query on a ring buffer of the last `room` tokens: index p of the row is key p % room."""
         last, slots = self.places()[0], torch.arange(room, device=self.keys.numbers.device)
         places = last - (last - slots) % room
         known = self.keys.numbers.index_select(1, places.clamp_min(0)).where(places >= 0, 0)
         return Visibility(self.queries, Documents(known, self.keys.whole), self.start, self.causal, places)
 
     def last(self, n: int) -> "Visibility":
-        """On the last n keys alone."""
+        """The same queries with the last n keys only."""
         keys, places = Documents(self.keys.numbers[:, -n:], self.keys.whole), self.places()[1][-n:]
         return Visibility(self.queries, keys, self.start, self.causal, places)
 
     def reach(self, window: int | None) -> tuple[int | None, int | None]:
-        """How far a query sees back and ahead in its document (places); None: to its end."""
+        """How many tokens back and ahead a query sees in its document; None: to the document's end."""
         far = None if window is None else window - 1
         return far, 0 if self.causal else far
 
     def causal_only(self, window: int | None) -> bool:
-        """Whether causality is the whole rule, so that kernels need no mask."""
+        """Whether a causal mask is all that is needed, so that kernels can use `is_causal` instead of a mask tensor."""
         square = self.queries.numbers.shape[1] == self.n_keys
         return self.whole and self.causal and window is None and square
 
     def borders(self) -> tuple[Borders, Borders] | None:
-        """Of queries and keys, in the same order; None: nobody who laid the rows knows them."""
+        """Document borders of the queries' and of the keys' batch, in the same order; None: unknown."""
         if self.whole:
             return Borders.of_whole(self.queries.numbers), Borders.of_whole(self.keys.numbers)
         mine, theirs = self.queries.borders, self.keys.borders
         return None if mine is None or theirs is None else (mine, theirs)
 
     def mask(self, window: int | None) -> Bool[Tensor, "rows 1 queries keys"] | None:
-        """True where a query may see a key; None where all see all. `rows` is 1 where all rows agree."""
+        """Boolean mask, True where a query may see a key; None: all see all. `rows` is 1 if all rows have one mask."""
         return self.once(("mask", window), lambda: self.build_mask(window))
 
     def build_mask(self, window: int | None) -> Bool[Tensor, "rows 1 queries keys"] | None:
@@ -106,16 +106,15 @@ class Visibility(Computed):
         return allowed[:, None]
 
     def blind(self, window: int | None) -> Bool[Tensor, "rows 1 queries 1"] | None:
-        """True where a query sees no key at all; None where every query sees some."""
+        """True for queries that see no key; None: there is no mask."""
         allowed = self.mask(window)
         return None if allowed is None else self.once(("blind", window), lambda: ~allowed.any(-1, keepdim=True))
 
 
 class Recorder:
-    """The attention weights of a stack, layer by layer.
+    """Collects the attention weights of a stack, one entry per layer; None for a layer without attention.
 
-    Attention writes them, the stack says where a layer ends; so a layer without attention has None, and nothing between
-    the two needs to know that somebody looks on.
+    Attention calls `write`, the stack calls `end_layer`; the modules between them need not pass weights along.
     """
 
     def __init__(self) -> None:
@@ -123,23 +122,23 @@ class Recorder:
         self.written: Tensor | None = None
 
     def write(self, weights: Float[Tensor, "batch heads queries keys"]) -> None:
-        """What the attention of the layer at hand weighs."""
+        """Store the weights of the current layer."""
         self.written = weights
 
     def end_layer(self) -> None:
-        """What comes next belongs to the next layer."""
+        """Close the current layer: the next weights belong to the next one."""
         self.layers.append(self.written)
         self.written = None
 
 
 class View(Computed):
-    """What the attention of a layer knows beside its inputs; layers with the same position share one.
+    """Everything that a layer's attention needs beside its inputs; layers with the same position module share one.
 
     Args:
-        visibility: who may see whom.
-        position: where order enters queries, keys and scores.
-        recorder: where attention writes its weights, which then are those of backend `eager`; None: nobody asks.
-        room: places that a row may come to have, where it is read step by step; None: as many as there are keys.
+        visibility: which keys each query may attend to.
+        position: rotates queries and keys, or adds a bias to the scores; None: attention ignores order.
+        recorder: receives the attention weights, which backend `eager` then computes; None: weights are not returned.
+        room: the most tokens that a row may grow to in step-by-step decoding; None: the number of keys.
     """
 
     def __init__(
@@ -155,52 +154,52 @@ class View(Computed):
 
     @staticmethod
     def of(queries: Documents, keys: Documents | None = None, causal: bool = False) -> "View":
-        """Of queries on keys, or on their own places, without positions."""
+        """View of queries on keys, without positions; None: on the queries' own batch (self-attention)."""
         return View(Visibility(queries, keys or queries, causal=causal))
 
     @property
     def documents(self) -> Documents:
-        """The documents of the queries; in a layer that mixes its own places, of the keys too."""
+        """The documents of the queries; in self-attention also those of the keys."""
         return self.visibility.queries
 
     def afresh(self) -> "View":
-        """The same view with nothing computed yet."""
+        """Return the same view with empty caches."""
         seen = self.visibility
         return self.on(Visibility(seen.queries, seen.keys, seen.start, seen.causal, seen.key_places))
 
     def recent(self, room: int) -> "View":
-        """Of one query on the last `room` places, as `Visibility.recent`."""
+        """View of a single query on the last `room` tokens, as `Visibility.recent`."""
         if self.visibility.n_keys <= room:
             return self
         return self.once(("recent", room), lambda: self.on(self.visibility.recent(room)))
 
     def last(self, n: int) -> "View":
-        """On the last n keys alone."""
+        """The same queries with the last n keys only."""
         return self if n == self.visibility.n_keys else self.once(("last", n), lambda: self.on(self.visibility.last(n)))
 
     def on(self, visibility: Visibility) -> "View":
-        """The same with another visibility."""
+        """The same view with another visibility."""
         return View(visibility, self.position, self.recorder, self.room)
 
     def end_layer(self) -> None:
-        """Tell the recorder, where there is one, that a layer of the stack ends."""
+        """Tell the recorder, if there is one, that a layer of the stack ends."""
         if self.recorder is not None:
             self.recorder.end_layer()
 
     def turns(self, dtype: torch.dtype) -> Turns | None:
-        """What queries and keys of this dtype are turned by; None: they are not."""
+        """Rotations (cosines and sines) for queries and keys of this dtype; None: the position does not rotate."""
         position = self.position
         if position is None or not position.rotates:
             return None
         return self.once(("turns", dtype), lambda: position.turns(self.documents.positions, dtype))
 
     def rotate(self, heads: Heads) -> Heads:
-        """Turn queries or keys of the view's own places."""
+        """Rotate queries, or keys of the same tokens, by their positions."""
         turns = self.turns(heads.dtype)
         return heads if self.position is None or turns is None else self.position.rotate(heads, turns)
 
     def scores(self, window: int | None) -> Tensor | None:
-        """The mask with the position's bias: booleans, or what is added to the scores (-inf: unseen); None: nothing."""
+        """The mask merged with the position's bias: boolean without a bias, else added to the scores (-inf: masked)."""
         return self.once(("scores", window), lambda: self.build_scores(window))
 
     def build_scores(self, window: int | None) -> Tensor | None:
@@ -211,14 +210,14 @@ class View(Computed):
         return bias[None] if allowed is None else bias[None].masked_fill(~allowed, -torch.inf)
 
     def addends(self, window: int | None, dtype: torch.dtype) -> Tensor | None:
-        """`scores` as numbers that are added: of booleans, kernels would make these anew in each layer."""
+        """`scores` as an additive float mask: from a boolean one, kernels would make it again in each layer."""
         scores = self.scores(window)
-        if scores is None or scores.requires_grad:  # gradients of the layers are added up as wide as the bias is
+        if scores is None or scores.requires_grad:  # not shared: the layers' gradients must add up in the bias's dtype
             return None if scores is None else scores.to(dtype)
         return self.once(("addends", window, dtype), lambda: as_addends(scores, dtype))
 
     def opened(self, window: int | None) -> Tensor | None:
-        """As `scores`, but queries that see no key see all, so that their softmax is not 0/0."""
+        """`scores` without a mask on queries that see no key, whose softmax would be 0/0; the caller zeroes them."""
         return self.once(("opened", window), lambda: self.build_opened(window))
 
     def build_opened(self, window: int | None) -> Tensor | None:
@@ -229,8 +228,8 @@ class View(Computed):
 
 
 def as_addends(scores: Tensor, dtype: torch.dtype) -> Tensor:
-    """A mask, or what is added to the scores, as numbers to be added, in rows that kernels of GPUs need not copy."""
+    """Convert a boolean or additive mask to an additive one of `dtype`, in a layout that GPU kernels need not copy."""
     if scores.dtype != torch.bool:
         return scores.to(dtype)
-    wide = scores.new_zeros(*scores.shape[:-1], -(-scores.shape[-1] // 8) * 8, dtype=dtype)  # they begin at eights
+    wide = scores.new_zeros(*scores.shape[:-1], -(-scores.shape[-1] // 8) * 8, dtype=dtype)  # rows aligned to 8
     return wide[..., : scores.shape[-1]].masked_fill_(~scores, -torch.inf)
