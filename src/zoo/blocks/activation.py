@@ -1,4 +1,4 @@
-"""Slot `activation`: the elementwise nonlinearity. Supplied: nothing."""
+"""Slot `activation`: the elementwise nonlinearity. The model supplies no arguments."""
 
 from typing import Annotated
 
@@ -8,7 +8,7 @@ from torch.nn import functional as F
 
 from zoo.registry import Choice, Slot
 
-# classes of our own, since torch's have options (inplace, approximate) that would become options of a model's file
+# not torch's classes, whose arguments (inplace, approximate) would become options in model files
 activations: Slot[nn.Module] = Slot("activation")
 ActivationOption = Annotated[str | Choice[nn.Module], activations]
 
@@ -23,9 +23,9 @@ class ReLU(nn.Module):
 
 @activations.register("gelu")
 class GELU(nn.Module):
-    """x times the standard normal's distribution function at x, exactly.
+    """x Phi(x), with the exact cumulative distribution function Phi of the standard normal distribution.
 
-    Source: Hendrycks & Gimpel 2016, arXiv:1606.08415, section 2. BERT's.
+    Source: Hendrycks & Gimpel 2016, arXiv:1606.08415, section 2; used by BERT.
     """
 
     def forward(self, x: Float[Tensor, "*any"]) -> Float[Tensor, "*any"]:
@@ -45,9 +45,9 @@ class GELUTanh(nn.Module):
 
 @activations.register("silu")
 class SiLU(nn.Module):
-    """x times the logistic function of x.
+    """x sigmoid(x), also called swish.
 
-    Source: Hendrycks & Gimpel 2016, arXiv:1606.08415; called swish by Ramachandran et al. 2017.
+    Source: Hendrycks & Gimpel 2016, arXiv:1606.08415; as swish: Ramachandran et al. 2017.
     """
 
     def forward(self, x: Float[Tensor, "*any"]) -> Float[Tensor, "*any"]:
@@ -67,7 +67,7 @@ class ReLUSquared(nn.Module):
 
 @activations.register("tanh")
 class Tanh(nn.Module):
-    """The hyperbolic tangent, which BERT's pooler ends with."""
+    """tanh(x), used by BERT's pooler."""
 
     def forward(self, x: Float[Tensor, "*any"]) -> Float[Tensor, "*any"]:
         return F.tanh(x)

@@ -1,4 +1,4 @@
-"""Slot `attention`: how queries read a memory. Supplied: d_model, n_heads, d_memory."""
+"""Slot `attention`: how queries attend to a memory. The model supplies d_model, n_heads and d_memory."""
 
 from abc import ABC
 from typing import Any, NamedTuple
@@ -21,7 +21,7 @@ from zoo.registry import Slot, refuse_below
 
 
 class HeadShape(NamedTuple):
-    """How many heads there are of queries, and of keys and values, and how wide each is."""
+    """Number and width of the heads of queries, keys and values."""
 
     n_heads: int
     n_kv_heads: int
@@ -31,10 +31,10 @@ class HeadShape(NamedTuple):
 
 
 def refuse_uneven(d_model: int, n_heads: int, n_kv_heads: int, d_key: int | None) -> None:
-    """Check that heads divide the width, and groups the heads.
+    """Check that n_heads divides d_model (unless d_key is given), and n_kv_heads divides n_heads.
 
     Raises:
-        ValueError: they do not.
+        ValueError: one of them does not.
     """
     if d_key is None and d_model % n_heads:
         fitting = ", ".join(str(n) for n in range(1, min(2 * n_heads, d_model) + 1) if d_model % n == 0)
@@ -45,35 +45,35 @@ def refuse_uneven(d_model: int, n_heads: int, n_kv_heads: int, d_key: int | None
 
 
 def head_widths(d_model: int, n_heads: int, d_key: int | None, d_value: int | None) -> tuple[int, int]:
-    """d_key and d_value: as given, else d_model / n_heads (d_value: d_key, where that is no whole number)."""
+    """Return d_key and d_value; None means d_model / n_heads (for d_value: d_key if that is not an integer)."""
     even = None if d_model % n_heads else d_model // n_heads
     d_key = d_key or d_model // n_heads
     return d_key, d_value or even or d_key
 
 
 def in_heads(x: Float[Tensor, "batch length _"], n_heads: int) -> Float[Tensor, "batch heads length _"]:
-    """Vectors cut into heads; of no rows or places none."""
+    """Split vectors into heads; works for empty batches too, where `view` cannot infer a size."""
     rows, length, width = x.shape
     return x.view(rows, length, n_heads, width // n_heads).transpose(1, 2)
 
 
 class Attention(nn.Module, Drops, ABC):
-    """softmax(score(Q, K)) V for each head, concatenated; a variant says what maps vectors to Q, K and V, and back.
+    """softmax(score(Q, K)) V per head, concatenated; a variant defines the maps to Q, K and V, and the output map.
 
     Source: Vaswani et al. 2017, arXiv:1706.03762, section 3.2.
 
     Args:
-        shape: of the heads.
+        shape: number and width of the heads.
         width: of the vectors that it returns.
-        crosses: whether it reads a memory of another part rather than its own input.
+        crosses: whether it is cross-attention, which reads the memory of another part instead of its own input.
         window: a query sees keys at distances below it (tokens); None: all.
-        sinks: learned logits of each head that take part in the softmax and carry no value (Xiao et al. 2023,
-            arXiv:2309.17453, in the form of gpt-oss); true is 1.
-        dropout: share of the weights dropped in training.
-        score: how well queries and keys agree; the fused kernels serve those that are inner products.
+        sinks: number of learned logits per head that take part in the softmax and have no value (Xiao et al. 2023,
+            arXiv:2309.17453, as in gpt-oss); true is 1.
+        dropout: fraction of the attention weights dropped in training.
+        score: a registered score; fused kernels support only those that are inner products.
 
     Attributes:
-        backend: what computes it over whole rows.
+        backend: computes attention over whole rows.
     """
 
     def __init__(
@@ -88,14 +88,14 @@ class Attention(nn.Module, Drops, ABC):
         score: ScoreOption = "scaled_dot",
     ) -> None:
         super().__init__()
-        refuse_below(1, window=window)  # a place sees itself
+        refuse_below(1, window=window)  # a query sees at least itself
         refuse_below(0, sinks=int(sinks))
         if not 0 <= dropout < 1:
             raise ValueError(f"attention dropout ({dropout}) must be at least 0 and below 1")
         self.n_heads, self.n_kv_heads, self.d_query, self.d_key, self.d_value = shape
         self.width, self.crosses, self.window, self.dropout = width, crosses, window, dropout
         self.backend: Backend = SDPA
-        # a variant's own maps take these places, so that parameters keep their order whatever it maps
+        # a variant replaces some of these; registered here, so that the parameters' order is the same in all variants
         self.query: nn.Module = nn.Identity()
         self.key: nn.Module = nn.Identity()
         self.value: nn.Module = nn.Identity()
@@ -106,14 +106,14 @@ class Attention(nn.Module, Drops, ABC):
         self.score = scores.build(score, self.d_query, self.d_key)
 
     def rule(self, training: bool) -> Rule:
-        """What a backend must know of this layer."""
+        """Collect the settings of this layer that a backend needs."""
         return Rule(self.score, self.window, self.sinks, self.dropout if training else 0.0, self.byte_dropout)
 
     def read(self, memory: Float[Tensor, "batch memory d_memory"], view: View | None = None) -> KeysValues:
-        """Keys and values of a memory.
+        """Project a memory to keys and values.
 
         Args:
-            view: of the memory's own places, whose positions turn the keys; None: they have no order for the queries.
+            view: of the memory's own tokens, whose positions rotate the keys; None: keys are not rotated.
         """
         keys, values = project(memory, (self.key, self.value))
         return self.read_mapped(keys, values, view)
@@ -121,7 +121,7 @@ class Attention(nn.Module, Drops, ABC):
     def read_mapped(
         self, keys: Float[Tensor, "batch memory _"], values: Float[Tensor, "batch memory _"], view: View | None
     ) -> KeysValues:
-        """Keys and values of a memory that the maps have read: cut into heads, keys normalized and turned."""
+        """Split projected keys and values into heads; normalize, rotate and transform the keys."""
         keys = self.normed(self.key_norm, in_heads(keys, self.n_kv_heads))
         values = in_heads(values, self.n_kv_heads)
         keys = keys if view is None else view.rotate(keys)
@@ -129,48 +129,48 @@ class Attention(nn.Module, Drops, ABC):
 
     @staticmethod
     def normed(norm: nn.Module, heads: Tensor) -> Tensor:
-        """Heads normalized and cast back, so that they share what `prepare` computed: a GPU's autocast widens norms."""
+        """Normalize heads and keep their dtype, which `prepare` counts on: a GPU's autocast runs norms in float32."""
         return norm(heads).to(heads.dtype)
 
     def ask(self, x: Float[Tensor, "batch queries d_model"], view: View) -> Tensor:
-        """Queries, as the score compares them."""
+        """Compute queries, ready for the score's `compare`."""
         return self.ask_mapped(self.query(x), view)
 
     def ask_mapped(self, queries: Float[Tensor, "batch queries _"], view: View) -> Tensor:
-        """Queries that the map has made: cut into heads, normalized and turned."""
+        """Split projected queries into heads; normalize, rotate and transform them."""
         queries = self.normed(self.query_norm, in_heads(queries, self.n_heads))
         return self.score.turn_queries(view.rotate(queries))
 
     def forward(
         self, x: Float[Tensor, "batch queries d_model"], memory: KeysValues, view: View
     ) -> Float[Tensor, "batch queries width"]:
-        """Read a memory with the queries of whole rows."""
+        """Attend from whole rows to a memory (cross-attention)."""
         return self.attend(self.ask(x, view), memory, view)
 
     def read_itself(self, x: Float[Tensor, "batch length d_model"], view: View) -> Float[Tensor, "batch length width"]:
-        """Read whole rows with queries of their own."""
-        # autograd adds up the gradients of x in the opposite order: another one would change their last bits
+        """Attend from whole rows to themselves (self-attention)."""
+        # do not reorder: the order decides how autograd sums the gradients of x, and with it their last bits
         keys, values, queries = project(x, (self.key, self.value, self.query))
         return self.attend(self.ask_mapped(queries, view), self.read_mapped(keys, values, view), view)
 
     def attend(self, queries: Tensor, memory: KeysValues, view: View) -> Float[Tensor, "batch queries width"]:
-        """Read a memory with queries of whole rows, and map what the heads read back."""
+        """Attend with the queries of whole rows to a memory, and apply the output map."""
         heads = self.backend_for(view).attend(queries, *memory, view, self.rule(self.training))
         return self.output(heads.transpose(1, 2).flatten(2))
 
     def prepare(self, view: View, dtype: torch.dtype) -> None:
-        """Compute what layers share of a view of whole rows, before the first of them asks; products are in `dtype`."""
+        """Compute what layers share of a view, before the first layer runs; `dtype` is that of queries and keys."""
         view.turns(dtype)
         self.backend_for(view).prepare(view, self.rule(self.training), dtype)
 
     def backend_for(self, view: View) -> Backend:
-        """What computes it over whole rows of a view; no kernel shows its weights."""
+        """The backend for a view: `eager` if weights are recorded, since fused kernels do not return them."""
         return self.backend if view.recorder is None else EAGER
 
     def step(
         self, x: Float[Tensor, "batch queries d_model"], memory: KeysValues, view: View
     ) -> Float[Tensor, "batch queries width"]:
-        """Read a memory with new places alone, by sdpa: the kernels of other backends want whole rows."""
+        """Attend from new tokens to the tokens so far, always by sdpa: other backends' kernels need whole rows."""
         backend: Backend = SDPA
         if view.recorder is not None:
             backend, memory = EAGER, memory.first(view.visibility.n_keys)
@@ -180,14 +180,14 @@ class Attention(nn.Module, Drops, ABC):
         return self.output(heads.to(queries.dtype).transpose(1, 2).flatten(2))
 
     def remember(self, memory: KeysValues) -> KeysValues:
-        """A memory as `step` reads it fastest."""
+        """Convert a memory to the dtype and layout that `step` reads fastest."""
         rule = self.rule(False)
-        if SDPA.in_parts(memory.keys, rule):  # products read whole tensors
+        if SDPA.in_parts(memory.keys, rule):  # matrix products read whole tensors
             return KeysValues(memory.keys.contiguous(), memory.values.contiguous())
         return memory.to(SDPA.remembered(memory.keys, rule))
 
     def cache(self, new: KeysValues, room: int) -> Cache:
-        """An empty cache for places such as these."""
+        """Create an empty cache for keys and values of this shape, with `room` slots per row."""
         rule = self.rule(False)
         return Cache.of(new, room, SDPA.remembered(new.keys, rule), SDPA.in_parts(new.keys, rule))
 
@@ -196,17 +196,18 @@ attentions: Slot[Attention] = Slot("attention")
 
 
 class ProjectedAttention(Attention, ABC):
-    """Linear maps make queries, keys and values, and lead the heads, side by side, back.
+    """Attention with linear projections to queries, keys and values, and an output projection.
 
     Source: Vaswani et al. 2017, arXiv:1706.03762, section 3.2.2.
 
     Args:
+        d_memory: width of the memory in cross-attention; None: self-attention.
         n_kv_heads: heads of keys and values, each shared by n_heads / n_kv_heads heads of queries; None: n_heads.
-        d_key, d_value: width of a head; None: d_model / n_heads (d_value: d_key, where that is no whole number).
-        bias: whether the four maps have biases.
+        d_key, d_value: width of a head; None: d_model / n_heads (d_value: d_key if that is not an integer).
+        bias: whether the four projections have biases.
         qk_norm: normalize queries and keys of each head (Dehghani et al. 2023, arXiv:2302.05442): a registered norm,
             or true for rmsnorm.
-        shared: options of every attention.
+        shared: options of every attention variant.
     """
 
     def __init__(
@@ -239,7 +240,7 @@ class ProjectedAttention(Attention, ABC):
 
 @attentions.register("full")
 class FullAttention(ProjectedAttention):
-    """Every head of queries has keys and values of its own.
+    """Multi-head attention: every head of queries has its own keys and values.
 
     Source: Vaswani et al. 2017, arXiv:1706.03762, section 3.2.2.
     """
@@ -247,12 +248,12 @@ class FullAttention(ProjectedAttention):
 
 @attentions.register("grouped")
 class GroupedAttention(ProjectedAttention):
-    """Groups of heads share keys and values; one group is multi-query attention.
+    """Grouped-query attention: groups of heads share keys and values; one group is multi-query attention.
 
     Source: Ainslie et al. 2023, arXiv:2305.13245; Shazeer 2019, arXiv:1911.02150 (one group).
 
     Args:
-        n_kv_heads: number of groups; it divides n_heads.
+        n_kv_heads: number of groups; must divide n_heads.
         shared: options of `full`.
     """
 
@@ -264,13 +265,13 @@ class GroupedAttention(ProjectedAttention):
 
 @attentions.register("direct")
 class DirectAttention(Attention):
-    """The memory itself, cut into heads, serves as keys and values: no projections.
+    """Attention without projections: the memory itself, split into heads, serves as keys and values.
 
     Source: Bahdanau et al. 2015, arXiv:1409.0473, equations 5 and 6 (score: additive); Luong et al. 2015,
     arXiv:1508.04025, section 3.1 (score: dot, bilinear).
 
     Args:
-        shared: options of every attention.
+        shared: options of every attention variant.
     """
 
     def __init__(self, d_model: int, n_heads: int, d_memory: int | None = None, **shared: Any) -> None:

@@ -1,6 +1,6 @@
 """Slot `block`: how sublayers, norms and the residual stream connect.
 
-Supplied: a maker of norms, mixer, cross (attention to a memory), feed_forward, dropout.
+The model supplies a factory of norms, mixer, cross (attention to a memory), feed_forward and dropout.
 """
 
 from abc import ABC
@@ -21,33 +21,33 @@ from zoo.registry import Slot
 
 Stream = Float[Tensor, "batch length d_model"]
 Places = Int[Tensor, " places"]
-Picked = Float[Tensor, "rows picked d_model"]  # all of a stream, or some places of it as one row
+Picked = Float[Tensor, "rows picked d_model"]  # the whole stream, or selected positions as one row
 Sublayer = Callable[[Tensor], Tensor]
 
 
 @dataclass
 class SourceView:
-    """A memory to read: its states, and who may see what of it."""
+    """A memory to attend to: its states, and the view that masks it."""
 
     states: Float[Tensor, "batch memory d_memory"]
     view: View
 
     def afresh(self) -> "SourceView":
-        """The same memory with nothing computed yet of who sees what."""
+        """Return the same memory with empty caches in its view."""
         return SourceView(self.states, self.view.afresh())
 
 
 class BlockState(NamedTuple):
-    """What a block remembers between steps: its mixer's state and the memory's keys and values."""
+    """What a block keeps between decoding steps: its mixer's state and the memory's keys and values."""
 
     mixer: Any
     memory: KeysValues | None
 
 
 class Block(nn.Module, ABC):
-    """One layer: mixer, attention to a memory where there is one, feed-forward.
+    """One layer: mixer, cross-attention if there is a memory, feed-forward.
 
-    A variant says how each sublayer connects to the stream, or overrides `combine` to say how all of them do.
+    A variant implements `connect`, for one sublayer at a time, or overrides `combine`, for all of them together.
 
     Class attributes:
         final_norm: whether a stack of such blocks must end with a norm.
@@ -70,23 +70,23 @@ class Block(nn.Module, ABC):
         self.norms = nn.ModuleDict(self.build_norms(norm, sublayers))
 
     def build_norms(self, norm: Callable[[], nn.Module], sublayers: list[str]) -> dict[str, nn.Module]:
-        """One norm for each sublayer."""
+        """Build one norm per sublayer."""
         return {name: norm() for name in sublayers}
 
     def skip_first_norm(self) -> None:
-        """Let the mixer read the stream as it is.
+        """Remove the norm before the mixer, for stacks that have just normalized their input.
 
         Raises:
-            ValueError: this block does more than normalize what the mixer reads.
+            ValueError: the block is not pre_norm.
         """
         raise ValueError("first_norm: false works only with block pre_norm")
 
     def connect(self, x: Stream, norm: nn.Module, sublayer: Sublayer) -> Stream:
-        """Put one sublayer into the residual stream."""
+        """Apply one sublayer and its norm to the residual stream."""
         raise NotImplementedError(f"{type(self).__name__} does not implement connect")
 
     def combine(self, x: Stream, sublayers: dict[str, Sublayer], places: Places | None = None) -> Picked:
-        """Put all sublayers into the residual stream, one after the other."""
+        """Apply all sublayers in order; with `places`, the feed-forward runs on these positions only."""
         for name, sublayer in sublayers.items():
             if name == "feed_forward" and places is not None:
                 x = pick(x, places)
@@ -94,12 +94,11 @@ class Block(nn.Module, ABC):
         return x
 
     def forward(self, x: Stream, view: View, source: SourceView | None = None, places: Places | None = None) -> Picked:
-        """Whole rows at once.
+        """Apply the layer to whole rows.
 
         Args:
-            places: flat places (row * length + place), the only ones that are wanted; they are returned as one row, in
-                this order. None: all. The others are still read, but the feed-forward, most of a block's products,
-                leaves them out.
+            places: flat indices (row * length + index) of the positions to return, as one row, in this order; None:
+                return all. The others still serve as keys, but skip the feed-forward, most of a block's FLOPs.
         """
         sublayers: dict[str, Sublayer] = {"mixer": lambda h: self.dropout(self.mixer(h, view))}
         if self.cross is not None and source is not None:
@@ -109,27 +108,27 @@ class Block(nn.Module, ABC):
         return self.combine(x, sublayers, places)
 
     def prepare(self, view: View, source: SourceView | None, dtype: torch.dtype) -> None:
-        """Compute what layers share, as masks, before the first of them asks; products are in `dtype`.
+        """Compute what layers share, such as masks, before the first layer runs; `dtype` is that of matrix products.
 
-        Otherwise the first would compute what the others find, and the compiler would need a graph for it alone.
+        Otherwise the first layer would compute it, and the compiler would need a separate graph for that layer.
         """
         self.mixer.prepare(view, dtype)
         if self.cross is not None and source is not None:
             self.cross.prepare(source.view, dtype)
 
     def start_state(self, states: Float[Tensor, "batch memory d_memory"] | None) -> BlockState:
-        """What is known before the first place; the states of a memory are read once."""
+        """Build the state before the first token; the memory is projected to keys and values once, here."""
         if self.cross is None or states is None:
             return BlockState(None, None)
         return BlockState(None, self.cross.remember(self.cross.read(states)))
 
     def step(self, x: Stream, view: View, source_view: View | None, state: BlockState) -> tuple[Stream, BlockState]:
-        """New places only, and the state after them.
+        """Apply the layer to new tokens; return their outputs and the state after them.
 
-        Several rows may follow each other that read the same row of the memory: their places are queries of one row.
+        Consecutive rows may share one row of the memory (beams): their tokens become queries of that row.
 
         Args:
-            source_view: of the new places, in the rows of the memory.
+            source_view: view of these queries on the memory, with one row per row of the memory.
         """
         carried, memory = state
 
@@ -147,13 +146,13 @@ class Block(nn.Module, ABC):
 
 
 def pick(x: Stream, places: Places) -> Float[Tensor, "1 places d_model"]:
-    """The vectors of flat places (row * length + place), as one row."""
-    # not x[places], whose gradient a GPU adds up one by one where places repeat, as those that are none do
+    """Gather the vectors at flat indices (row * length + index) as one row."""
+    # not x[places]: on a GPU its gradient adds repeated indices one by one, and unused slots all repeat one index
     return x.flatten(0, 1).index_select(0, places)[None]
 
 
 def by_memory(x: Float[Tensor, "rows new d_model"], memory: KeysValues) -> Float[Tensor, "sources queries d_model"]:
-    """The places of all rows that read the same row of the memory, side by side."""
+    """Concatenate the tokens of the rows that share a row of the memory."""
     return x.reshape(len(memory.keys), -1, x.shape[-1])
 
 

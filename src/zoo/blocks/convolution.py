@@ -1,4 +1,4 @@
-"""One-dimensional convolution over places that stops at document borders."""
+"""One-dimensional convolution over positions that stops at document borders."""
 
 from collections.abc import Sequence
 
@@ -11,12 +11,12 @@ from zoo.registry import refuse_below
 
 
 def taps(kernel: int, dilation: int, causal: bool) -> list[int]:
-    """The offsets of the places that a place reads, from the first one on: 0 is itself, -1 the place before it.
+    """The offsets that a convolution reads, in ascending order: 0 is the position itself, -1 the one before it.
 
     Args:
-        kernel: how many are read, the place itself among them.
-        dilation: distance between them (places).
-        causal: whether they are the place and those before it; else the place is in their middle.
+        kernel: number of offsets, 0 included.
+        dilation: distance between them (tokens).
+        causal: whether no offset is positive; else they are centred on 0.
     """
     refuse_below(1, kernel=kernel, dilation=dilation)
     last = 0 if causal else (kernel - 1) // 2
@@ -26,7 +26,7 @@ def taps(kernel: int, dilation: int, causal: bool) -> list[int]:
 def neighbours(
     x: Float[Tensor, "batch length d_model"], documents: Int[Tensor, "batch length"], offsets: Sequence[int]
 ) -> Float[Tensor, "batch length kernel d_model"]:
-    """The vectors at some offsets from every place; zeros where that is a place of another document, or of none."""
+    """Gather the vectors at some offsets from every position; zeros outside the position's document."""
     found = []
     for offset in offsets:
         there = (shifted(documents, offset) == documents) & (documents > 0)
@@ -35,7 +35,7 @@ def neighbours(
 
 
 def shifted(x: Tensor, offset: int) -> Tensor:
-    """At each place what stands `offset` places later in its row; zeros beyond the row."""
+    """Shift rows so that each position holds the value `offset` positions later; zeros beyond the row."""
     length = x.shape[1]
     kept = x[:, max(offset, 0) : max(length + offset, 0)]
     missing = length - kept.shape[1]

@@ -9,27 +9,27 @@ from torch.nn import functional as F
 
 from zoo.devices.compiling import is_transformed
 
-STEPS = 2**16  # the share is met to 1/65536
-BYTE = 2**8  # of random numbers of 8 bits
-GROUP = 512  # numbers whose bytes are compared with one threshold
+STEPS = 2**16  # resolution of the dropout probability: multiples of 1/65536
+BYTE = 2**8  # values of a random byte
+GROUP = 512  # elements whose random bytes are compared with one threshold
 
 
 class Drops:
-    """What drops numbers in training.
+    """Mixin of modules that apply dropout.
 
     Attributes:
-        byte_dropout: on a CPU, draw a byte for each number; false: by torch's dropout, which draws a float.
+        byte_dropout: on a CPU, draw one random byte per element; false: use torch's dropout, which draws a float.
     """
 
     byte_dropout = True
 
 
 def dropout(x: Float[Tensor, "*any"], share: float, training: bool, byte_dropout: bool = True) -> Float[Tensor, "*any"]:
-    """Set a share of the numbers to 0 and divide the others by what is left.
+    """Set elements to 0 with probability `share` and divide the others by 1 - share.
 
-    Source: Srivastava et al. 2014, section 4, in the inverted form. On a CPU torch draws one float for each number,
-    which took a quarter of a BERT's training step; here eight are decided by one 64-bit draw of torch's generator, and
-    the backward pass remembers a byte for each.
+    Source: Srivastava et al. 2014, section 4, as inverted dropout. On a CPU torch draws one float per element, which
+    took a quarter of BERT's training step; here one 64-bit draw of torch's generator decides eight elements, and one
+    byte per element is saved for the backward pass.
     """
     dropped = dropped_steps(share)
     if not training or not dropped:
@@ -43,22 +43,22 @@ def dropout(x: Float[Tensor, "*any"], share: float, training: bool, byte_dropout
 
 
 def dropped_steps(share: float) -> int:
-    """How many of 65,536 steps drop a number; one keeps it, however large the share."""
+    """The dropout probability in units of 1/65536; at most 65535, so that some elements are kept."""
     return min(STEPS - 1, round(share * STEPS))
 
 
 def enlarged(dropped: int) -> float:
-    """What is left is multiplied by this."""
+    """The factor 1 / (1 - p) that kept elements are multiplied by."""
     return STEPS / (STEPS - dropped)
 
 
 def thinned(x: Float[Tensor, "*any"], kept: Int8[Tensor, "*any"], dropped: int) -> Float[Tensor, "*any"]:
-    """The numbers that are kept, enlarged; 0 in the place of the others."""
+    """Zero the dropped elements and scale the kept ones."""
     return x * kept.to(x.dtype).mul_(enlarged(dropped))
 
 
 class Dropped(torch.autograd.Function):
-    """Numbers of which some are dropped, and the others enlarged."""
+    """Dropout on a CPU that saves its mask as bytes."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, dropped: int) -> Tensor:
@@ -74,13 +74,13 @@ class Dropped(torch.autograd.Function):
 
 
 def draw_kept(x: Float[Tensor, "*any"], dropped: int, byte_dropout: bool = True) -> Int8[Tensor, "*any"]:
-    """For each number of a tensor on a CPU, 1 if it is kept and 0 if it is dropped.
+    """Draw dropout's mask for a CPU tensor: 1 for kept elements, 0 for dropped ones.
 
-    A byte alone would meet the share to 1/256. So the threshold is one higher for some groups of numbers, as many as it
-    takes: which ones, one more byte for each group decides. Each number is then dropped with the share's own
-    probability. Two of a group have a correlation of at most 2^-18 / (share (1 - share)): 0.00004 for a share of 0.1.
+    One byte per element alone would give probabilities in steps of 1/256. So each group draws one more byte, which
+    decides whether the group's threshold is one higher; every element is then dropped with the probability asked for,
+    p = dropped / 65536. Two elements of a group have a correlation of at most 2^-18 / (p (1 - p)): 0.00004 for p = 0.1.
     """
-    # a compiled graph draws floats as cheaply, and would break at these words; the last thresholds are no bytes
+    # compiled graphs draw floats as cheaply and would break at the view as bytes; the highest threshold fits no byte
     if torch.compiler.is_compiling() or not byte_dropout or dropped > STEPS - BYTE:
         return (torch.rand(x.shape, dtype=torch.float32, device=x.device) >= dropped / STEPS).to(torch.int8)
     threshold, rest = divmod(dropped, BYTE)
@@ -88,7 +88,7 @@ def draw_kept(x: Float[Tensor, "*any"], dropped: int, byte_dropout: bool = True)
     words = torch.empty(-(-groups * (GROUP + 1) // 8), dtype=torch.int64, device=x.device).random_(-(2**63), None)
     drawn = words.view(torch.int8)
     numbers = drawn[: groups * GROUP].view(groups, GROUP)
-    # -128 is the least of what is drawn; in place, since a comparison that makes booleans takes twenty times as long
+    # bytes are signed, from -128 on; compared in place, since a comparison to booleans takes twenty times as long
     least = drawn[groups * GROUP :][:groups].lt_(rest - BYTE // 2).add_(threshold - BYTE // 2)
     return numbers.ge_(least[:, None]).view(-1)[: x.numel()].view(x.shape)
 
@@ -97,7 +97,7 @@ class Dropout(nn.Module, Drops):
     """`dropout` as a module; it drops in training only.
 
     Args:
-        share: of the numbers; 0 drops nothing.
+        share: the probability of dropping an element, in [0, 1).
     """
 
     def __init__(self, share: float) -> None:

@@ -1,4 +1,4 @@
-"""Slot `feed_forward`: what is done to each place alone. Supplied: d_model, d_ff."""
+"""Slot `feed_forward`: the network applied to each position separately. The model supplies d_model and d_ff."""
 
 from jaxtyping import Float
 from torch import Tensor, nn

@@ -1,4 +1,4 @@
-"""Slot `mixer`: how places of a sequence learn of each other. Supplied: d_model, causal, a maker of attention."""
+"""Slot `mixer`: how positions exchange information. The model supplies d_model, causal and a factory of attention."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -21,14 +21,14 @@ New = Float[Tensor, "batch new d_model"]
 
 
 class Mixer(nn.Module, ABC):
-    """Mixes the places of a row inside their documents.
+    """Mixes the positions of a row, within their documents.
 
-    `forward` sees whole rows. `step` sees new places only and keeps what it needs of the earlier ones in a state:
-    tensors whose first axis is the batch, or caches, in tuples, so that `take_rows` can reorder any. A place of
-    document 0 leaves the state as it was. A state is continued once: the step may write into it.
+    `forward` takes whole rows. `step` takes new tokens only and keeps what it needs of earlier ones in a state: nested
+    tuples of caches and of tensors whose first axis is the batch, so that `take_rows` can reorder it. Padding (document
+    0) leaves the state unchanged. `step` may write into the state it is given, so use each state only once.
 
     Class attributes:
-        attends: whether it reads a position that acts on queries, keys or scores.
+        attends: whether it uses positions that act on queries, keys or scores.
     """
 
     attends: ClassVar[bool] = False
@@ -38,19 +38,19 @@ class Mixer(nn.Module, ABC):
         """Mix whole rows."""
 
     def prepare(self, view: View, dtype: torch.dtype) -> None:
-        """Compute what it shares with other layers, which find it in the view of whole rows.
+        """Compute what it shares with other layers, such as masks, and cache it in the view.
 
         Args:
-            dtype: of its products.
+            dtype: of its matrix products.
         """
 
     @abstractmethod
     def step(self, x: New, view: View, state: Any) -> tuple[New, Any]:
-        """Mix new places with those in the state, and the state after them.
+        """Mix new tokens with the earlier ones in the state; return their outputs and the next state.
 
         Args:
-            view: has the new places as queries, all places so far as keys.
-            state: of the step before; None: these are the first places.
+            view: has the new tokens as queries and all tokens so far as keys.
+            state: returned by the previous step; None: these are the first tokens.
         """
 
 
@@ -58,29 +58,32 @@ mixers: Slot[Mixer] = Slot("mixer")
 
 
 def take_rows(state: Any, rows: Int[Tensor, " chosen"]) -> Any:
-    """These rows of every tensor and cache in a state, whatever it consists of: beams continue with them."""
+    """Select rows of every tensor and cache in a state, as beam search reorders beams."""
 
     def take(x: Tensor | Cache) -> Tensor | Cache:
         return x.take(rows) if isinstance(x, Cache) else x.index_select(0, rows)
 
-    # private by its name, but what torch.export is built on and transformers imports, too
+    # a private module, but torch.export is built on it and transformers imports it
     return tree_map_only((Tensor, Cache), take, state)
 
 
 def settle(state: Any) -> None:
-    """Let every cache in a state be read as a whole."""
+    """Make every cache in a state fixed in shape (`Cache.settle`)."""
     tree_map_only(Cache, Cache.settle, state)
 
 
 def tensors_of(state: Any) -> list[Tensor]:
-    """Every tensor of a state."""
+    """All tensors of a state, those of its caches included."""
     leaves = (leaf.tensors if isinstance(leaf, Cache) else (leaf,) for leaf in tree_leaves(state))
     return [x for some in leaves for x in some if isinstance(x, Tensor)]
 
 
 @torch.no_grad()
 def written(new: Any, state: Any) -> Any:
-    """A new state in the tensors of the old one, whose shapes are the same."""
+    """Copy a new state into the tensors of the old one, which have the same shapes; return the old one.
+
+    CUDA graphs need this: they read and write fixed memory.
+    """
     for x, place in zip(tensors_of(new), tensors_of(state), strict=True):
         place.copy_(x)
     return state
@@ -110,12 +113,12 @@ class AttentionMixer(Mixer):
         room = view.room if window is None else min(view.room, window)
         cache = self.attention.cache(new, room) if state is None else state.grown(room)
         seen, added = view.visibility, x.shape[1]
-        # on a GPU these are three kernels, which layers share
+        # shared by the layers: on a GPU, computing the slots takes three kernels
         slots = seen.once(("slots", added, cache.room), lambda: cache.slots(seen.start, added))
         if added == 1:
             cache.write(new, slots, seen.n_keys)
             return self.attention.step(x, cache.read(), view.recent(cache.room)), cache
-        # several places at once: the first of them still see what the last ones take the slots of
+        # several new tokens: the first of them still see tokens that the last ones overwrite in the cache
         memory = cache.followed_by(new, seen.start)
         cache.write(new, slots, seen.n_keys)
         return self.attention.step(x, memory, view.last(memory.keys.shape[2])), cache
@@ -123,14 +126,14 @@ class AttentionMixer(Mixer):
 
 @mixers.register("recurrent")
 class RecurrentMixer(Mixer):
-    """A recurrent state runs along the positions; the output at each position is the state after it.
+    """A recurrent network; the output at each position is a linear map of the state after it.
 
     Source: Elman 1990; Schuster & Paliwal 1997 (both directions).
 
     Args:
-        cell: how the state takes in a vector.
+        cell: a registered cell, which updates the state.
         d_state: width of the state of each direction; None: d_model.
-        bidirectional: also from right to left, where the model is not causal.
+        bidirectional: also read from right to left, unless the model is causal.
     """
 
     def __init__(
@@ -175,9 +178,9 @@ class ConvolutionMixer(Mixer):
     et al. 2018, arXiv:1706.03059 (depthwise).
 
     Args:
-        kernel: how many places are read: the place itself and those before it; around it where the model is not causal.
-        dilation: distance between them (places).
-        depthwise: one number for each distance and feature, then one map for all distances.
+        kernel: number of positions read: if causal, the position itself and earlier ones; else centred on it.
+        dilation: distance between them (tokens).
+        depthwise: one weight per distance and feature, then one linear map of their sum, instead of a map per distance.
     """
 
     def __init__(
@@ -201,19 +204,19 @@ class ConvolutionMixer(Mixer):
         read = neighbours(x, documents, self.taps)
         if self.filters is None:
             return self.output(read.flatten(2))
-        # nn.Conv1d only holds the filters, and begins as convolutions do: its own kernel knows no documents
+        # nn.Conv1d serves for its parameters and their initialization; its kernel would read across documents
         return self.output((read * self.filters.weight[:, 0].T.to(x.dtype)).sum(2))
 
     def forward(self, x: Float[Tensor, "batch length d_model"], view: View) -> Float[Tensor, "batch length d_model"]:
         return self.convolve(x, view.documents.numbers)
 
     def step(self, x: New, view: View, state: tuple[Tensor, Tensor] | None) -> tuple[New, tuple[Tensor, Tensor]]:
-        """The state: the last places that a convolution still reads, and their documents."""
+        """Mix new tokens; the state holds the last vectors that the convolution still reads, and their documents."""
         new, documents, reach = x.shape[1], view.documents.numbers, -self.taps[0]
         if state is None:
             state = x.new_zeros(len(x), reach, x.shape[2]), documents.new_zeros(len(x), reach)
         x, documents = torch.cat([state[0], x], dim=1), torch.cat([state[1], documents], dim=1)
-        # places of document 0 move to the front, so that those of the text stand side by side
+        # padding moves to the front, so that the tokens of the text are adjacent
         order = (documents > 0).int().argsort(dim=1, stable=True)
         x, documents = x.gather(1, order[..., None].expand_as(x)), documents.gather(1, order)
         mixed = self.convolve(x, documents)

@@ -1,4 +1,4 @@
-"""Slot `norm`: how the size of a vector is kept in bounds. Supplied: d_model."""
+"""Slot `norm`: normalization of hidden states. The model supplies d_model."""
 
 from typing import Annotated
 
@@ -41,7 +41,7 @@ class LayerNorm(nn.Module):
 class RMSNorm(nn.Module):
     """Divide each vector by its root mean square and apply a learned gain.
 
-    Source: Zhang & Sennrich 2019, arXiv:1910.07467, equation 4. The gain is applied after the return to the input's
+    Source: Zhang & Sennrich 2019, arXiv:1910.07467, equation 4. The gain is applied after the cast back to the input's
     dtype, as in Llama.
 
     Args:
@@ -55,7 +55,7 @@ class RMSNorm(nn.Module):
         self.eps = eps
 
     def forward(self, x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch d_model"]:
-        # torch squares and adds up in at least float32; in one call, of which GPUs make one kernel
+        # torch computes the mean square in at least float32, and GPUs fuse the call into one kernel
         return F.rms_norm(x, x.shape[-1:], None, self.eps) * self.weight.to(x.dtype)
 
 
@@ -66,13 +66,13 @@ class ScaleNorm(nn.Module):
     Source: Nguyen & Salazar 2019, arXiv:1910.05895, "ScaleNorm".
 
     Args:
-        eps: the smallest length divided by, in the input's own units.
+        eps: lower bound of the length that is divided by.
     """
 
     def __init__(self, d_model: int, *, eps: float = 1e-5) -> None:
         super().__init__()
         refuse_below(0, eps=eps)
-        self.scale = nn.Parameter(torch.full((1,), d_model**0.5))  # FSDP2 shards no single number
+        self.scale = nn.Parameter(torch.full((1,), d_model**0.5))  # one axis: FSDP2 cannot shard scalars
         self.eps = eps
 
     def forward(self, x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch d_model"]:

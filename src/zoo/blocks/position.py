@@ -1,4 +1,7 @@
-"""Slot `position`: where order enters a model. Supplied: d_model, n_heads, d_key, max_length, causal."""
+"""Slot `position`: how a model knows the order of tokens.
+
+The model supplies d_model, n_heads, d_key, max_length and causal.
+"""
 
 import math
 from typing import ClassVar
@@ -18,12 +21,12 @@ Turns = tuple[Float[Tensor, "batch 1 length d_key"], Float[Tensor, "batch 1 leng
 
 
 class Position(nn.Module):
-    """Where order enters a model.
+    """How a model knows the order of tokens.
 
-    A variant fills one of three hooks (`rotate` with `turns` is one); the others leave their input as it is.
+    A variant overrides one of three hooks: `embed`, `rotate` (with `turns`) or `bias`; the defaults do nothing.
 
     Class attributes:
-        embeds, rotates, biases: which hook the variant fills, found by looking.
+        embeds, rotates, biases: which hook the variant overrides; set automatically.
     """
 
     embeds: ClassVar[bool] = False
@@ -37,27 +40,28 @@ class Position(nn.Module):
         cls.biases = cls.bias is not Position.bias
 
     def embed(self, x: Vectors, at: At, reach: int) -> Vectors:
-        """Add to the token vectors, before the first layer.
+        """Add position vectors to the token embeddings, before the first layer.
 
         Args:
-            at: counts from 0 at each document's first token, and stays below `reach`.
+            at: position of each token within its document, from 0.
+            reach: exclusive upper bound of `at`, known without reading it from the device.
         """
         return x
 
     def turns(self, at: At, dtype: torch.dtype) -> Turns:
-        """Cosines and sines that `rotate` turns places by, which layers share; `dtype`: of queries and keys."""
+        """Compute the cosines and sines for `rotate`, once for all layers; `dtype` is that of queries and keys."""
         raise NotImplementedError(f"{type(self).__name__} does not implement turns")
 
     def rotate(self, heads: Heads, turns: Turns) -> Heads:
-        """Turn queries or keys."""
+        """Rotate queries or keys."""
         return heads
 
     def bias(self, query_at: Int[Tensor, " queries"], key_at: Int[Tensor, " keys"]) -> Bias | None:
-        """What is added to the scores. Only differences of places count, so places of a row serve for all documents."""
+        """Compute what is added to the scores; it may depend only on differences, so indices in the row will do."""
         return None
 
     def extend(self, known: int) -> None:
-        """Initialize the positions beyond the first `known` ones, which were trained."""
+        """Initialize the positions from `known` on, when a trained model gets a larger max_length."""
 
 
 positions: Slot[Position] = Slot("position")
@@ -65,7 +69,7 @@ positions: Slot[Position] = Slot("position")
 
 @positions.register("none")
 class NoPosition(Position):
-    """No order at all: attention is then equivariant to permutations.
+    """No position information: attention without a causal mask is then equivariant to permutations.
 
     Source: Kazemnejad et al. 2023, arXiv:2305.19466, "NoPE".
     """
@@ -75,8 +79,8 @@ class NoPosition(Position):
 
 
 def sinusoids(length: int, d_model: int) -> Float[Tensor, "length d_model"]:
-    """PE(p, 2i) = sin(p / 10000^(2i/d_model)), PE(p, 2i+1) = cos(the same), in float64, so on the CPU."""
-    # Apple's GPUs have no float64
+    """PE(p, 2i) = sin(p / 10000^(2i/d_model)), PE(p, 2i+1) = cos(p / 10000^(2i/d_model)), in float64 on the CPU."""
+    # not on the model's device: Apple's GPUs have no float64
     at = torch.arange(length, dtype=torch.float64, device="cpu")[:, None]
     rates = 10000.0 ** (-torch.arange(0, d_model, 2, dtype=torch.float64, device="cpu") / d_model)
     table = at.new_empty(length, d_model)
@@ -87,28 +91,27 @@ def sinusoids(length: int, d_model: int) -> Float[Tensor, "length d_model"]:
 
 @positions.register("sinusoidal")
 class Sinusoidal(Position):
-    """Add sines and cosines of the position, interleaved, to the token vectors.
+    """Add sines and cosines of the position, interleaved, to the token embeddings.
 
-    Source: Vaswani et al. 2017, arXiv:1706.03762, section 3.5. Angles are computed in float64, so that the table is
-    the formula's to the last bit of float32.
+    Source: Vaswani et al. 2017, arXiv:1706.03762, section 3.5. The table is computed in float64 and rounded to float32.
     """
 
     def __init__(self, d_model: int, n_heads: int, d_key: int, max_length: int, causal: bool) -> None:
         super().__init__()
         self.max_length = max_length
-        # No buffer: its dtype would follow the model's, and it would not survive being made on the meta device.
+        # Not a buffer: it would be cast with the model, and be lost if the model is built on the meta device.
         self.table: Tensor | None = None
 
     def embed(self, x: Vectors, at: At, reach: int) -> Vectors:
         if self.table is None or self.table.device != x.device or len(self.table) < reach:
-            size = max(self.max_length, reach)  # the formula has no end
+            size = max(self.max_length, reach)  # the formula has no maximum length
             self.table = sinusoids(size, x.shape[2]).float().to(x.device)
         return x + F.embedding(at, self.table).to(x.dtype)
 
 
 @positions.register("learned")
 class Learned(Position):
-    """Add a learned vector for each position.
+    """Add a learned vector per position to the token embeddings.
 
     Source: Gehring et al. 2017, arXiv:1705.03122, section 3.1; GPT and BERT.
     """
@@ -118,8 +121,8 @@ class Learned(Position):
         self.table = nn.Embedding(max_length, d_model)
 
     def embed(self, x: Vectors, at: At, reach: int) -> Vectors:
-        known = len(self.table.weight)  # which peft passes on
-        # The rows of several short texts may be longer than any text: only then the positions themselves are looked at.
+        known = len(self.table.weight)  # not num_embeddings: peft's wrapper has only the weight
+        # A packed row may be longer than each of its documents; only then is `at` read, which waits for the device.
         if reach > known and int(at.max()) >= known:
             raise ValueError(f"a text has {int(at.max()) + 1} tokens, but this model learned positions up to {known}")
         learned: Tensor = self.table(at)
@@ -127,20 +130,20 @@ class Learned(Position):
 
     @torch.no_grad()
     def extend(self, known: int) -> None:
-        """Repeat the trained vectors: near places keep their relations (Beltagy et al. 2020, arXiv:2004.05150, 5)."""
+        """Repeat the trained vectors, which keeps local relations (Beltagy et al. 2020, arXiv:2004.05150, sec. 5)."""
         places = torch.arange(known, self.table.num_embeddings, device=self.table.weight.device)
         self.table.weight[known:] = self.table.weight[places % known]
 
 
 @positions.register("rotary")
 class Rotary(Position):
-    """Rotate each pair (i, i + d_key/2) of queries and keys by position · base^(-2i/d_key).
+    """Rotate each pair of features (i, i + d_key/2) of queries and keys by the angle position · base^(-2i/d_key).
 
     Source: Su et al. 2021, arXiv:2104.09864, equation 34; paired by halves, as in GPT-NeoX and Llama.
 
     Args:
-        base: the slowest pair turns once in about 2 pi base positions.
-        scaling: how it reads texts that are longer than those of training; None: as shorter ones.
+        base: sets the wavelengths: the slowest pair turns once in about 2 pi base tokens.
+        scaling: a registered rotary scaling, for texts longer than in training; None: unscaled.
     """
 
     def __init__(
@@ -163,7 +166,7 @@ class Rotary(Position):
         self.scaling = None if scaling is None else scalings.build(scaling, base, d_key)
 
     def turns(self, at: At, dtype: torch.dtype) -> Turns:
-        # Positions above 256 are not bfloat16 numbers: angles in at least float32.
+        # bfloat16 has not all integers above 256, so angles are computed in at least float32.
         wide, scaling = torch.promote_types(dtype, torch.float32), self.scaling
         rates = plain_rates(self.base, self.d_key, at.device)
         if scaling is not None:
@@ -178,15 +181,15 @@ class Rotary(Position):
 
     def rotate(self, heads: Heads, turns: Turns) -> Heads:
         cos, sin = turns
-        others = heads.roll(self.d_key // 2, dims=-1)  # of each pair
+        others = heads.roll(self.d_key // 2, dims=-1)  # each feature's partner in its pair
         return heads * cos + others * sin
 
 
 @positions.register("alibi")
 class ALiBi(Position):
-    """Lower each score by the distance times a slope of the head.
+    """Subtract from each score the distance times a fixed slope per head.
 
-    Source: Press et al. 2021, arXiv:2108.12409, section 3; slopes for head counts that are no power of two as in the
+    Source: Press et al. 2021, arXiv:2108.12409, section 3; if n_heads is not a power of two, slopes are those of the
     authors' code. Symmetric in an encoder.
     """
 
@@ -196,13 +199,13 @@ class ALiBi(Position):
 
     def bias(self, query_at: Int[Tensor, " queries"], key_at: Int[Tensor, " keys"]) -> Bias:
         distance = (query_at[:, None] - key_at[None, :]).abs()
-        # filled there, not copied, for which a GPU would be waited for and no graph of its work could be captured
+        # filled on the device: a copy from the host would wait for the GPU and could not be captured in a CUDA graph
         slopes = [distance.new_full((), slope, dtype=torch.float32) for slope in self.slopes]
         return -torch.stack(slopes)[:, None, None] * distance
 
 
 def alibi_slopes(n_heads: int) -> list[float]:
-    """2^(-8/n), 2^(-16/n), … for n a power of two; else those of the power below, filled up from the one above."""
+    """2^(-8/n), 2^(-16/n), … if n is a power of two; else those of the power below, then every other of the next."""
     below = 2 ** math.floor(math.log2(n_heads))
     slopes = [2.0 ** (-8.0 * (i + 1) / below) for i in range(below)]
     between = [2.0 ** (-8.0 * (i + 1) / (2 * below)) for i in range(0, 2 * below, 2)]
@@ -211,14 +214,14 @@ def alibi_slopes(n_heads: int) -> list[float]:
 
 @positions.register("relative")
 class Relative(Position):
-    """Add a learned bias for each head and bucket of distances to the scores.
+    """Add to the scores a learned bias per head and bucket of distances.
 
-    Source: Raffel et al. 2020 (T5), arXiv:1910.10683, section 2.1: half of the buckets for exact distances, the rest
-    growing logarithmically up to `max_distance`; in an encoder half of them for each direction.
+    Source: Raffel et al. 2020 (T5), arXiv:1910.10683, section 2.1: half of the buckets are for exact distances, the
+    others grow logarithmically up to `max_distance`; in an encoder, each direction has half of the buckets.
 
     Args:
-        buckets: number of distance classes.
-        max_distance: tokens; all beyond share the last bucket.
+        buckets: number of distance buckets.
+        max_distance: distances from here on (tokens) share the last bucket.
     """
 
     def __init__(
@@ -245,7 +248,7 @@ class Relative(Position):
         return by_pair.permute(2, 0, 1)
 
     def bucket(self, offset: Int[Tensor, "queries keys"]) -> Int[Tensor, "queries keys"]:
-        """The class of each offset (key minus query, in tokens)."""
+        """Return the bucket of each offset (key minus query, in tokens)."""
         size = self.buckets if self.causal else self.buckets // 2
         side = torch.zeros_like(offset) if self.causal else (offset > 0).long() * size
         distance = (-offset).clamp_min(0) if self.causal else offset.abs()

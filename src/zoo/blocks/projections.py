@@ -1,4 +1,4 @@
-"""Several linear maps of the same vectors."""
+"""Several linear layers applied to the same input, such as queries, keys and values."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -16,11 +16,11 @@ Mapped = Float[Tensor, "*places _"]
 
 
 def project(x: Vectors, maps: Sequence[nn.Module]) -> list[Mapped]:
-    """What each of some linear maps makes of the same vectors.
+    """Apply each of several linear layers to the same vectors.
 
-    In training on a GPU this is one product by all of their weights. The GPU takes as long for it, but the CPU, which
-    may be what a step waits for, starts fewer kernels (docs/benchmarks.md, "What ran"). In inference it would take
-    longer to lay the weights side by side than to read them.
+    In training on a GPU this is one product with the concatenated weights. That takes the GPU as long, but the CPU,
+    which may be the bottleneck, launches fewer kernels (docs/benchmarks.md, "What ran"). In inference, concatenating
+    the weights would take longer than separate products save.
     """
     if not (x.is_cuda and torch.is_grad_enabled() and are_plain(maps)):
         return project_each(x, maps)
@@ -30,10 +30,10 @@ def project(x: Vectors, maps: Sequence[nn.Module]) -> list[Mapped]:
 
 
 def project_each(x: Vectors, maps: Sequence[nn.Module]) -> list[Mapped]:
-    """The same by a product for each map.
+    """Apply each layer with a matrix product of its own.
 
-    Autocast would cast the vectors once for each of them, and keep every copy for the backward pass. On a CPU they are
-    cast once. A GPU's autocast stays as it is: nobody has measured there what that saves.
+    Autocast would cast the vectors once per layer and keep every copy for the backward pass. On a CPU they are cast
+    once; on a GPU, where the saving has not been measured, autocast does its usual casts.
     """
     dtype, changed = dtype_of_products(x), torch.compiler.is_compiling() or is_transformed()
     if dtype == x.dtype or x.device.type != "cpu" or changed or not are_plain(maps):
@@ -43,9 +43,9 @@ def project_each(x: Vectors, maps: Sequence[nn.Module]) -> list[Mapped]:
 
 
 class Casts(torch.autograd.Function):
-    """The same vectors in a narrower dtype, several times; the gradients of all are added up in the wider one.
+    """Cast vectors to a narrower dtype once and return several views of the result.
 
-    They share memory. One tensor for all readers would do as well, but autograd would round each sum of their gradients
+    Their gradients are summed in the wider dtype; if all layers read one tensor, autograd would round each partial sum
     to the narrower dtype.
     """
 
@@ -57,7 +57,7 @@ class Casts(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:
-        # in the order in which autograd adds up what several readers return: the last one's first
+        # the order in which autograd would add them: the last layer's gradient first
         last, *others = reversed(gradients)
         total = last.to(ctx.dtype)
         for one in others:
@@ -66,7 +66,7 @@ class Casts(torch.autograd.Function):
 
 
 def are_plain(maps: Sequence[nn.Module]) -> bool:
-    """Whether modules are linear maps and no more, all with a bias or none, all of them trained or none."""
+    """Whether all modules are plain linear layers, all or none with a bias, all or none of them trainable."""
     kinds = set()
     for one in maps:
         if type(one).forward is not nn.Linear.forward or does_more(one):
@@ -76,9 +76,9 @@ def are_plain(maps: Sequence[nn.Module]) -> bool:
 
 
 def does_more(module: nn.Module) -> bool:
-    """Whether something is done beside a module's own forward pass, or in its place, when it is called.
+    """Whether calling a module does more than its class's `forward`: it has hooks, or `forward` is replaced.
 
-    LoRA is a hook that does more; accelerate, which brings weights from elsewhere, puts another `forward` in place.
+    LoRA adds hooks; accelerate replaces `forward` to load offloaded weights.
     """
     hooks = module._forward_hooks, module._forward_pre_hooks, module._backward_hooks, module._backward_pre_hooks
     return "forward" in module.__dict__ or any(hooks)

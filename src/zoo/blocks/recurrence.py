@@ -1,4 +1,4 @@
-"""Slot `cell`: how a state takes in the next vector. Supplied: d_input, d_state, whether both directions are read."""
+"""Slot `cell`: how a recurrent state is updated. The model supplies d_input, d_state and bidirectional."""
 
 from abc import ABC
 from collections.abc import Callable, Sequence
@@ -16,11 +16,11 @@ States = Float[Tensor, "vectors rows d_state"]
 
 
 class Cell(nn.Module, ABC):
-    """One layer of recurrence, by torch's kernels: whole sequences, or one vector more.
+    """One recurrent layer on torch's kernels, for whole sequences or a single step.
 
     Class attributes:
-        Kernel: torch's module.
-        n_vectors: vectors that make up a state; the first one is what others see of it.
+        Kernel: the torch module.
+        n_vectors: number of vectors in a state (2 for an LSTM); the first one is the output.
     """
 
     Kernel: ClassVar[Callable[..., nn.RNNBase]]
@@ -35,46 +35,47 @@ class Cell(nn.Module, ABC):
                 nn.init.zeros_(parameter)
 
     def split(self, state: States) -> Tensor | tuple[Tensor, ...]:
-        """A state as torch's kernel takes it."""
-        return state.contiguous()  # cuDNN refuses any other
+        """Convert a state to the form that torch's kernel takes."""
+        return state.contiguous()  # cuDNN requires it
 
     def join(self, state: Any) -> States:
-        """A state as torch's kernel returns it, as one tensor."""
+        """Convert a state returned by torch's kernel to one tensor."""
         return state
 
     def start(self, x: Float[Tensor, "rows *any"]) -> States:
-        """The state before the first vector, of the inputs' type."""
+        """The initial state: zeros, in the dtype of the inputs."""
         return x.new_zeros(self.n_vectors, len(x), self.d_state)
 
     def run(
         self, steps: Float[Tensor, "places d_input"], sizes: Sequence[int], state: States | None = None
     ) -> Float[Tensor, "places states"]:
-        """The states along sequences, of both directions side by side.
+        """Return the state after each token of packed sequences; both directions are concatenated.
 
         Args:
-            steps: as `Sequences.to_steps` gives them.
-            sizes: how many sequences have each step.
+            steps: the vectors in PackedSequence order, as `Sequences.to_steps` returns them.
+            sizes: number of sequences at each time step (torch's `batch_sizes`).
+            state: the initial state; None: zeros.
         """
         return self.compute(PackedSequence(steps, torch.tensor(sizes, device="cpu")), state)[0].data
 
     def forward(
         self, x: Float[Tensor, "batch length d_input"], documents: Documents
     ) -> Float[Tensor, "batch length states"]:
-        """The states along rows; they start anew with each document, and are 0 where there is none."""
+        """Return the state after each position of the rows; it restarts at each document and is 0 at padding."""
         if documents.whole:
             return self.compute(x)[0]
         sequences = documents.sequences()
         return sequences.to_rows(self.run(sequences.to_steps(x), sequences.sizes))
 
     def step(self, x: Float[Tensor, "rows d_input"], state: States) -> States:
-        """The state after one vector more."""
+        """Return the state after one more vector per row."""
         return self.join(self.compute(x[:, None], state.to(x.dtype))[1])
 
     def compute(self, x: Tensor | PackedSequence, state: States | None = None) -> tuple[Any, Any]:
-        """The states along sequences, and the last ones, as torch's kernel returns them."""
+        """Run torch's kernel; return its outputs and its final state."""
         if not becomes_float16(x):
             return self.kernel(x, None if state is None else self.split(state))
-        dtype = next(self.kernel.parameters()).dtype  # float32, but where FSDP puts a block together in bfloat16
+        dtype = next(self.kernel.parameters()).dtype  # float32, except where FSDP gathers a block in bfloat16
         with torch.autocast("cuda", enabled=False):
             return self.kernel(x.to(dtype), None if state is None else self.split(state.to(dtype)))
 
@@ -84,23 +85,23 @@ CellOption = Annotated[str | Choice[Cell], cells]
 
 
 def becomes_float16(x: Tensor | PackedSequence) -> bool:
-    """Whether autocast would give cuDNN's recurrent kernels float16 where bfloat16 is asked for.
+    """Whether autocast would run cuDNN's recurrent kernels in float16 although another dtype is set.
 
-    Autocast has no other dtype for them, and without a scale for the loss small gradients would become 0.
+    Autocast always casts them to float16, in which small gradients underflow without loss scaling.
     """
     return x.is_cuda and torch.is_autocast_enabled("cuda") and torch.get_autocast_dtype("cuda") != torch.float16
 
 
 def hold(state: States, new: States, there: Bool[Tensor, " rows"]) -> States:
-    """The new state in rows that took in a vector, the old one in the others."""
+    """Return the new state in rows that read a token (`there`), the old one in the others."""
     return torch.where(there[None, :, None], new, state.to(new.dtype))
 
 
 @cells.register("gru")
 class GRU(Cell):
-    """Two gates: one forgets the state inside the candidate, one mixes state and candidate.
+    """Gated recurrent unit: a reset gate inside the candidate, and an update gate that mixes state and candidate.
 
-    Source: Cho et al. 2014, arXiv:1406.1078, equations 5 to 8; the forgetting gate acts behind the state's matrix, as
+    Source: Cho et al. 2014, arXiv:1406.1078, equations 5 to 8; the reset gate is applied after the state's matrix, as
     in torch and cuDNN.
     """
 
@@ -109,7 +110,7 @@ class GRU(Cell):
 
 @cells.register("lstm")
 class LSTM(Cell):
-    """A state behind three gates: input, forget, output. The forget gate starts open (bias 1).
+    """Long short-term memory: a cell state with input, forget and output gates. The forget gate starts open (bias 1).
 
     Source: Hochreiter & Schmidhuber 1997; Gers et al. 2000 (forget gate); Jozefowicz et al. 2015, section 2.2 (its
     bias).

@@ -1,6 +1,6 @@
-"""Slot `rotary_scaling`: how rotary positions reach places that training did not. Supplied: base, d_key.
+"""Slot `rotary_scaling`: rotary positions for texts longer than in training. The model supplies base and d_key.
 
-The names and the numbers are those of transformers' `rope_parameters`, so that an export says the same.
+Names and numbers match transformers' `rope_parameters`, so that exported models compute the same.
 """
 
 import math
@@ -18,10 +18,10 @@ At = Int[Tensor, "batch length"]
 
 
 class RotaryScaling(ABC):
-    """Changes the rates, radians a place, at which the pairs of a rotary position turn.
+    """Changes the rates (radians per position) at which the pairs of a rotary position rotate.
 
     Attributes:
-        attention_factor: what queries and keys are multiplied by.
+        attention_factor: multiplies queries and keys.
     """
 
     attention_factor: float = 1.0
@@ -31,11 +31,11 @@ class RotaryScaling(ABC):
 
     @abstractmethod
     def scale(self, rates: Rates, at: At, dtype: torch.dtype) -> Rates:
-        """The rate of each pair.
+        """Compute the rate of each pair.
 
         Args:
-            rates: those that were trained, base^(-2i/d_key).
-            at: positions of the documents that are read.
+            rates: the unscaled rates, base^(-2i/d_key).
+            at: positions of all tokens of the batch.
             dtype: of the angles.
         """
 
@@ -45,13 +45,13 @@ ScalingOption = Annotated[str | Choice[RotaryScaling], scalings]
 
 
 def plain_rates(base: float | Tensor, d_key: int, device: torch.device, dtype: torch.dtype = torch.float32) -> Rates:
-    """base^(-2i/d_key), in float32 unless asked for more, as in transformers' Llama."""
+    """base^(-2i/d_key), in float32 by default, as in transformers' Llama."""
     rates: Tensor = 1.0 / base ** (torch.arange(0, d_key, 2, device=device, dtype=dtype) / d_key)
     return rates
 
 
 def check_factor(factor: float) -> float:
-    """The factor, unless it would shorten texts.
+    """Return the factor if it is valid.
 
     Raises:
         ValueError: it is below 1.
@@ -63,12 +63,12 @@ def check_factor(factor: float) -> float:
 
 @scalings.register("linear")
 class LinearScaling(RotaryScaling):
-    """Rotate `factor` times slower: positions lie in between the trained ones.
+    """Rotate all pairs `factor` times slower: positions are interpolated between the trained ones.
 
     Source: Chen et al. 2023, arXiv:2306.15595, equation 4.
 
     Args:
-        factor: how many times as many places as before.
+        factor: new maximum length divided by the trained one.
     """
 
     def __init__(self, base: float, d_key: int, *, factor: float) -> None:
@@ -81,15 +81,15 @@ class LinearScaling(RotaryScaling):
 
 @scalings.register("dynamic")
 class DynamicScaling(RotaryScaling):
-    """Raise the base while the longest text of a batch, of n positions, is longer than those of training.
+    """Raise the base if the longest text of a batch, n tokens, is longer than `trained_length`.
 
-    base · (factor · n / trained_length - (factor - 1))^(d_key / (d_key - 2)). So the answers to a text depend on the
-    longest one beside it, as they do in transformers. Source: Peng et al. 2023, arXiv:2309.00071, appendix A.1,
-    "Dynamic NTK".
+    The base becomes base · (factor · n / trained_length - (factor - 1))^(d_key / (d_key - 2)). The output for a text
+    thus depends on the longest text in its batch, as in transformers. Source: Peng et al. 2023, arXiv:2309.00071,
+    appendix A.1, "Dynamic NTK".
 
     Args:
-        trained_length: the longest text of training (tokens).
-        factor: how steeply the base grows.
+        trained_length: the maximum length in training (tokens).
+        factor: how steeply the base grows with n.
     """
 
     def __init__(self, base: float, d_key: int, *, factor: float, trained_length: int) -> None:
@@ -100,26 +100,26 @@ class DynamicScaling(RotaryScaling):
         self.factor, self.trained_length = check_factor(factor), trained_length
 
     def scale(self, rates: Rates, at: At, dtype: torch.dtype) -> Rates:
-        longest = (at.max() + 1).float()  # whole numbers would be divided in torch's default type
+        longest = (at.max() + 1).float()  # integers would be divided in torch's default dtype
         beyond = self.factor * longest.clamp_min(self.trained_length) / self.trained_length - (self.factor - 1)
         raised = plain_rates(self.base * beyond ** (self.d_key / (self.d_key - 2)), self.d_key, at.device, dtype)
-        # float32 numbers where nothing is raised, as of the other scalings; the base itself is one in any case
+        # unraised rates are float32, as in the other scalings
         return torch.where(longest > self.trained_length, raised, rates)
 
 
 @scalings.register("yarn")
 class YarnScaling(RotaryScaling):
-    """Rotate slow pairs `factor` times slower, leave fast ones as they are, and blend both in between.
+    """Rotate slow pairs `factor` times slower, keep fast ones unchanged, and interpolate in between.
 
-    Queries and keys grow by `attention_factor`, unless given 0.1 ln(factor) + 1.
     Source: Peng et al. 2023, arXiv:2309.00071, definitions 2 and 3, equation 22.
 
     Args:
-        factor: how many times as many places as before.
-        trained_length: the longest text of training (tokens).
-        beta_fast: turns within `trained_length` above which a pair is left as it is.
-        beta_slow: turns below which a pair is slowed.
-        truncate: whether the borders between them are whole pairs.
+        factor: new maximum length divided by the trained one.
+        trained_length: the maximum length in training (tokens).
+        attention_factor: multiplies queries and keys; None: 0.1 ln(factor) + 1.
+        beta_fast: pairs with more turns within `trained_length` are unchanged.
+        beta_slow: pairs with fewer turns are slowed by the whole factor.
+        truncate: whether the two borders are rounded outwards to whole pairs.
     """
 
     def __init__(
@@ -148,28 +148,29 @@ class YarnScaling(RotaryScaling):
         self.first, self.last = max(first, 0), min(last, d_key - 1)
 
     def pair_that_turns(self, times: float, places: int) -> float:
-        """Which pair turns so many times in so many places; a fraction lies between two pairs."""
+        """Index of the pair that turns `times` times within `places` tokens; fractional between two pairs."""
         return self.d_key * math.log(places / (times * 2 * math.pi)) / (2 * math.log(self.base))
 
     def scale(self, rates: Rates, at: At, dtype: torch.dtype) -> Rates:
-        width = (self.last - self.first) or 0.001  # a step, where both borders are one
+        width = (self.last - self.first) or 0.001  # equal borders: a step instead of a ramp
         features = torch.arange(0, self.d_key, 2, device=rates.device, dtype=torch.float32)
         kept = 1 - ((features / 2 - self.first) / width).clamp(0, 1)
-        # in the order of transformers' steps, whose numbers these are to the last bit
+        # the order of operations is that of transformers, for bit-identical rates
         slow = 1.0 / (self.factor * self.base ** (features / self.d_key))
         return slow * (1 - kept) + rates * kept
 
 
 @scalings.register("llama3")
 class Llama3Scaling(RotaryScaling):
-    """Rotate pairs `factor` times slower that rotate rarely in training's texts; leave others, and blend in between.
+    """Rotate slow pairs `factor` times slower, keep fast ones unchanged, and blend by the number of turns in between.
 
     Source: Grattafiori et al. 2024, arXiv:2407.21783, section 3.4.2; transformers' `modeling_rope_utils.py`.
 
     Args:
-        factor: how many times as many places as before.
-        trained_length: the longest text of training (tokens).
-        low: turns within `trained_length` up to which a pair is slowed. high: from which it is left as it is.
+        factor: new maximum length divided by the trained one.
+        trained_length: the maximum length in training (tokens).
+        low: pairs with at most so many turns within `trained_length` are slowed by the whole factor.
+        high: pairs with at least so many turns are unchanged.
     """
 
     def __init__(
@@ -182,6 +183,6 @@ class Llama3Scaling(RotaryScaling):
         self.factor, self.trained_length, self.low, self.high = check_factor(factor), trained_length, low, high
 
     def scale(self, rates: Rates, at: At, dtype: torch.dtype) -> Rates:
-        turns = self.trained_length / (2 * math.pi / rates)  # in the order of transformers' steps
+        turns = self.trained_length / (2 * math.pi / rates)  # order of operations as in transformers
         kept = ((turns - self.low) / (self.high - self.low)).clamp(0, 1)
         return (1 - kept) * rates / self.factor + kept * rates

@@ -1,4 +1,4 @@
-"""Slot `score`: how well a query and a key agree. Supplied: d_query, d_key, the widths of the two."""
+"""Slot `score`: the attention score of a query and a key. The model supplies their widths d_query and d_key."""
 
 import math
 from abc import ABC
@@ -17,28 +17,28 @@ TurnedKeys = Float[Tensor, "*batch keys width"]
 
 
 class Score(nn.Module, ABC):
-    """Turns queries and keys, each for itself, then compares every query with every key.
+    """Transforms queries and keys separately, then scores every query against every key.
 
-    Keys are turned once, when a memory is read, however many queries come later. All heads of a layer share the score's
-    parameters: what sets heads apart are the maps of the attention before it.
+    Keys are transformed once, when a memory is read, however many queries follow. All heads of a layer share the
+    score's parameters; heads differ by the projections before it.
 
     Attributes:
-        scale: the turned queries and keys are compared by their inner product, multiplied by this, so that the fused
-            kernels apply; None: by `compare`.
+        scale: the score is the inner product of transformed queries and keys times this, which fused kernels compute;
+            None: the score is computed by `compare`.
     """
 
     scale: float | None = 1.0
 
     def turn_queries(self, queries: Queries) -> TurnedQueries:
-        """Queries as they are compared."""
+        """Transform queries for `compare`."""
         return queries
 
     def turn_keys(self, keys: Keys) -> TurnedKeys:
-        """Keys as they are compared."""
+        """Transform keys for `compare`."""
         return keys
 
     def compare(self, queries: TurnedQueries, keys: TurnedKeys) -> Float[Tensor, "*batch queries keys"]:
-        """The scores of turned queries with turned keys."""
+        """Compute the scores of transformed queries and keys."""
         assert self.scale is not None
         return (queries * self.scale) @ keys.transpose(-1, -2)
 
@@ -48,10 +48,10 @@ ScoreOption = Annotated[str | Choice[Score], scores]
 
 
 def refuse_unequal(name: str, d_query: int, d_key: int) -> None:
-    """Check that an inner product of queries and keys exists.
+    """Check that queries and keys have an inner product.
 
     Raises:
-        ValueError: they are not equally wide.
+        ValueError: their widths differ.
     """
     if d_query != d_key:
         problem = f"score '{name}': queries are {d_query} wide, keys {d_key}, which have no inner product"
@@ -60,7 +60,7 @@ def refuse_unequal(name: str, d_query: int, d_key: int) -> None:
 
 @scores.register("scaled_dot")
 class ScaledDot(Score):
-    """q'k / sqrt(d_key): kept out of the region where the softmax has no gradient.
+    """q'k / sqrt(d_key), which keeps the softmax away from regions where its gradient vanishes.
 
     Source: Vaswani et al. 2017, arXiv:1706.03762, section 3.2.1.
     """
@@ -100,12 +100,12 @@ class Bilinear(Score):
 
 @scores.register("additive")
 class Additive(Score):
-    """v'tanh(W q + U k): a perceptron with one hidden layer.
+    """v'tanh(W q + U k), a perceptron with one hidden layer.
 
     Source: Bahdanau et al. 2015, arXiv:1409.0473, section A.1.2.
 
     Args:
-        d_hidden: width of the hidden layer; None: as wide as a key.
+        d_hidden: width of the hidden layer; None: d_key.
     """
 
     def __init__(self, d_query: int, d_key: int, *, d_hidden: int | None = None) -> None:

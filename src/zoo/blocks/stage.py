@@ -1,4 +1,4 @@
-"""Slot `stage`: how a grid of features becomes the next one, smaller or as large. Supplied: its channels, d_input."""
+"""Slot `stage`: a stage of an image encoder, from one grid of features to the next. The model supplies d_input."""
 
 from abc import ABC, abstractmethod
 from typing import Annotated, Literal
@@ -13,17 +13,17 @@ from zoo.blocks.rows.view import View
 from zoo.blocks.score import ScoreOption
 from zoo.registry import Choice, Slot, refuse_below
 
-Padding = Literal["zeros", "replicate"]  # what a convolution reads beyond the rim
+Padding = Literal["zeros", "replicate"]  # of a convolution, at the image border
 Grid = Float[Tensor, "batch d_input height width"]
 NextGrid = Float[Tensor, "batch d_output next_height next_width"]
 
 
 class Stage(nn.Module, ABC):
-    """Turns a grid into the next one.
+    """Maps a grid of features to the next one.
 
     Attributes:
-        d_output: channels of what it returns.
-        stride: how many times smaller each side becomes (rounded up).
+        d_output: number of output channels.
+        stride: each side is divided by it (rounded up).
     """
 
     d_output: int
@@ -31,10 +31,10 @@ class Stage(nn.Module, ABC):
 
     @abstractmethod
     def forward(self, x: Grid, view: View) -> NextGrid:
-        """The next grid.
+        """Compute the next grid.
 
         Args:
-            view: of the grid's places, row by row, each of which sees all others.
+            view: of the grid's cells in row-major order, for attention; each sees all others.
         """
 
 
@@ -43,7 +43,7 @@ StageOption = Annotated[Choice[Stage], stages]
 
 
 def group_norm(groups: int, d_input: int) -> nn.GroupNorm:
-    """Normalizes the channels of each group over the whole grid, so that a picture never depends on its batch.
+    """Build a group norm, which normalizes each image by itself, so that no output depends on the rest of the batch.
 
     Source: Wu & He 2018, arXiv:1803.08494. torch computes its mean and variance in float32.
 
@@ -56,10 +56,10 @@ def group_norm(groups: int, d_input: int) -> nn.GroupNorm:
 
 
 def convolve(d_input: int, width: int, kernel: int, stride: int, padding: Padding) -> nn.Conv2d:
-    """A convolution without bias around each place.
+    """Build a centred convolution without bias.
 
     Raises:
-        ValueError: a size is below 1, or the kernel has no middle.
+        ValueError: a size is below 1, or the kernel is even.
     """
     refuse_below(1, width=width, kernel=kernel, stride=stride)
     if kernel % 2 == 0:
@@ -69,13 +69,13 @@ def convolve(d_input: int, width: int, kernel: int, stride: int, padding: Paddin
 
 @stages.register("convolution")
 class ConvolutionStage(Stage):
-    """One convolution: the first look at the pixels.
+    """A single convolution, usually the first stage, on pixels.
 
     Args:
-        width: channels of what it returns.
-        kernel: side of what each place reads (places); odd, so that it lies around the place.
-        stride: how many times smaller each side becomes.
-        padding: what lies beyond the rim: zeros, by which a network sees where the rim is, or the place next to it.
+        width: number of output channels.
+        kernel: side of the kernel (cells), odd.
+        stride: each side of the grid is divided by it.
+        padding: zeros, which let the network detect the image border, or replicate, which repeats the border cells.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class ConvolutionStage(Stage):
 
 
 class ResidualBlock(nn.Module):
-    """x + conv(f(norm(conv(f(norm(x)))))); where the shape changes, a 1x1 convolution of f(norm(x)) stands for x.
+    """x + conv(f(norm(conv(f(norm(x)))))); if the shape changes, a 1x1 convolution of f(norm(x)) replaces the first x.
 
     Source: He et al. 2016, arXiv:1603.05027, figure 4e (full pre-activation), with group norms.
     """
@@ -122,18 +122,18 @@ class ResidualBlock(nn.Module):
 
 @stages.register("residual")
 class ResidualStage(Stage):
-    """Residual blocks of two convolutions each, the first of which makes the grid smaller.
+    """Residual blocks of two convolutions each; the first block applies the stride.
 
     Source: He et al. 2016, arXiv:1603.05027; group norms: Wu & He 2018, arXiv:1803.08494.
 
     Args:
-        width: channels of what it returns.
-        n_blocks: residual blocks.
-        stride: how many times smaller each side becomes.
-        groups: of channels that are normalized together.
-        activation: a registered activation.
-        kernel: side of what each place reads (places), odd; with 1 a place learns nothing of its neighbours.
-        padding: what lies beyond the rim, as in stage `convolution`.
+        width: number of output channels.
+        n_blocks: number of residual blocks.
+        stride: each side of the grid is divided by it.
+        groups: number of groups of the group norms.
+        activation: f, a registered activation.
+        kernel: side of the kernels (cells), odd; with 1, cells do not mix.
+        padding: as in stage `convolution`.
     """
 
     def __init__(
@@ -163,16 +163,16 @@ class ResidualStage(Stage):
 
 @stages.register("attention")
 class AttentionStage(Stage):
-    """x + g attention(x): every position of the grid attends to all others; g is learned and starts at 0.
+    """x + g attention(x): every cell of the grid attends to all others; g is learned and starts at 0.
 
-    Queries, keys and values are 1x1 convolutions, that is one linear map at every place, and so is the way back.
+    The projections to queries, keys, values and output are 1x1 convolutions, that is linear layers applied per cell.
     Source: Zhang et al. 2019 (SAGAN), arXiv:1805.08318, section 3, but scores are scaled as in Vaswani et al. 2017.
 
     Args:
-        n_heads: of the attention.
-        d_key, d_value: width of a head; None: an eighth and half of the channels, shared out among the heads.
-        groups: normalize the input in so many groups of channels; None: not at all, as published.
-        score: how well queries and keys agree.
+        n_heads: number of heads.
+        d_key, d_value: width of a head; None: an eighth and a half of the channels, divided among the heads.
+        groups: number of groups of a group norm on the input; None: no norm, as published.
+        score: a registered score.
     """
 
     def __init__(
@@ -192,7 +192,7 @@ class AttentionStage(Stage):
         d_key = max(1, d_input // (8 * n_heads)) if d_key is None else d_key
         d_value = max(1, d_input // (2 * n_heads)) if d_value is None else d_value
         self.attention = FullAttention(d_input, n_heads, d_key=d_key, d_value=d_value, score=score)
-        self.scale = nn.Parameter(torch.zeros(1))  # FSDP2 shards no single number
+        self.scale = nn.Parameter(torch.zeros(1))  # one axis: FSDP2 cannot shard scalars
 
     def forward(self, x: Grid, view: View) -> NextGrid:
         read = x if self.norm is None else self.norm(x)
