@@ -1,4 +1,4 @@
-"""Where a model computes: one rule for training and for every command that uses a model."""
+"""The device that a model runs on: one rule for training and for every command that uses a model."""
 
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -12,7 +12,7 @@ from zoo.registry import check
 from zoo.wording import nearest
 
 CPU = "cpu"
-EXACT = "float32"  # the precision of what is compared or drawn
+EXACT = "float32"  # precision for comparing logits and drawing attention maps
 CUDNN: tuple[Any, ...] = (torch.backends.cudnn.conv, torch.backends.cudnn.rnn)  # type: ignore[attr-defined]
 DeviceName = str | torch.device
 M = TypeVar("M", bound=nn.Module)
@@ -20,17 +20,17 @@ M = TypeVar("M", bound=nn.Module)
 
 @dataclass(frozen=True)
 class Placement:
-    """Where a model that is used, not trained, lies, and in which dtype.
+    """Device and dtype of a model in inference.
 
     Args:
-        dtype: of its weights, and so of all that it computes except what blocks keep in float32.
+        dtype: of its weights, and so of its computations, except those that blocks keep in float32.
     """
 
     device: torch.device
     dtype: torch.dtype
 
     def move(self, model: M) -> M:
-        """Put a model there; its weights are cast once, not for every forward pass."""
+        """Move a model to the device and cast its weights, once instead of in every forward pass."""
         return model.to(self.device, self.dtype)
 
 
@@ -38,13 +38,13 @@ AS_STORED = Placement(torch.device(CPU), torch.float32)
 
 
 def with_dtype(model: M, dtype: torch.dtype) -> M:
-    """Cast a model; it goes to the CPU for a dtype that its device lacks."""
+    """Cast a model; move it to the CPU if its device does not support the dtype (float64 on MPS)."""
     device = next(model.parameters()).device
     return model.to(torch.device(CPU) if dtype.itemsize > widest(device).itemsize else device, dtype)
 
 
 def choose_placement(device: DeviceName = AUTO, precision: str = AUTO) -> Placement:
-    """Where a model goes that a user wants on a device and in a precision.
+    """Choose device and dtype from a user's `--device` and `--precision`.
 
     Raises:
         ValueError: as `choose_device` and `forward_dtype`.
@@ -54,16 +54,16 @@ def choose_placement(device: DeviceName = AUTO, precision: str = AUTO) -> Placem
 
 
 def choose_device(wanted: DeviceName = AUTO) -> torch.device:
-    """The device of a name; auto: CUDA, then MPS, then the CPU.
+    """Return the device of a name; auto: CUDA, then MPS, then the CPU.
 
-    On CUDA it lets cuDNN round nothing in this process: by torch's default convolutions and recurrent layers would
-    compute in TF32, with 10 bits of each factor, where float32 is asked for. Products of matrices do not.
+    For CUDA this turns off TF32 in cuDNN for the whole process: torch's default lets float32 convolutions and recurrent
+    layers compute with 10-bit mantissas, but not matrix products.
 
     Args:
         wanted: `cuda` is the first GPU.
 
     Raises:
-        ValueError: there is no such device; the message names those that are there.
+        ValueError: there is no such device; the message lists those available.
     """
     name, there = str(wanted), available()
     known = [AUTO, *(["cuda"] if there[0] == "cuda:0" else []), *there]
@@ -72,17 +72,17 @@ def choose_device(wanted: DeviceName = AUTO) -> torch.device:
     device = torch.device({AUTO: there[0], "cuda": there[0]}.get(name, name))
     if device.type == "cuda":
         torch.backends.cudnn.allow_tf32 = False
-        for kernels in CUDNN:  # which else do as torch.backends.fp32_precision says
+        for kernels in CUDNN:  # otherwise they follow torch.backends.fp32_precision
             kernels.fp32_precision = UNROUNDED[0]
     return device
 
 
 def available() -> list[str]:
-    """The devices that are there, the best one first."""
+    """The available devices, best first."""
     gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
     return [*(f"cuda:{i}" for i in range(gpus)), *(["mps"] if torch.backends.mps.is_available() else []), CPU]
 
 
 def device_name(device: torch.device) -> str:
-    """A device as its maker calls it."""
+    """The product name of a GPU, else the device type."""
     return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type

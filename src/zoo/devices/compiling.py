@@ -1,4 +1,4 @@
-"""torch.compile: what it needs on a device, functions and modules that are compiled, and room for their graphs."""
+"""torch.compile: its requirements per device, compiled functions and modules, fallbacks, recompile limits."""
 
 import importlib.util
 import logging
@@ -19,33 +19,33 @@ from torch import nn
 from zoo.devices.memory import is_out_of_memory
 
 logger = logging.getLogger(__name__)
-FAILED = "compiling failed"  # how the log begins to say so
-failures: list[str] = []  # why it did, in this process, which then runs what would be compiled as it is
-INCLUDES = ("CPATH", "C_INCLUDE_PATH")  # where compilers of C also look for headers
-COMPILERS = {"darwin": "clang++", "win32": "cl"}  # by platform, else g++: torch's own choices, unless CXX names another
+FAILED = "compiling failed"  # start of the log message
+failures: list[str] = []  # reasons for failed compilation in this process; once there is one, nothing else is compiled
+INCLUDES = ("CPATH", "C_INCLUDE_PATH")  # environment variables with further header folders of C compilers
+COMPILERS = {"darwin": "clang++", "win32": "cl"}  # torch's choice by platform, else g++, unless CXX names another
 
 
 def is_transformed() -> bool:
-    """Whether torch.func transforms what runs now (grad, vmap, jvp); it refuses most backward passes of our own."""
+    """Whether a torch.func transform (grad, vmap, jvp) is active; most custom autograd Functions do not support it."""
     return bool(torch._C._are_functorch_transforms_active())
 
 
 class Missing(NamedTuple):
-    """What is not here, and what helps, as the ends of sentences."""
+    """A missing requirement and its remedy, as phrases for messages."""
 
     what: str
     remedy: str
 
 
 def missing_for(device: torch.device) -> Missing | None:
-    """What torch lacks to write kernels for a device; None: nothing.
+    """The first missing requirement for compiling kernels for a device; None: nothing is missing.
 
-    Those of a GPU are triton's, which also compiles some C when it first starts one (triton 3.6, runtime/build.py).
+    GPU kernels need triton, which compiles some C when it launches its first kernel (triton 3.6, runtime/build.py).
     """
     if device.type == "cuda":
         if importlib.util.find_spec("triton") is None:
             return Missing("the package triton", "install it")
-        return missing_for_triton() if sys.platform == "linux" else None  # elsewhere it brings its own compiler
+        return missing_for_triton() if sys.platform == "linux" else None  # on Windows it ships a compiler
     compiler = os.environ.get("CXX", COMPILERS.get(sys.platform, "g++"))
     if device.type == "cpu" and shutil.which(compiler) is None:
         return Missing(f"a C++ compiler ('{compiler}' not found)", "install g++, set CXX to a compiler")
@@ -53,7 +53,7 @@ def missing_for(device: torch.device) -> Missing | None:
 
 
 def missing_for_triton() -> Missing | None:
-    """What triton lacks to compile C that Python can call."""
+    """The first missing requirement of triton for compiling C extensions: a C compiler or Python's headers."""
     compilers = [os.environ["CC"]] if "CC" in os.environ else ["gcc", "clang"]
     if not any(map(shutil.which, compilers)):
         named = ", ".join(f"'{compiler}'" for compiler in compilers)
@@ -66,12 +66,12 @@ def missing_for_triton() -> Missing | None:
 
 
 def refuse_without_compiler(device: torch.device) -> None:
-    """Refuse `training.compile` where torch would not find what writes kernels for a device.
+    """Refuse `training.compile` if torch lacks a compiler for a device.
 
-    torch says so itself, but in the first step, in its own words, after hours of tokenising perhaps.
+    torch would fail only in the first training step, perhaps after hours of tokenizing.
 
     Raises:
-        ValueError: something is missing.
+        ValueError: a requirement is missing.
     """
     missing = missing_for(device)
     if missing is not None:
@@ -81,19 +81,20 @@ def refuse_without_compiler(device: torch.device) -> None:
 
 @cache
 def compiled(function: Callable[..., Any], graphs: int, **options: Any) -> Any:
-    """A compiled function, when it is first used: even an idle torch.compile imports the compiler, for 3 seconds.
+    """Return a compiled function; call this only when it is used, since torch.compile imports for 3 seconds.
 
     Args:
-        graphs: kinds of arguments that it may have.
+        graphs: the number of graphs that it may be compiled to, one per kind of arguments.
+        options: of torch.compile.
     """
-    if not torch.compiler.is_compiling():  # a block around it
+    if not torch.compiler.is_compiling():  # else it becomes a part of the graph being compiled
         make_room(graphs)
         compile_backward_at_once()
     return torch.compile(function, **options)
 
 
 def compile_module(module: nn.Module) -> None:
-    """Compile a module's pass in its place, when it is first called; without a compiler it is slower, not lost."""
+    """Compile a module in place, at its first call; if compiling fails, it runs uncompiled."""
     compile_backward_at_once()
     module.compile()
     assert module._compiled_call_impl is not None
@@ -101,16 +102,16 @@ def compile_module(module: nn.Module) -> None:
 
 
 def compile_backward_at_once() -> None:
-    """Let torch compile backward passes with the forward ones, so that nothing fails in the middle of a step."""
+    """Let torch compile backward passes together with forward passes, so that a step cannot fail halfway."""
     torch._functorch.config.force_non_lazy_backward_lowering = True
 
 
 def or_plain(compiled: Callable[..., Any], plain: Callable[..., Any]) -> Callable[..., Any]:
-    """A compiled function, or the function as it is where torch's compiler has failed in this process.
+    """Wrap a compiled function so that it falls back to `plain` if compiling fails.
 
-    A compiler needs much of a machine: a driver, another compiler, room on a disk. After a failure nothing else is
-    compiled, since each attempt would take as long. What has run compiled goes on so: activations that are computed
-    again must be those of the first pass.
+    Compiling depends on drivers, other compilers and disk space. After a failure in this process, nothing else is
+    compiled, since each attempt would take as long. A function that has already run compiled stays compiled:
+    recomputed activations (checkpointing) must equal those of the first pass.
     """
     works = False
 
@@ -124,7 +125,7 @@ def or_plain(compiled: Callable[..., Any], plain: Callable[..., Any]) -> Callabl
             except Exception as error:
                 if is_out_of_memory(error) or not is_of_a_compiler(error):
                     raise
-                reason = getattr(error, "inner_exception", error)  # of what compiles a graph
+                reason = getattr(error, "inner_exception", error)  # the cause, where torch's compiler wraps it
                 works = False
                 failures.append(str(reason).partition("\n")[0])
                 logger.warning("%s, so the rest runs uncompiled, slower: %s", FAILED, failures[-1])
@@ -134,21 +135,20 @@ def or_plain(compiled: Callable[..., Any], plain: Callable[..., Any]) -> Callabl
 
 
 def is_of_a_compiler(error: Exception) -> bool:
-    """Whether what writes kernels raised an error: torch's compiler, Triton, or the compiler of C that it calls."""
+    """Whether an error comes from compiling: from torch's compiler, Triton, or the C compiler that it calls."""
     if isinstance(error, ImportError | OSError | subprocess.CalledProcessError):
         return True
     passed = (frame.f_globals.get("__name__", "") for frame, _ in traceback.walk_tb(error.__traceback__))
-    if any(name.startswith("triton.") for name in passed):  # many of its errors are of Python's own classes
+    if any(name.startswith("triton.") for name in passed):  # many of its errors are built-in exceptions
         return True
     return isinstance(error, torch._dynamo.exc.TorchDynamoException)
 
 
 def make_room(graphs: int) -> None:
-    """Let a function be compiled for so many kinds of arguments.
+    """Raise torch's recompile limits to at least `graphs`.
 
-    torch's own limit is 8: every further kind runs uncompiled, with no more than a line in the log, or fails where the
-    function must be one graph.
+    The default limit is 8: beyond it, functions run uncompiled with a single log line, or fail under `fullgraph`.
     """
-    limits = torch._dynamo.config  # which imports the compiler when it is asked for
+    limits = torch._dynamo.config  # imported here, lazily, as importing the compiler is slow
     limits.recompile_limit = max(limits.recompile_limit, graphs)
     limits.accumulated_recompile_limit = max(limits.accumulated_recompile_limit, graphs)

@@ -1,4 +1,4 @@
-"""Copies of batches to a device, beside what it computes."""
+"""Copies of batches to a device that overlap with its computation."""
 
 from collections.abc import Callable
 from functools import cache
@@ -8,22 +8,22 @@ from torch import Tensor
 
 
 def reads_pinned(device: torch.device) -> bool:
-    """Whether a device copies from pinned memory by itself, while the host goes on."""
+    """Whether a device copies from pinned memory asynchronously."""
     return device.type == "cuda"
 
 
 def sent(here: Tensor, device: torch.device) -> Tensor:
-    """A small tensor on a device, for the work that comes next; the host waits for nothing.
+    """Copy a small tensor from the CPU to a device, in the current stream, without a host synchronization on CUDA.
 
-    A GPU that does not copy from pinned memory may first have to do all that it was told before.
+    Other GPUs may first have to finish the work that is already queued.
     """
     return (here.pin_memory() if reads_pinned(device) else here).to(device, non_blocking=True)
 
 
 def copier(device: torch.device) -> Callable[[Tensor], Tensor]:
-    """How to copy a tensor to a device: to a GPU in a stream of its own, for which the work that comes next waits.
+    """Return a function that copies tensors to a device, on CUDA in a separate stream.
 
-    The host waits for nothing, and no copy of pinned memory waits for what the GPU computes.
+    The current stream waits for each copy; the host does not, and copies from pinned memory overlap with computation.
     """
     if not reads_pinned(device):
         return lambda tensor: tensor.to(device, non_blocking=True)
@@ -33,7 +33,7 @@ def copier(device: torch.device) -> Callable[[Tensor], Tensor]:
         with copies:
             there = tensor.to(device, non_blocking=True)
         work.wait_stream(copies)
-        there.record_stream(work)  # else its memory may be given to a later copy before the work is done
+        there.record_stream(work)  # else the allocator may reuse its memory for a later copy while it is in use
         return there
 
     return copy
@@ -41,5 +41,5 @@ def copier(device: torch.device) -> Callable[[Tensor], Tensor]:
 
 @cache
 def stream_of_copies(device: torch.device) -> torch.Stream:
-    """The stream in which this process copies to a device."""
+    """The stream for this process's copies to a device."""
     return torch.Stream(device)

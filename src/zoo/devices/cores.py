@@ -1,8 +1,8 @@
-"""How many cores there are to compute on."""
+"""The number of available CPU cores."""
 
 import os
 
 
 def available_cores() -> int:
-    """The cores that this process may use: fewer than the machine has where a job scheduler or `taskset` says so."""
+    """Number of cores that this process may use; a job scheduler or `taskset` may allow fewer than the machine has."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -1,4 +1,4 @@
-"""What a caller of the library may have set for all of torch, and what zoo computes alike whatever it is."""
+"""Contexts that shield zoo from global torch settings of the caller, such as default device and TF32."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -6,20 +6,20 @@ from contextlib import ExitStack, contextmanager
 import torch
 
 BACKENDS = (torch.backends.mkldnn.matmul, torch.backends.cuda.matmul)  # type: ignore[attr-defined]
-HIGHEST = "highest"  # torch's word for float32 that keeps all bits
-UNROUNDED = ("ieee", "none")  # how a backend multiplies float32; none: as torch does by default
+HIGHEST = "highest"  # torch's name for full float32 precision in matrix products
+UNROUNDED = ("ieee", "none")  # values of a backend's fp32_precision that keep full float32; none: torch's default
 
 
 @contextmanager
 def ordinary_tensors() -> Iterator[None]:
-    """Within it, a tensor lies on the CPU unless its maker says otherwise, may be trained and written to, and is not
-    rounded in products of float32.
+    """Context with torch's usual defaults: new tensors on the CPU, no inference mode, exact float32 matrix products.
 
-    A notebook may have called `torch.set_default_device`, where small tensors are built on the CPU and sent from pinned
-    memory; and weights that are loaded under `torch.inference_mode` count no changes, so that no copy of them is kept.
+    A notebook may have called `torch.set_default_device`, but zoo builds small tensors on the CPU and copies them from
+    pinned memory. Tensors made under `torch.inference_mode` have no version counter, which caching copies of weights
+    relies on.
     """
     with ExitStack() as stack:
-        if torch.get_default_device().type != "cpu":  # a mode costs something with every call of torch
+        if torch.get_default_device().type != "cpu":  # only if needed: a device mode slows every torch call
             stack.enter_context(torch.device("cpu"))
         if torch.is_inference_mode_enabled():
             stack.enter_context(torch.inference_mode(False))
@@ -29,17 +29,17 @@ def ordinary_tensors() -> Iterator[None]:
 
 @contextmanager
 def exact_products() -> Iterator[None]:
-    """Within it, products of float32 matrices keep all bits, whatever `torch.set_float32_matmul_precision` says.
+    """Context in which float32 matrix products are exact, whatever `torch.set_float32_matmul_precision` was set to.
 
-    With "medium", which is common in notebooks, CPUs and GPUs that multiply bfloat16 in hardware keep 8 to 11 of 24.
+    With "medium", which is common in notebooks, CPUs and GPUs with bfloat16 hardware keep 8 to 11 of 24 bits.
     """
     before = [(backend, backend.fp32_precision) for backend in BACKENDS]
     rough = [(backend, precision) for backend, precision in before if precision not in UNROUNDED]
     try:
         precision = torch.get_float32_matmul_precision()
-    except RuntimeError:  # each backend was told by itself: the two ways must not be mixed
+    except RuntimeError:  # precision was set per backend, and torch forbids mixing that with the global setting
         precision = HIGHEST
-    # what was told in one way is changed in that way
+    # change the settings through the same API that they were made with
     by_backend = rough if precision == HIGHEST else []
     try:
         if precision != HIGHEST:
@@ -50,6 +50,6 @@ def exact_products() -> Iterator[None]:
     finally:
         if precision != HIGHEST:
             torch.set_float32_matmul_precision(precision)
-        # each by itself, too: torch.backends.cuda.matmul.allow_tf32 is said of one, and read as if it were of all
+        # restore each backend too: torch.backends.cuda.matmul.allow_tf32 sets one, but shows in the global precision
         for backend, found in before if precision != HIGHEST else by_backend:
             backend.fp32_precision = found

@@ -1,4 +1,4 @@
-"""Memory: glibc keeps large blocks, imports are set aside, an error names the setting to lower."""
+"""Memory: settings of glibc's malloc and Python's garbage collector, and what to do when it runs out."""
 
 import ctypes
 import gc
@@ -11,10 +11,10 @@ from typing import TypeVar
 import torch
 
 M_TRIM_THRESHOLD, M_TOP_PAD, M_MMAP_THRESHOLD = -1, -2, -3  # glibc's malloc.h
-LARGE, SMALL = 1 << 30, 1 << 19  # bytes: what glibc maps by itself however much is kept, and what it never does
-# -1: nothing is given back, as more than a gigabyte would be after each step of BERT
+LARGE, SMALL = 1 << 30, 1 << 19  # bytes: blocks of LARGE and more are always mapped, below SMALL never
+# trim threshold -1: freed memory is never returned, which in BERT's training is over a gigabyte after each step
 KEEP = {M_MMAP_THRESHOLD: LARGE, M_TRIM_THRESHOLD: -1, M_TOP_PAD: 64 << 20}
-NO_MEMORY = (  # as the CPU's allocator, CUDA and its libraries, Triton and Apple's GPUs say it
+NO_MEMORY = (  # out-of-memory messages of the CPU's allocator, CUDA and its libraries, Triton and Apple's GPUs
     "can't allocate memory",
     "CUDA error: out of memory",
     "CUDA driver error: out of memory",
@@ -28,55 +28,55 @@ NO_MEMORY = (  # as the CPU's allocator, CUDA and its libraries, Triton and Appl
 T = TypeVar("T")
 R = TypeVar("R")
 logger = logging.getLogger(__name__)
-FEW = 10_000  # objects: Python 3.12 sets some hundreds of its own aside, imports make more than a hundred thousand
+FEW = 10_000  # frozen objects: Python 3.12 freezes some hundreds itself; imports make over a hundred thousand
 
 
 def keep_large_blocks() -> bool:
-    """Make glibc reuse the memory of large tensors; whether it agreed. With other C libraries nothing happens.
+    """Make glibc reuse the memory of large tensors; return whether it accepted. Other C libraries are left alone.
 
-    Otherwise glibc maps every large tensor anew, and each of its pages costs a page fault: 40 % of a training step on
+    By default glibc maps every large tensor anew, and each of its pages costs a page fault: 40 % of a training step on
     a CPU.
     """
-    # older versions refuse the first setting alone; the other two without it would keep memory and save no page fault
+    # older versions refuse the first setting; then stop, since the others alone keep memory but save no page faults
     return all(set_malloc(parameter, value) for parameter, value in KEEP.items())
 
 
 def map_large_blocks() -> bool:
-    """Make glibc map every large tensor by itself, as it does at first anyway; whether it agreed.
+    """Make glibc map every large tensor separately, and keep it so; return whether it accepted.
 
-    What lives long, such as weights, moments and what oneDNN compiles in the first step, would else lie between the
-    tensors of the step, and leave holes in which no large one fits: a process takes 3 to 7 % more memory. Call
-    this before the first tensor is made, and `keep_large_blocks` after the first step.
+    Otherwise long-lived blocks (weights, optimizer moments, oneDNN's compiled kernels) would lie between the tensors of
+    the first step and fragment the heap: a process takes 3 to 7 % more memory. Call this before the first tensor is
+    made, and `keep_large_blocks` after the first step.
     """
-    # older versions take only the smaller threshold, and would map whatever is larger for good: they are left alone
+    # older versions refuse the larger threshold; then stop, since the smaller one alone could not be raised again
     return all(set_malloc(M_MMAP_THRESHOLD, threshold) for threshold in (LARGE, SMALL))
 
 
 def set_malloc(parameter: int, value: int) -> bool:
-    """Change a setting of glibc's malloc, if that is the C library; whether it agreed."""
+    """Change a setting of glibc's malloc, if that is the C library; return whether it accepted."""
     return platform.libc_ver()[0] == "glibc" and ctypes.CDLL(None).mallopt(parameter, value) == 1
 
 
 def set_imports_aside() -> None:
-    """Let Python's garbage collector leave alone, for good, what was imported by now.
+    """Exclude everything imported so far from Python's garbage collection, for good (`gc.freeze`).
 
-    It looks at all objects once there are a quarter more, torch's and those of other libraries with them: 0.14 s every
-    few thousand short examples, for which the steps of a training wait. Processes that are forked later leave them
-    alone, too, and so go on sharing their memory. Call this before the first model is made: what refers to itself, in
-    use or not, is never freed once it is set aside. A second call does nothing.
+    A full collection, which runs whenever the number of objects has grown by a quarter, would scan all objects of torch
+    and other libraries: 0.14 s every few thousand short examples, during which training waits. Processes forked later
+    do not touch these objects either, and so keep sharing their memory. Call this before the first model is made, since
+    reference cycles among frozen objects are never freed. A second call does nothing.
     """
     if gc.get_freeze_count() < FEW:
         gc.freeze()
 
 
 def is_out_of_memory(error: Exception) -> bool:
-    """Whether an error says that a device, or the CPU, has no memory left."""
-    error = getattr(error, "inner_exception", error)  # torch's compiler wraps what ends it
+    """Whether an error means that a device, or the CPU, is out of memory."""
+    error = getattr(error, "inner_exception", error)  # torch's compiler wraps the cause
     return isinstance(error, torch.OutOfMemoryError | MemoryError) or any(words in str(error) for words in NO_MEMORY)
 
 
 def empty_cache() -> None:
-    """Give back to the GPU what a failed pass took and nothing holds any more."""
+    """Return the GPU memory that torch's allocator caches but no tensor uses, as after a failed pass."""
     if torch.cuda.is_available():
         torch.cuda.empty_cache()
     elif torch.backends.mps.is_available():
@@ -84,12 +84,12 @@ def empty_cache() -> None:
 
 
 def in_batches(items: Sequence[T], size: int, work: Callable[[Sequence[T]], R]) -> Iterator[R]:
-    """What `work` makes of `size` items at a time.
+    """Apply `work` to batches of `size` items and yield the results.
 
-    A batch that memory does not hold is halved, and so are those after it, as `training.micro_batch: auto` does.
+    If a batch runs out of memory, it and all later ones are halved, as with `training.micro_batch: auto`.
 
     Raises:
-        RuntimeError: memory does not hold a single item.
+        RuntimeError: a single item runs out of memory.
     """
     start = 0
     while start < len(items):
@@ -105,10 +105,10 @@ def in_batches(items: Sequence[T], size: int, work: Callable[[Sequence[T]], R]) 
 
 
 def try_batch(batch: Sequence[T], work: Callable[[Sequence[T]], R]) -> tuple[bool, list[R]]:
-    """Whether memory holds a batch, and what `work` makes of it; nothing of a failed pass is held after this.
+    """Return (True, [result]), or (False, []) if memory ran out; a failed pass leaves no tensors referenced.
 
     Raises:
-        RuntimeError: the batch is a single item.
+        RuntimeError: memory ran out with a single item.
     """
     try:
         return True, [work(batch)]
@@ -122,13 +122,13 @@ def try_batch(batch: Sequence[T], work: Callable[[Sequence[T]], R]) -> tuple[boo
 
 @contextmanager
 def explain_memory(micro_batch: int | None) -> Iterator[None]:
-    """Say which setting to lower when a training step runs out of memory.
+    """Context that replaces an out-of-memory error in training by one that names the setting to lower.
 
     Args:
-        micro_batch: rows in one forward; None: the whole share of a process.
+        micro_batch: rows per forward pass; None: all rows of the process.
 
     Raises:
-        RuntimeError: instead of torch's error.
+        RuntimeError: memory ran out.
     """
     try:
         yield
@@ -144,5 +144,5 @@ def explain_memory(micro_batch: int | None) -> Iterator[None]:
 
 
 def first_line(error: Exception) -> str:
-    """The first line of an error's text; the name of its class where it has none, as Python's own MemoryError."""
+    """The first line of an error's message; the name of its class if it has none, like Python's MemoryError."""
     return str(error).partition("\n")[0] or type(error).__name__

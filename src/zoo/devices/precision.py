@@ -18,11 +18,11 @@ logger = logging.getLogger(__name__)
 
 
 def forward_dtype(precision: str, device: torch.device, place: str = PLACE) -> torch.dtype | None:
-    """The dtype that matrix products are computed in; None: float32 throughout. One that is slow there is told once.
+    """The dtype of matrix products; None: float32 throughout. Warns once if the device only emulates bfloat16.
 
     Args:
-        precision: auto: bfloat16 where the device has it in hardware, else float32.
-        place: where the precision was set, for a message.
+        precision: auto: bfloat16 if the device has it in hardware, else float32.
+        place: the key or option that set the precision, for messages.
 
     Raises:
         ValueError: an unknown precision, or float16 on a CPU.
@@ -38,12 +38,12 @@ def forward_dtype(precision: str, device: torch.device, place: str = PLACE) -> t
 
 
 def name_of_dtype(precision: str, device: torch.device) -> str:
-    """The dtype that matrix products are computed in, as a log says it."""
+    """Name of the dtype of matrix products, for logs."""
     return str(forward_dtype(precision, device) or torch.float32).removeprefix("torch.")
 
 
 def nearest_precision(precision: str, device: torch.device) -> str:
-    """A precision that something was computed in elsewhere, or auto where this device does not have it."""
+    """The precision that a run used elsewhere, or auto if this device does not have it in hardware; logs the change."""
     lacks = device.type == "cpu" if precision == "float16" else precision == "bfloat16" and emulates_bfloat16(device)
     if not lacks:
         return precision
@@ -53,18 +53,18 @@ def nearest_precision(precision: str, device: torch.device) -> str:
 
 
 def mixed(device: torch.device, dtype: torch.dtype | None) -> torch.autocast:
-    """The precision of the forward pass of a model whose weights are float32, as training and its validation have it.
+    """Autocast context for a model with float32 weights, as in training and validation; no autocast if dtype is None.
 
-    Casts of weights that require a gradient are kept until the context ends.
+    Casts of weights that require a gradient are cached until the context ends.
     """
     return torch.autocast(device.type, dtype, enabled=dtype is not None)
 
 
 @contextmanager
 def thawed(model: nn.Module) -> Iterator[None]:
-    """Let frozen parameters require a gradient for a while, in which none is recorded.
+    """Context in which frozen parameters require a gradient; use it under `no_grad` only.
 
-    Autocast keeps its casts only of parameters that require one, and would cast the others for every token of a text.
+    Autocast caches casts only of parameters that require a gradient, and would cast the others for every new token.
     """
     frozen = [parameter for parameter in model.parameters() if not parameter.requires_grad]
     try:
@@ -77,59 +77,59 @@ def thawed(model: nn.Module) -> Iterator[None]:
 
 
 def has_autocast(kind: str) -> bool:
-    """Whether a kind of device has autocast: all but "meta", where costs are counted.
+    """Whether a device type has autocast: all except "meta", on which costs are counted.
 
-    `torch.amp.is_autocast_available` tells it, too, but breaks every graph that torch 2.11 compiles.
+    Not `torch.amp.is_autocast_available`, which causes a graph break in torch 2.11.
     """
     return kind != "meta"
 
 
 def dtype_of_products(x: Tensor) -> torch.dtype:
-    """What products of a tensor with matrices are computed in: autocast's dtype where it is on, else the tensor's.
+    """The dtype of matrix products with a tensor: autocast's if it is on, else the tensor's.
 
-    Autocast leaves float64 alone.
+    Autocast does not cast float64.
     """
     narrow = autocast_dtype(x.device.type)
     return x.dtype if narrow is None or x.dtype == torch.float64 else narrow
 
 
 def autocast_dtype(kind: str) -> torch.dtype | None:
-    """What autocast computes products in on a kind of device; None where it is off."""
+    """The autocast dtype of a device type; None if autocast is off."""
     return torch.get_autocast_dtype(kind) if has_autocast(kind) and torch.is_autocast_enabled(kind) else None
 
 
 def has_bfloat16(device: torch.device) -> bool:
-    """Whether a device multiplies bfloat16 matrices in hardware, which then is several times faster than float32."""
+    """Whether a device multiplies bfloat16 matrices in hardware, several times faster than float32."""
     if device.type == "cuda":
-        # not torch.cuda.is_bf16_supported, which is asked of the current GPU, whichever is meant
+        # not torch.cuda.is_bf16_supported, which checks the current GPU instead of `device`
         return torch.version.hip is not None or torch.cuda.get_device_capability(device) >= (8, 0)
     able = torch.cpu.get_capabilities() if device.type == "cpu" else {}
     return any(able.get(name, False) for name in ("avx512_bf16", "amx_bf16", "arm_bf16"))
 
 
 def has_amx() -> bool:
-    """Whether this CPU multiplies tiles of bfloat16 (Intel's AMX): five times as fast as with vectors alone."""
+    """Whether this CPU has Intel's AMX, whose bfloat16 products are five times as fast as with vector instructions."""
     return bool(torch.cpu.get_capabilities().get("amx_bf16", False))
 
 
 def emulates_bfloat16(device: torch.device) -> bool:
-    """Whether a device computes bfloat16 by software: a CPU with AVX2 takes 10 to 130 times as long as in float32."""
+    """Whether a device emulates bfloat16 in software: a CPU with AVX2 takes 10 to 130 times as long as in float32."""
     return device.type != "mps" and not has_bfloat16(device)
 
 
 @cache  # an optimizer asks for each matrix of each step
 def rough_dtype(device: torch.device) -> torch.dtype:
-    """What products of matrices are fastest in that need no more digits than bfloat16 has."""
+    """The fastest dtype for matrix products that need no more precision than bfloat16."""
     return torch.float32 if emulates_bfloat16(device) else torch.bfloat16
 
 
 @cache  # each part of a run asks for its dtype
 def warn_of_emulation(kind: str, place: str) -> None:
-    """Say that this kind of device computes bfloat16 by software."""
+    """Warn, once per device type and setting, that bfloat16 is emulated in software."""
     said = "%s: this %s has no bfloat16 in hardware; float32 is 10 times as fast, or more"
-    logger.warning(said, place.removeprefix("--"), NAMES[kind])  # as commands and Python have it
+    logger.warning(said, place.removeprefix("--"), NAMES[kind])  # the name of the option in Python too
 
 
 def widest(device: torch.device) -> torch.dtype:
-    """The most exact dtype of a device: Apple's GPUs have no float64."""
+    """The floating-point dtype with the most precision on a device: Apple's GPUs have no float64."""
     return torch.float32 if device.type == "mps" else torch.float64

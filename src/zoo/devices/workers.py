@@ -1,4 +1,4 @@
-"""How many processes build batches beside one that trains."""
+"""The number of worker processes that build batches for a training process."""
 
 import torch
 
@@ -8,12 +8,13 @@ MOST = 8
 
 
 def building_workers(wanted: int | None, device: torch.device, processes: int) -> int:
-    """How many processes build batches; where no number is wanted, one for each core that the training leaves idle.
+    """Number of worker processes that build batches: as set, else one per core that training leaves idle.
 
-    On a CPU it leaves none. Beside a GPU one core drives it, and the others build, but no more than `MOST`.
+    Training on a CPU leaves none idle. With a GPU, one core drives it and the others build batches, at most `MOST`.
 
     Args:
-        processes: that train on this machine and share its cores.
+        wanted: the number set by the user; None: choose.
+        processes: training processes on this machine, which share its cores.
     """
     if wanted is not None:
         return wanted
@@ -21,5 +22,5 @@ def building_workers(wanted: int | None, device: torch.device, processes: int) -
 
 
 def builders(workers: int) -> str:
-    """What builds batches, in words."""
+    """Describe the batch builders for logs."""
     return "a thread" if workers == 0 else "a process" if workers == 1 else f"{workers} processes"
