@@ -1,4 +1,4 @@
-"""Beam search: several sequences are carried on side by side."""
+"""Beam search."""
 
 from collections.abc import Sequence
 
@@ -10,11 +10,11 @@ from torch.nn import functional as F
 from zoo.models.generation.search import NOTHING, Generated, NextLogits, NextTokens, Search, damage
 from zoo.models.generation.settings import GenerateSettings
 
-UNREACHABLE = -1.0e30  # a score that no sequence has, whatever the penalty; finite so that sums of it stay numbers
+UNREACHABLE = -1.0e30  # lower than any sequence's score at any penalty; finite, so that sums stay finite
 
 
 class BeamSearch(Search):
-    """Carry on the likeliest `beams` sequences; keep the best finished ones.
+    """Extend the likeliest `beams` sequences of each row; keep the best finished ones.
 
     Source: Wu et al. 2016, arXiv:1609.08144, section 7, with the length penalty, the candidates (2 beams) and the
     stopping rule of transformers (early_stopping=False), so that an exported model generates the same.
@@ -27,7 +27,7 @@ class BeamSearch(Search):
         rows, self.limits = len(limits), torch.tensor(limits, device=device)[:, None]
         self.sequences = torch.zeros(rows, self.width, 0, dtype=torch.long, device=device)
         self.scores = torch.full((rows, self.width), UNREACHABLE, dtype=torch.float32, device=device)
-        self.scores[:, 0] = 0.0  # all beams begin equal: only the first may be continued
+        self.scores[:, 0] = 0.0  # all beams start equal, so only the first may be extended
         self.best = torch.full((rows, self.width, max(limits)), NOTHING, dtype=torch.long, device=device)
         self.best_scores = torch.full_like(self.scores, UNREACHABLE)
         self.finished = torch.zeros(rows, self.width, dtype=torch.bool, device=device)
@@ -38,6 +38,7 @@ class BeamSearch(Search):
         rows, length = len(self.scores), self.sequences.shape[2] + 1
         scores = self.scores + damage(logits).view(rows, self.width)
         totals = scores[..., None] + logits.float().log_softmax(-1).view(rows, self.width, -1)
+        # twice the beams: `width` candidates may end here, and `width` must go on
         candidates, flat = totals.flatten(1).topk(min(2 * self.width, totals[0].numel()))
         parents, tokens = flat // totals.shape[2], flat % totals.shape[2]
         sequences = torch.cat([pick(self.sequences, parents), tokens[..., None]], dim=2)
@@ -58,7 +59,7 @@ class BeamSearch(Search):
     def finish(
         self, sequences: Int[Tensor, "rows candidates length"], scores: Float[Tensor, "rows candidates"], ends: Tensor
     ) -> None:
-        """Keep the best of the finished sequences and those that end now among the first `width` candidates."""
+        """Keep the best `width` of the finished sequences and of the first `width` candidates that end now."""
         now = ends & (torch.arange(ends.shape[1], device=ends.device) < self.width)
         scores = scores + (~now | ~self.improvable).float() * UNREACHABLE
         padded = F.pad(sequences, (0, self.best.shape[2] - sequences.shape[2]), value=NOTHING)
@@ -79,5 +80,5 @@ class BeamSearch(Search):
 
 
 def pick(sequences: Int[Tensor, "rows n length"], which: Int[Tensor, "rows m"]) -> Int[Tensor, "rows m length"]:
-    """Of each row the sequences with these numbers."""
+    """Select sequences of each row by index."""
     return sequences.gather(1, which[..., None].expand(-1, -1, sequences.shape[2]))

@@ -1,4 +1,4 @@
-"""A step of generation as one CUDA graph, so that its many small kernels are started with one call."""
+"""A generation step as one CUDA graph, so that one call launches its many small kernels."""
 
 import logging
 from collections.abc import Callable
@@ -9,31 +9,31 @@ import torch
 from torch import Tensor
 
 logger = logging.getLogger(__name__)
-WARM = 1  # steps before one is captured, which load its kernels: as in torch/_inductor/cudagraph_trees.py
-PAYS = 16  # steps that must be left: capturing one takes as long as a few uncaptured ones
-# Steps that must be left for rows to leave. Then two steps are taken uncaptured and one is captured anew, as long as
-# dozens of replays, while a replay of half the rows takes at least half as long. Not measured yet.
+WARM = 1  # uncaptured steps before the capture, which load its kernels: as in torch/_inductor/cudagraph_trees.py
+PAYS = 16  # steps that must remain: capturing one takes as long as a few uncaptured ones
+# Steps that must remain for finished rows to leave the batch. That costs two uncaptured steps and a new capture, as
+# long as dozens of replays, while a replay with half the rows takes at least half as long. Not measured yet.
 FEWER_ROWS_PAY = 128
 Given = tuple[Tensor | None, ...]
-failures: list[str] = []  # why steps could not be captured; torch may not be able to capture any more after one
+failures: list[str] = []  # reasons of failed captures; after one, torch may be unable to capture in this process
 
 
 def captures(device: torch.device, steps: int) -> bool:
-    """Whether so many steps are captured on a device."""
+    """Whether generation of this many steps uses CUDA graphs on a device."""
     return device.type == "cuda" and steps >= WARM + PAYS and not failures
 
 
 def most_that_stay(rows: int, steps: int) -> int:
-    """How many rows may be left when those that have ended leave a captured step; 0: all leave together, at the end.
+    """Return the most rows that may remain when finished rows leave a captured step; 0: all leave together at the end.
 
     Args:
-        steps: that are left.
+        steps: number of steps that remain.
     """
     return rows // 2 if steps >= FEWER_ROWS_PAY else 0
 
 
 class Recording(NamedTuple):
-    """A captured step: what it reads, and what it writes, always in the same tensors."""
+    """A captured step, with the tensors that every replay reads its arguments from and writes its result to."""
 
     graph: torch.cuda.CUDAGraph
     given: Given
@@ -41,15 +41,14 @@ class Recording(NamedTuple):
 
 
 class CapturedStep:
-    """A function of tensors (or None) that is captured once it has run, and replayed from then on.
+    """A function of tensors (or None) that is captured as a CUDA graph after its first call and replayed from then on.
 
-    All that it reads and writes beside its arguments must keep place and shape as long as the arguments keep their
-    shapes; when those change, all begins again. The run before it is captured is a step like any other, on a stream
-    aside, as torch's notes on CUDA graphs demand. Capturing computes nothing. What is returned lasts until the next
-    call.
+    Everything else that it reads or writes must keep its address and shape as long as the arguments keep their shapes;
+    when those change, warm-up and capture start over. The warm-up call is a normal step on a side stream, as torch's
+    notes on CUDA graphs demand. Capturing computes nothing. A result is valid until the next call.
 
     Args:
-        steps: how many calls there will be, at most.
+        steps: the most calls there will be.
     """
 
     def __init__(self, step: Callable[..., Tensor], device: torch.device, steps: int) -> None:
@@ -73,7 +72,7 @@ class CapturedStep:
         return self.recording.said
 
     def run(self, given: Given) -> Tensor:
-        """Take a step as it is."""
+        """Run a step uncaptured, on the side stream."""
         here, aside = torch.cuda.current_stream(self.device), stream_of(self.device)
         aside.wait_stream(here)
         with torch.cuda.stream(aside):
@@ -82,12 +81,12 @@ class CapturedStep:
         return said
 
     def capture(self, given: Given) -> None:
-        """Capture a step, or say why that cannot be done, and never try again in this process."""
+        """Capture a step; if that fails, log the reason once and never try again in this process."""
         aside, graph = stream_of(self.device), torch.cuda.CUDAGraph()
         places = tuple(None if x is None else x.clone() for x in given)
         try:
-            # the outer context leaves the stream, which the inner one does not where it fails; other threads, such as
-            # one that pins batches, may go on
+            # Where a capture fails, `torch.cuda.graph` does not leave its stream: the outer context does. With
+            # thread_local, other threads, such as one that pins batches, may go on using CUDA.
             with (
                 torch.cuda.stream(aside),
                 torch.cuda.graph(graph, stream=aside, capture_error_mode="thread_local"),
@@ -103,11 +102,11 @@ class CapturedStep:
 
 @cache
 def stream_of(device: torch.device) -> torch.cuda.Stream:
-    """The stream aside: one for all steps of a process, since torch keeps free memory by stream."""
+    """Return the side stream: one for all steps of a process, since torch keeps freed memory per stream."""
     return torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
 
 
 @cache
 def tell(reason: str) -> None:
-    """Say once that generation is slower than it could be."""
+    """Log, once per reason, that generation is slower than it could be."""
     logger.info("generation runs without a CUDA graph and is slower: %s", reason)

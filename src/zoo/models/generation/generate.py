@@ -1,4 +1,4 @@
-"""Generate tokens: one loop for every decoder and every way of choosing."""
+"""Generate tokens: one loop for every decoder and every search."""
 
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
@@ -17,7 +17,7 @@ from zoo.models.generation.settings import GenerateSettings
 from zoo.models.kinds.part import Decoder
 from zoo.models.model import Model
 
-PATIENCE = 8  # steps between two looks at what has ended, where the device works while the CPU goes on
+PATIENCE = 8  # steps between checks for finished rows on an asynchronous device, which each check waits for
 
 
 @torch.no_grad()
@@ -34,18 +34,18 @@ def generate(
 
     Args:
         prompts: token ids, each beginning with the start token; lengths may differ.
-        end: the token that ends a text; None: only the limit does.
-        source: what the encoder reads, in a model that has both parts: one row a prompt.
-        source_documents: 0 where a source row is empty.
-        numbers: of the texts among all that are written, which samples depend on; None: counted from 0.
+        end: id of the token that ends a text; None: only the limit does.
+        source: the encoder's tokens or images, in a model that has both parts: one row per prompt.
+        source_documents: of `source`: 0 is padding, 1 the row's source; None: no row is padded.
+        numbers: each text's number among all that are generated, which its samples depend on; None: counted from 0.
 
     Raises:
-        ValueError: the model has no decoder with a language head, a prompt leaves no room, or the source has
-            other rows than the prompts.
+        ValueError: the model has no decoder with a language head, a prompt is empty or longer than the model reads,
+            or the source does not have one row per prompt.
     """
     decoder = writer(model, prompts)
     model.eval()
-    # the last token that is written is never read, so it needs no place
+    # the last generated token is never read, so it needs no position
     limits = [min(settings.max_new_tokens, decoder.max_length - len(prompt) + 1) for prompt in prompts]
     tokens, documents = pad_left(prompts, model.device)
     search = started(settings, limits, end, numbers, model.device)
@@ -65,10 +65,11 @@ def generate(
 
 
 def carry_on(model: Model, search: Search, state: Any, logits: Tensor, steps: int, fast: bool) -> list[Generated]:
-    """Choose and read token after token; rows leave the batch when they have ended.
+    """Choose one token per row and read it, step by step; finished rows leave the batch.
 
     Args:
-        fast: capture the steps where that pays.
+        logits: of the first new token of each sequence.
+        fast: capture the steps as a CUDA graph where that pays.
     """
     here: Sequence[int] = range(len(search.ended))
     found: dict[int, Generated] = {}
@@ -76,7 +77,7 @@ def carry_on(model: Model, search: Search, state: Any, logits: Tensor, steps: in
     patience = 1 if model.device.type == "cpu" and not captured else PATIENCE
     if captured:
         assert model.decoder is not None
-        model.decoder.settle(state)
+        model.decoder.settle(state)  # a graph replays fixed addresses, so the state must stay in the same tensors
         read = CapturedStep(read, model.device, steps)
     for step in range(1, steps + 1):
         chosen, parents = search.choose(logits)
@@ -89,14 +90,14 @@ def carry_on(model: Model, search: Search, state: Any, logits: Tensor, steps: in
         if stay is not None:
             kept = (stay[:, None] * search.width + torch.arange(search.width, device=stay.device)).flatten()
             chosen, parents = chosen[kept], kept if parents is None else parents[kept]
-        # a row that has ended and is still here reads nothing: it has used up its positions
+        # a finished row that is still in the batch reads padding: it may have used up its positions
         there = None if patience == 1 else (~search.ended).long().repeat_interleave(search.width)[:, None]
         logits = read(chosen[:, None], there, parents, stay)
     return [found[number] for number in range(len(found))]
 
 
 def reader(model: Model, state: Any) -> Callable[..., Tensor]:
-    """What reads a token in each row, and says the logits of the next one."""
+    """Return a function that reads new tokens of each row and returns the logits of the token after them."""
     decoder = model.decoder
     assert decoder is not None
 
@@ -113,10 +114,12 @@ def reader(model: Model, state: Any) -> Callable[..., Tensor]:
 def leave(
     search: Search, here: Sequence[int], found: dict[int, Generated], most: int
 ) -> tuple[Sequence[int], Tensor | None]:
-    """Note what has ended under its number; return the numbers of the others, and their rows (None: all stay).
+    """Drop finished rows; return the text numbers of the others, and their rows (None: no row leaves).
 
     Args:
-        most: rows that may be left; where there are more, those that have ended do not leave yet.
+        here: the text number of each row.
+        found: gets the results of the rows that leave, by text number.
+        most: rows that may remain; if more would, finished rows do not leave yet.
     """
     ended = search.ended.tolist()
     stay = [row for row, gone in enumerate(ended) if not gone]
@@ -139,10 +142,10 @@ def started(
 
 
 def writer(model: Model, prompts: Sequence[Sequence[int]]) -> Decoder:
-    """What continues the prompts.
+    """Return the decoder that continues the prompts.
 
     Raises:
-        ValueError: as `generate`.
+        ValueError: the model cannot generate, or a prompt is empty or too long.
     """
     decoder = model.decoder
     if decoder is None or "language" not in model.heads:
@@ -155,13 +158,13 @@ def writer(model: Model, prompts: Sequence[Sequence[int]]) -> Decoder:
 
 
 def next_logits(model: Model, states: Tensor) -> Tensor:
-    """Logits of the token after the last place."""
+    """Return the logits of the token after the last position."""
     assert model.decoder is not None and model.decoder.embeddings is not None
     return model.heads["language"](states[:, -1], model.decoder.embeddings.tokens.weight)
 
 
 def pad_left(prompts: Sequence[Sequence[int]], device: torch.device) -> tuple[Tensor, Tensor | None]:
-    """Prompts as one tensor, padded on the left with document 0; documents are None where nothing is padded."""
+    """Return the prompts as one tensor, padded on the left, and their documents (0: padding; None: no padding)."""
     longest = max(map(len, prompts))
     tokens = torch.tensor([[0] * (longest - len(p)) + list(p) for p in prompts], device=device)
     if all(len(p) == longest for p in prompts):

@@ -1,4 +1,4 @@
-"""Matrices in the order that oneDNN's kernels read, and whether they still are what they were made of."""
+"""Matrices in the memory layout of oneDNN's kernels, cached until the weights that they were made from change."""
 
 from collections.abc import MutableMapping, Sequence
 from typing import NamedTuple
@@ -10,7 +10,7 @@ from torch.utils.weak import WeakTensorKeyDictionary
 
 
 class Print(NamedTuple):
-    """What a matrix was: writing through `.data` changes no version, but a sum of all bits."""
+    """A fingerprint of a matrix; the checksum also notices writes through `.data`, which do not change the version."""
 
     version: int
     address: int
@@ -19,13 +19,14 @@ class Print(NamedTuple):
     @staticmethod
     def of(weight: Tensor) -> "Print":
         flat, size = weight.detach().flatten(), weight.element_size()
+        # reading int64 leaves fewer words to sum, where rows and offset are multiples of 8 bytes
         in_eights = all(n * size % 8 == 0 for n in (weight.shape[1], flat.storage_offset()))
         words = flat.view(torch.int64 if in_eights else torch.int16).view(len(weight), -1)
         return Print(weight._version, weight.data_ptr(), weighted_sum(words))
 
 
 def weighted_sum(words: Int[Tensor, "rows columns"]) -> int:
-    """The sums of all rows and of all columns, each with a weight of its own, so that their order counts."""
+    """Return a checksum: the sums of rows and columns, each times a weight of its own, so that their order matters."""
     sums = (words.sum(side, dtype=torch.int64) for side in (1, 0))
     return sum(
         int((each * (2 * torch.arange(len(each), device=each.device) + 3)).sum()) << shift
@@ -34,10 +35,10 @@ def weighted_sum(words: Int[Tensor, "rows columns"]) -> int:
 
 
 class Laid(NamedTuple):
-    """Matrices with as many columns, one below the other, in the order of oneDNN's kernel, and what they were.
+    """Matrices of one width, stacked and reordered for oneDNN's kernel, with the fingerprints of the originals.
 
-    A product with 1 to 16 rows takes half of the time that torch's takes, which brings the matrix into that order anew
-    for every product. torch.compile's products on a CPU are the same two calls.
+    A product with 1 to 16 rows takes half as long as torch's, which reorders the matrix for every product.
+    torch.compile's products on a CPU are the same two calls.
     """
 
     matrix: Tensor
@@ -45,7 +46,7 @@ class Laid(NamedTuple):
 
     @staticmethod
     def of(weights: Sequence[Tensor]) -> "Laid":
-        """What was laid out for these matrices, or is now."""
+        """Return these matrices reordered: from the cache, or anew if one of them has changed."""
         found = known.get(weights[0])
         if found is None or not found.is_of(weights):
             whole = torch.cat([weight.detach() for weight in weights]) if len(weights) > 1 else weights[0].detach()
@@ -54,13 +55,13 @@ class Laid(NamedTuple):
         return found
 
     def is_of(self, weights: Sequence[Tensor]) -> bool:
-        """Whether it is what would be laid out for these matrices."""
+        """Whether it was made from these matrices, and none has changed since."""
         return [Print.of(weight) for weight in weights] == self.prints
 
 
-known: MutableMapping[Tensor, Laid] = WeakTensorKeyDictionary()  # by the first matrix, while that lives
+known: MutableMapping[Tensor, Laid] = WeakTensorKeyDictionary()  # by the first matrix, as long as that exists
 
 
 def forget() -> None:
-    """Drop all that was laid out: the next step of training changes the matrices, and the copies take memory."""
+    """Drop all reordered copies: the next training step changes the matrices, and the copies take memory."""
     known.clear()

@@ -1,4 +1,4 @@
-"""A model whose maps and heads multiply few vectors, as generation needs it, by the fastest products for them."""
+"""Make a model fast for generation: linear layers and heads use the best CPU kernels for few vectors per product."""
 
 import os
 from collections.abc import Iterator
@@ -16,18 +16,18 @@ from zoo.models.generation.product import AfterProduct, Map, Product, Together, 
 from zoo.models.heads.head import Head
 from zoo.models.model import Model
 
-# oneDNN's relu makes 0 of what is not a number, and nobody would learn that weights are damaged
+# Activations that oneDNN fuses into a product. Not relu: oneDNN's turns NaN into 0, which would hide damaged weights.
 AFTER: dict[type[nn.Module], AfterProduct] = {
     GELU: ("gelu", "none"),
     GELUTanh: ("gelu", "tanh"),
     SiLU: ("swish", ""),
 }
-alone = RLock()  # what stands in the place of a model's maps is of one thread at a time
-inside: set[int] = set()  # the models, by id, that multiply so now; whoever holds `alone` looks
+alone = RLock()  # one thread at a time may replace the `forward` of a model's modules
+inside: set[int] = set()  # ids of the models that are packed now; used only while holding `alone`
 
 
 def begin_anew() -> None:
-    """Let a forked process write: the thread that wrote meanwhile, and would give `alone` back, is not in it."""
+    """Give a forked process a new lock: the thread that held the old one, and would release it, is not in the fork."""
     global alone
     alone = RLock()
 
@@ -37,14 +37,18 @@ if hasattr(os, "register_at_fork"):  # not on Windows, where nothing forks
 
 
 def is_plain(module: nn.Module) -> TypeGuard[nn.Linear]:
-    """Whether it is a linear map that does nothing else."""
+    """Whether a module is an `nn.Linear` whose class keeps `nn.Linear`'s `forward`."""
     return isinstance(module, nn.Linear) and type(module).forward is nn.Linear.forward
 
 
 def replacements(model: Model) -> dict[nn.Module, Map]:
-    """What computes in the place of each linear map, and of each head; of an attention to its own input at once."""
+    """Return the function that replaces the `forward` of each linear layer, head and fused activation.
+
+    The query, key and value maps of a self-attention share one product.
+    """
     found: dict[nn.Module, Map] = {head: logits_of(head) for head in model.heads.values() if isinstance(head, Head)}
-    # `score` reads the last map of a head; with another `forward` it would pass for more than a product
+    # A head's last layer is multiplied by the head's own replacement. With a replaced `forward`, `Scores.by` would no
+    # longer take it for a plain linear map.
     scoring = {module for head in found for module in head.modules()}
     for module in model.modules():
         if isinstance(module, ProjectedAttention) and not module.crosses:
@@ -53,7 +57,7 @@ def replacements(model: Model) -> dict[nn.Module, Map]:
             if alike and gains(*(linear.weight for linear in maps)):
                 together = Together(*maps)
                 found |= {linear: together.part(number) for number, linear in enumerate(maps)}
-        elif isinstance(module, MLP | GatedMLP) and type(module) in (MLP, GatedMLP):  # a subclass may do something else
+        elif isinstance(module, MLP | GatedMLP) and type(module) in (MLP, GatedMLP):  # subclasses may differ
             found |= activated(module)
         elif is_plain(module) and gains(module.weight) and module not in found and module not in scoring:
             found[module] = Product(module)
@@ -61,10 +65,10 @@ def replacements(model: Model) -> dict[nn.Module, Map]:
 
 
 def activated(module: MLP | GatedMLP) -> dict[nn.Module, Map]:
-    """What computes in the place of the activation and of the map before it: one product, in bfloat16.
+    """Return replacements that fuse an activation into the linear map before it; empty where that is not possible.
 
-    It is rounded once instead of twice. In float32, where every bit counts, all stays as it is; so it does where a hook
-    looks at, or changes, what goes from one to the other.
+    Only in bfloat16: the fused product is rounded once instead of twice, and float32 results must keep every bit. A
+    hook between the two prevents it, since the hook must see the value that is passed.
     """
     before, after = module.gate if isinstance(module, GatedMLP) else module.up, AFTER.get(type(module.activation))
     hooks = before._forward_hooks or module.activation._forward_pre_hooks or module.activation._forward_hooks
@@ -75,7 +79,7 @@ def activated(module: MLP | GatedMLP) -> dict[nn.Module, Map]:
 
 
 def logits_of(head: Head) -> Map:
-    """What a head says."""
+    """Return a replacement for a head's `forward`, which multiplies its scores out by a `Product` where that gains."""
     product: Product | None = None
 
     def forward(states: Tensor, table: Tensor) -> Tensor:
@@ -91,34 +95,35 @@ def logits_of(head: Head) -> Map:
 
 
 def found_late(module: nn.Module) -> dict[str, nn.Module]:
-    """A module's modules, which torch finds by a function of Python, after a lookup in vain.
+    """Return the submodules that torch finds only in `__getattr__`, after the normal attribute lookup has failed.
 
-    Not its parameters: FSDP and accelerate put others in their place while a module computes.
+    Not the parameters: FSDP and accelerate replace those while a module computes.
     """
     named = module._modules.items()
     return {name: part for name, part in named if part is not None and not hasattr(type(module), name)}
 
 
 def for_this_thread(forward: Map, otherwise: Map) -> Map:
-    """What computes in a module's place in the thread that writes; others, that read meanwhile, have the module."""
+    """Return a function that calls `forward` in this thread and `otherwise` in others, which may share the model."""
     mine = get_ident()
     return lambda *given, **named: (forward if get_ident() == mine else otherwise)(*given, **named)
 
 
 @contextmanager
 def packed(model: Model) -> Iterator[None]:
-    """Let a model multiply by the fastest products of few vectors; threads that share it write one after the other.
+    """Speed a model up for generation inside this context, which one thread at a time may enter.
 
-    Its modules find their parts as any object finds its attributes, which a small model does hundreds of times a step.
+    Products use the fastest kernels for few vectors. Submodules become instance attributes, since a small model looks
+    them up hundreds of times per step.
 
-    Within another one of the same model it does nothing, so whoever writes batch after batch has the matrices looked at
-    once: they do not change in between.
+    Inside another context of the same model it does nothing. So a caller that generates several batches in one outer
+    context has the matrices checked only once: they do not change in between.
     """
     with alone:
         if id(model) in inside:
             yield
             return
-        # what an instance has itself is found before what its class has
+        # attributes of an instance are found before those of its class
         own: dict[nn.Module, dict[str, Any]] = {module: found_late(module) for module in model.modules()}
         for module, forward in replacements(model).items():
             own[module]["forward"] = for_this_thread(forward, module.forward)
@@ -131,5 +136,5 @@ def packed(model: Model) -> Iterator[None]:
             inside.remove(id(model))
             for module, attributes in own.items():
                 for name, value in attributes.items():
-                    if module.__dict__.get(name) is value:  # not what has taken its place meanwhile
+                    if module.__dict__.get(name) is value:  # keep what has replaced it in the meantime
                         del module.__dict__[name]

@@ -1,4 +1,4 @@
-"""Products of matrices with few vectors, as generation needs them, by the kernel that is fastest for them."""
+"""Products of matrices with few vectors, as generation needs them, by the fastest kernels for that."""
 
 from collections.abc import Callable, Sequence
 from functools import cache
@@ -11,19 +11,19 @@ from zoo.models.generation.laid import Laid
 from zoo.models.generation.vector import vector_product
 from zoo.models.heads.scores import Scores
 
-LinearMap = nn.Linear | Scores  # W x + b: a layer, or what a head says before it is multiplied out
-Map = Callable[..., Tensor]  # what a module computes
-AfterProduct = tuple[str, str]  # a function that oneDNN applies to a product, and its form
+LinearMap = nn.Linear | Scores  # W x + b: a layer, or a head's logits before they are multiplied out
+Map = Callable[..., Tensor]  # the `forward` of a module
+AfterProduct = tuple[str, str]  # a function that oneDNN fuses into a product, and its variant
 NOTHING: AfterProduct = ("none", "")
-SMALL = 2**16  # numbers: so many, or fewer, are not worth laying out in float32
+SMALL = 2**16  # elements: float32 matrices up to this size are not worth reordering
 
 
 class Product:
-    """Linear maps of the same vectors as one product, whose matrix is laid out when several vectors first need that.
+    """Several linear maps of the same vectors as one product; its matrix is reordered when several vectors first come.
 
     Args:
         maps: all with a bias, or all without.
-        after: what is applied to the product before it is rounded.
+        after: the function applied to the product before it is rounded.
     """
 
     def __init__(self, *maps: LinearMap, after: AfterProduct = NOTHING) -> None:
@@ -36,7 +36,7 @@ class Product:
         self.of_one = [product for product in found if product is not None]
 
     def each(self, x: Tensor) -> Sequence[Tensor]:
-        """What each of the maps says."""
+        """Return the output of each map."""
         if self.of_one and x.numel() == x.shape[-1]:
             return [product(x) for product in self.of_one]
         if self.laid is None:
@@ -45,13 +45,13 @@ class Product:
         return torch.split(said, self.widths, dim=-1) if len(self.widths) > 1 else (said,)
 
     def __call__(self, x: Tensor) -> Tensor:
-        """What the only one of them says."""
+        """Return the output of the only map."""
         (said,) = self.each(x)
         return said
 
 
 class Together:
-    """Linear maps of the same vectors: the one that is asked first multiplies for all."""
+    """Linear maps of the same vectors, such as query, key and value: the first one called multiplies for all."""
 
     def __init__(self, *maps: nn.Linear) -> None:
         self.product = Product(*maps)
@@ -59,7 +59,7 @@ class Together:
         self.parts: Sequence[Tensor] = ()
 
     def part(self, number: int) -> Map:
-        """What one of the maps says."""
+        """Return the function that computes one of the maps."""
 
         def take(x: Tensor) -> Tensor:
             if x is not self.read:
@@ -70,28 +70,28 @@ class Together:
 
 
 def multiply(x: Tensor, laid: Tensor, bias: Tensor | None, after: AfterProduct = NOTHING) -> Tensor:
-    """A product with a matrix that was laid out."""
+    """Return x W' + b, with W reordered for oneDNN, and apply `after`."""
     function, form = after
     return torch.ops.mkldnn._linear_pointwise.default(x, laid, bias, function, [], form)
 
 
 def gains(*weights: Tensor) -> bool:
-    """Whether products of few vectors with these matrices, one below the other, become faster.
+    """Whether products of few vectors with these stacked matrices become faster.
 
-    On processors that multiply bfloat16, float32 is asked for where every bit counts, and stays as it is. On others it
-    is what is fast. There a product with 1 to 32 vectors takes 0.4 to 0.9 of the time of MKL's, which torch calls; one
-    of GPT-2's table of tokens 0.3 to 0.6; and one with a single vector less than that: see `vector.py`. Small matrices
-    gain nothing: starting oneDNN's kernel takes 20 microseconds, and MKL's 5.
+    On processors that multiply bfloat16, a user chooses float32 to have every bit, so its kernels stay. On others
+    float32 is the fast dtype. There a product with 1 to 32 vectors takes 0.4 to 0.9 of the time of MKL, which torch
+    calls; with GPT-2's token table 0.3 to 0.6; with a single vector less than that: see `vector.py`. Small matrices
+    gain nothing: starting oneDNN's kernel takes 20 microseconds, MKL's 5.
     """
     enough = weights[0].dtype != torch.float32 or sum(weight.numel() for weight in weights) > SMALL
     return enough and all(may_gain(weight) for weight in weights)
 
 
 def may_gain(weight: Tensor) -> bool:
-    """Whether kernels for few vectors take this matrix, and are meant for its dtype on this processor."""
+    """Whether the kernels for few vectors accept this matrix, and gain in its dtype on this processor."""
     if weight.device.type != "cpu" or not weight.is_contiguous() or weight.is_inference():
         return False
-    if torch.is_autocast_enabled("cpu"):  # it casts matrices, or the vectors for them; these kernels cast nothing
+    if torch.is_autocast_enabled("cpu"):  # autocast casts weights or inputs; these kernels cast nothing
         return False
     if weight.dtype == torch.bfloat16:
         return bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
@@ -100,7 +100,7 @@ def may_gain(weight: Tensor) -> bool:
 
 @cache
 def packs_float32() -> bool:
-    """Whether float32 is what this processor multiplies fastest, by kernels of oneDNN that were measured."""
+    """Whether float32 is this processor's fastest dtype, and oneDNN's kernels were measured for it (AVX2, AVX512)."""
     if not torch.backends.mkldnn.is_available():  # type: ignore[no-untyped-call]
         return False
     return torch.backends.cpu.get_cpu_capability() in ("AVX2", "AVX512") and not has_bfloat16(torch.device("cpu"))

@@ -1,4 +1,4 @@
-"""Random numbers that are a function of what they are drawn for, on any device."""
+"""Stateless random numbers: each is a function of what it is drawn for, the same on any device."""
 
 import torch
 from jaxtyping import Float, Int
@@ -6,19 +6,19 @@ from torch import Tensor
 
 STRIDE = 0x9E3779B97F4A7C15 - 2**64  # 2^64 divided by the golden ratio, as an int64
 MIXERS = ((30, 0xBF58476D1CE4E5B9 - 2**64), (27, 0x94D049BB133111EB - 2**64))
-BITS = 23  # of a float32 between 1 and 2
+BITS = 23  # of the fraction of a float32
 
 
 def shifted(x: Int[Tensor, "*any"], bits: int) -> Int[Tensor, "*any"]:
-    """x without its lowest bits, zeros coming in from above."""
-    return (x >> bits) & (2 ** (64 - bits) - 1)  # torch shifts an int64 with its sign
+    """Shift x right logically, filling with zeros."""
+    return (x >> bits) & (2 ** (64 - bits) - 1)  # torch's shift of an int64 is arithmetic: it repeats the sign
 
 
 def mixed(x: Int[Tensor, "*any"]) -> Int[Tensor, "*any"]:
-    """A hash in which each bit of x changes half of the bits.
+    """Return a hash of x, in which each bit of x flips about half of the bits.
 
     Source: Steele et al. 2014, "Fast splittable pseudorandom number generators", the finaliser of SplitMix64. Products
-    of int64 are taken modulo 2^64 on every device.
+    of int64 wrap modulo 2^64 on every device.
     """
     for bits, factor in MIXERS:
         x = (x ^ shifted(x, bits)) * factor
@@ -26,10 +26,10 @@ def mixed(x: Int[Tensor, "*any"]) -> Int[Tensor, "*any"]:
 
 
 def exponential(seed: int, texts: Int[Tensor, " rows"], step: int, n_tokens: int) -> Float[Tensor, "rows n_tokens"]:
-    """Exponential numbers with mean 1, each a function of seed, text, step and token alone.
+    """Return exponential random numbers with mean 1, each a function of seed, text, step and token alone.
 
-    The token with the largest probability divided by its number is a sample (the race of Gumbel 1954), so no generator
-    has a state that depends on what else is in the batch.
+    The token with the largest ratio of probability to random number is a sample (the race of Gumbel 1954). So there is
+    no generator state, which would depend on the rest of the batch.
     """
     key = texts.new_full((1,), seed % 2**63)
     for part in (texts, texts.new_full((1,), step)):
@@ -37,7 +37,7 @@ def exponential(seed: int, texts: Int[Tensor, " rows"], step: int, n_tokens: int
     tokens = torch.arange(n_tokens, device=texts.device)
     words = mixed(mixed(key)[:, None] + tokens * STRIDE)
     high, low = (shifted(words, 64 - BITS), shifted(words, 64 - 2 * BITS) & (2**BITS - 1))
-    # float32 has no room for 46 bits, but near 0, where a rare token wins, the lower ones count
+    # float32 cannot hold 46 bits, but near 0, where a rare token wins, the lower ones matter
     uniform = (high.float() + (low.float() + 0.5) * 2.0**-BITS) * 2.0**-BITS
-    # it may be rounded up to 1, and no token, however likely, could win with infinity
+    # it may be rounded up to 1, whose logarithm is infinite: then even the likeliest token could not win
     return -torch.log1p(-uniform.clamp_max(1 - 2.0**-24))

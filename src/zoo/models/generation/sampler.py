@@ -1,4 +1,4 @@
-"""One token after the other: the likeliest, or a sample."""
+"""Greedy decoding and sampling: one sequence per row."""
 
 from collections.abc import Sequence
 
@@ -10,12 +10,12 @@ from zoo.models.generation.random import exponential
 from zoo.models.generation.search import NOTHING, Generated, NextLogits, NextTokens, Search, damage
 from zoo.models.generation.settings import GenerateSettings
 
-SMALLEST = 1e-30  # a top_p that is 0 in float32 would leave not even the likeliest token
-COLDEST = 1e-30  # temperatures below are as cold: all but the likeliest tokens have a probability of 0
+SMALLEST = 1e-30  # top_p: a value that is 0 in float32 would remove even the likeliest token
+COLDEST = 1e-30  # temperature: lower ones change nothing, as all but the likeliest tokens have probability 0
 
 
 class Sampler(Search):
-    """One token after the other: the likeliest, or a sample.
+    """Take the likeliest token of each row, or a sample.
 
     Source: Fan et al. 2018, arXiv:1805.04833 (top-k); Holtzman et al. 2020, arXiv:1904.09751 (top-p).
     """
@@ -45,21 +45,21 @@ class Sampler(Search):
         return picked, None
 
     def sample(self, logits: NextLogits) -> NextTokens:
-        """A token a row, which depends on the row's own text and logits alone."""
+        """Draw one token per row, which depends on the row's own text and logits alone."""
         shares = self.shares(logits)
         return (shares / exponential(self.settings.seed, self.texts, self.steps, shares.shape[1])).argmax(-1)
 
     def shares(self, logits: NextLogits) -> Float[Tensor, "sequences vocab_size"]:
-        """The probabilities to sample from: temperature first, then top-k, then top-p among those that are left."""
+        """Return the probabilities to sample from: temperature, then top-k, then top-p over the remaining tokens."""
         temperature = 1.0 if self.settings.temperature is None else max(self.settings.temperature, COLDEST)
-        # relative to the likeliest, which so stays a number however cold it is
+        # subtract the largest logit first: it stays 0, where a low temperature would make it infinite
         logits = (logits - logits.amax(-1, keepdim=True)) / temperature
         if self.settings.top_k is not None:
             least = logits.topk(min(self.settings.top_k, logits.shape[1])).values[:, -1:]
             logits = logits.masked_fill(logits < least, -torch.inf)
         if self.settings.top_p is not None:
             ordered, order = logits.softmax(-1).sort(descending=True)
-            # A token stays while those before it have not reached top_p: the likeliest one always does.
+            # a token is kept if those before it sum to less than top_p, so the likeliest one always is
             late = ordered.cumsum(-1) - ordered >= max(self.settings.top_p, SMALLEST)
             logits = logits.masked_fill(late.scatter(1, order, late), -torch.inf)
         return logits.softmax(-1)

@@ -1,4 +1,4 @@
-"""How the next token is chosen: what sampling and beams have in common."""
+"""How the next token is chosen: the interface of sampling and beam search."""
 
 from abc import ABC, abstractmethod
 from typing import NamedTuple
@@ -8,14 +8,14 @@ from torch import Tensor
 
 NextLogits = Float[Tensor, "sequences vocab_size"]
 NextTokens = Int[Tensor, " sequences"]
-NOTHING = -1  # no token: what stands behind the end of a text
+NOTHING = -1  # no token: fills the positions after the end of a text
 
 
 class Generated(NamedTuple):
-    """New tokens (the end token left out) and their score: log-probability / length ** length_penalty.
+    """New tokens (without the end token) and their score: log-probability / length ** length_penalty.
 
     Args:
-        full: whether they end because the model can read no further.
+        full: whether the text was cut off at the model's `max_length`.
     """
 
     tokens: list[int]
@@ -24,10 +24,10 @@ class Generated(NamedTuple):
 
 
 class Search(ABC):
-    """Chooses tokens for rows of `width` sequences each; nothing in it waits for the device until `results` is asked.
+    """Chooses tokens for rows of `width` sequences each. Only `results` waits for the device.
 
     Attributes:
-        ended: of each row, whether nothing better can come. Such a row may go on: what is chosen for it counts no more.
+        ended: per row, whether its result is final. Such a row may stay in the batch: tokens chosen for it are ignored.
     """
 
     width: int
@@ -35,20 +35,20 @@ class Search(ABC):
 
     @abstractmethod
     def choose(self, logits: NextLogits) -> tuple[NextTokens, NextTokens | None]:
-        """The next token of each sequence, and which sequences they continue (None: each its own)."""
+        """Return the next token of each sequence, and the index of the sequence it continues (None: its own)."""
 
     @abstractmethod
     def take(self, rows: Int[Tensor, " kept"]) -> None:
-        """Go on with these rows alone."""
+        """Keep only these rows."""
 
     @abstractmethod
     def results(self) -> list[Generated]:
-        """The best sequence of each row."""
+        """Return the best sequence of each row."""
 
 
 def damage(logits: NextLogits) -> Float[Tensor, " sequences"]:
-    """Return 0 for each sequence, and NaN where one of its logits is -inf, to be added to its score.
+    """Return 0 per sequence, or NaN where one of its logits is -inf, to be added to its score.
 
-    A log-softmax shows NaN and +inf by itself, but takes -inf for a token that never comes.
+    Damaged weights must show in the score. A log-softmax propagates NaN and +inf, but takes -inf for probability 0.
     """
     return logits.amin(-1).float() * 0.0

@@ -6,7 +6,7 @@ from zoo import config
 from zoo.registry import refuse_below
 from zoo.strict_yaml import Tree
 
-STRONGEST = 5  # of a penalty: scores of texts of thousands of tokens stay within what float32 can hold
+STRONGEST = 5  # largest |length_penalty|: scores of texts of thousands of tokens stay in float32's range
 
 
 @dataclass(frozen=True)
@@ -14,17 +14,17 @@ class GenerateSettings:
     """How text is generated.
 
     Args:
-        max_new_tokens: tokens, the end token included.
-        temperature: logits are divided by it before sampling; 0: the likeliest token; None: 1 where top_k or top_p is
+        max_new_tokens: the most tokens to generate, the end token included.
+        temperature: logits are divided by it before sampling; 0: take the likeliest token; None: 1 if top_k or top_p is
             given, else 0.
-        top_k: sample from this many likeliest tokens only.
+        top_k: sample only from this many likeliest tokens.
         top_p: sample from the likeliest tokens that together have this probability.
-        beams: sequences that are carried on side by side; 1: no beam search.
+        beams: number of beams; 1: no beam search.
         length_penalty: scores are the sum of log-probabilities divided by length ** length_penalty; from -5 to 5.
-        seed: of sampling; a text's samples depend on the seed and the text's number, never on the texts beside it.
-        fast: use a CPU's fastest kernels for few vectors and lay matrices out for them, and capture steps as CUDA
-            graphs, where that saves time; false: do neither. In bfloat16 on a CPU, texts may differ where two tokens
-            are nearly as likely.
+        seed: of sampling; a text's samples depend on the seed and the text's number, never on other texts of its batch.
+        fast: use a CPU's fastest kernels for few vectors, with reordered copies of the weights, and CUDA graphs on a
+            GPU, where that saves time; false: use neither. In bfloat16 on a CPU, texts may differ where two tokens are
+            nearly as likely.
     """
 
     max_new_tokens: int = 100
@@ -60,6 +60,6 @@ def parse_generate(tree: Tree) -> GenerateSettings:
     """Read a `generate:` map.
 
     Raises:
-        ValueError: an unknown key, a wrong type or a value that cannot be.
+        ValueError: an unknown key, a wrong type or an invalid value.
     """
     return config.build(GenerateSettings, tree, "generate")
