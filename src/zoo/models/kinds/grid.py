@@ -1,4 +1,4 @@
-"""Kind `grid` of encoder: stages turn a picture into a grid of states, each place of which can be attended to."""
+"""Kind `grid` of encoder: convolutional stages turn an image into a grid of states that can be attended to."""
 
 from dataclasses import dataclass
 from itertools import accumulate
@@ -24,10 +24,10 @@ class GridSettings:
     """Settings of the encoder.
 
     Args:
-        stages: one after the other, from the pixels on.
+        stages: in order, the first one reads the pixels.
         d_model, dropout: inherited from the model where the encoder does not set them.
-        image_size: side of the square that a picture is brought to (pixels).
-        groups: of the channels, in the norm at the end.
+        image_size: side of the square that images are cropped and resized to (pixels).
+        groups: number of channel groups in the final group norm.
     """
 
     stages: tuple[StageOption, ...]
@@ -44,14 +44,14 @@ class GridSettings:
 
 @encoders.register("grid")
 class GridEncoder(Encoder):
-    """A convolutional network: W relu(norm(stages(pixels))) at each position of its grid; the mean sums an image up.
+    """A convolutional network: W relu(norm(stages(pixels))) per grid position; an image's summary is their mean.
 
-    A picture is one document, and its places stand row by row. Pixels come as bytes and are read as -1 to 1.
+    An image is one document, its grid positions in row-major order. Pixels are bytes, scaled to the range -1 to 1.
     Source: Xu et al. 2015, arXiv:1502.03044, section 3.1.1 (annotation vectors); He et al. 2016, arXiv:1603.05027.
     """
 
     Settings = GridSettings
-    max_length = 1  # a picture is one place of its row
+    max_length = 1  # an image is one position of its row
     image_size: int
 
     def __init__(self, settings: GridSettings, embeddings: EmbeddingSettings) -> None:
@@ -101,17 +101,17 @@ class GridEncoder(Encoder):
     def summarize(
         self, states: States, documents: Int[Tensor, "batch row"], places: Int[Tensor, " places"]
     ) -> Float[Tensor, "places d_model"]:
-        """The mean over the picture's places, whichever of them is given."""
+        """Return the mean over each image's grid, whatever position of the image `places` names."""
         return states.mean(1)[places.clamp_min(0) // documents.shape[1]]
 
 
 def everywhere(x: Float[Tensor, "batch channels height width"]) -> Documents:
-    """All places of a grid, row by row, as one document."""
+    """Return all positions of each grid, in row-major order, as one document."""
     return Documents.of(None, x[:, 0].flatten(1))
 
 
 def refuse_other_pictures(pictures: Tensor) -> None:
-    """Check that pictures are bytes, with channels first.
+    """Check that images are uint8 tensors with channels first.
 
     Raises:
         ValueError: they are not.

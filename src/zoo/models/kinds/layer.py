@@ -1,4 +1,4 @@
-"""Settings of a stack of blocks, and what is built from them for each layer."""
+"""Settings of a stack of blocks, and the modules that are built from them for each layer."""
 
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar, Union
@@ -16,7 +16,7 @@ from zoo.registry import Choice, at_layer, refuse_below
 
 T = TypeVar("T")
 MOST_LAYERS = 10_000  # the deepest Transformers have 1,000; building what a typo asks for would take hours
-if TYPE_CHECKING:  # whoever reads such a field reads one layer's settings
+if TYPE_CHECKING:  # to mypy the value of one layer, as `TransformerSettings.layer` returns it
     Cycled = Annotated[T, PerLayer]
 else:
     Cycled = Union[T, PerLayer]  # noqa: UP007
@@ -24,13 +24,14 @@ else:
 
 @dataclass(frozen=True)
 class TransformerSettings:
-    """Settings of a stack; every one but the first six may be a list that is cycled over the layers.
+    """Settings of a stack; all but the first six may be lists, which are cycled over the layers.
 
     Args:
         n_layers: number of blocks.
         d_model, vocab_size, max_length, dropout: inherited from the model where a stack does not set them.
-        first_norm: whether the first block normalizes its mixer's input; ModernBERT has just normalized its embeddings.
-        final_norm: a norm at the end of the stack; None: where the blocks leave the stream unnormalized.
+        first_norm: whether the first block normalizes its mixer's input; not in ModernBERT, which has just normalized
+            the embeddings.
+        final_norm: whether the stack ends with a norm; None: if its blocks leave the residual stream unnormalized.
     """
 
     n_layers: int
@@ -56,12 +57,12 @@ class TransformerSettings:
             raise ValueError(f"n_layers must be at most {MOST_LAYERS}, got {self.n_layers}")
 
     def layer(self, number: int) -> "TransformerSettings":
-        """The settings of one layer: lists are cycled, options that are lists too."""
+        """Return the settings of one layer: lists are cycled, also those among the options of a variant."""
         settings = replace(self, **{f.name: at_layer(getattr(self, f.name), number) for f in fields(self)})
         return replace(settings, attention=settings.attention.inherit(dropout=settings.dropout))
 
     def unread(self, reads_memory: bool) -> dict[str, str]:
-        """Settings that nothing reads, each with the reason."""
+        """Return the settings that nothing reads, each with the reason; `reads_memory` as in `SomeUnread`."""
         layers = [self.layer(number) for number in range(self.n_layers)]
         if any(mixers[layer.mixer.name].attends for layer in layers):
             return {}
@@ -73,7 +74,11 @@ class TransformerSettings:
 
 
 def build_cross(layer: TransformerSettings, d_memory: int) -> Attention:
-    """Attention to a memory: places of two rows have no distance, so there is no window."""
+    """Build attention to a memory, without a window: positions of two different rows have no distance.
+
+    Raises:
+        ValueError: the attention's output does not have d_model features.
+    """
     options = {key: value for key, value in layer.attention.options.items() if key != "window"}
     cross: Attention = replace(layer.attention, options=options).build(layer.d_model, layer.n_heads, d_memory)
     if cross.width != layer.d_model:
@@ -83,7 +88,7 @@ def build_cross(layer: TransformerSettings, d_memory: int) -> Attention:
 
 
 def build_block(layer: TransformerSettings, causal: bool, d_memory: int | None) -> Block:
-    """One block; with attention to a memory where `d_memory`, its width, is given."""
+    """Build one block; with attention to a memory if `d_memory`, the memory's width, is given."""
     return layer.block.build(
         lambda: layer.norm.build(layer.d_model),
         layer.mixer.build(layer.d_model, causal, lambda: layer.attention.build(layer.d_model, layer.n_heads)),
@@ -94,20 +99,23 @@ def build_block(layer: TransformerSettings, causal: bool, d_memory: int | None) 
 
 
 def build_positions(layers: list[TransformerSettings], causal: bool, width: int) -> tuple[list[Position], list[int]]:
-    """One position module for each different choice, and which one each layer uses.
+    """Return one position module per distinct choice, and the index of the one that each layer uses.
 
-    Layers with the same choice share it, as T5's layers share one table. What acts in attention alone (on queries, keys
-    and scores) is not built for layers whose mixer does not attend, since its parameters would have no gradient.
+    Layers with the same choice share a module, as T5's layers share one table. A module that acts only in attention (on
+    queries, keys or scores) is not built for layers whose mixer does not attend: its parameters would get no gradient.
 
     Args:
-        width: of the vectors that positions are added to.
+        width: of the vectors that position embeddings are added to.
+
+    Raises:
+        ValueError: positions are added to the input, but differ between layers.
     """
     kinds: list[tuple[Any, ...]] = []
     built: list[Position] = []
     numbers = []
     for layer in layers:
         if not (positions[layer.position.name].embeds or mixers[layer.mixer.name].attends):
-            numbers.append(0)  # whichever that is, nothing asks it
+            numbers.append(0)  # any index: this layer uses no position
             continue
         d_key = layer.attention.options.get("d_key") or layer.d_model // layer.n_heads
         kind = (layer.position, layer.n_heads, d_key)
@@ -118,6 +126,6 @@ def build_positions(layers: list[TransformerSettings], causal: bool, width: int)
     acting = [layer.position.name for layer in layers if positions[layer.position.name].embeds]
     if acting and len({layer.position.name for layer in layers}) > 1:
         raise ValueError(f"position '{acting[0]}' acts on the input, so it cannot differ from layer to layer")
-    if acting:  # layers with other heads read the same input
+    if acting:  # one module for all: layers may differ in their heads, but share the input
         return built[:1], [0] * len(layers)
     return built or [Position()], numbers

@@ -18,7 +18,7 @@ from zoo.models.token_table import TokenTable
 from zoo.registry import Slot
 
 States = Float[Tensor, "batch length d_model"]
-Numbers = Int[Tensor, "batch length"]  # of documents
+Numbers = Int[Tensor, "batch length"]  # the document of each position; 0: padding
 CHANNELS = 3  # red, green, blue
 Tokens = Int[Tensor, "batch length"]
 Pictures = UInt8[Tensor, "batch channels height width"]
@@ -26,10 +26,10 @@ Pictures = UInt8[Tensor, "batch channels height width"]
 
 @runtime_checkable
 class SomeUnread(Protocol):
-    """Settings of a part that tell which of them nothing reads in a model."""
+    """Settings of a part that can tell which of them have no effect in a model."""
 
     def unread(self, reads_memory: bool) -> dict[str, str]:
-        """Settings that nothing reads, each with the reason.
+        """Return the settings that nothing reads, each with the reason.
 
         Args:
             reads_memory: whether there is an encoder whose memory the part reads.
@@ -38,12 +38,12 @@ class SomeUnread(Protocol):
 
 @dataclass
 class Memory:
-    """What an encoder hands to a decoder.
+    """The output of an encoder, which a decoder reads.
 
     Args:
-        states: one vector a place.
-        documents: of the places.
-        encoder: what made it, and knows how to sum a document up.
+        states: one vector per position.
+        documents: of the positions.
+        encoder: the encoder that made it, which can summarize a document.
     """
 
     states: Float[Tensor, "batch memory d_memory"]
@@ -51,17 +51,17 @@ class Memory:
     encoder: "Encoder"
 
     def refuse_other_rows(self, tokens: Tensor) -> None:
-        """Check that each row of tokens has a row of the memory.
+        """Check that the memory has one row per row of tokens.
 
         Raises:
-            ValueError: one has none, or one of the memory is read by none.
+            ValueError: it has more or fewer.
         """
         rows, read = len(tokens), len(self.states)
         if rows != read:
             raise ValueError(f"source: expected a batch of {rows}, as of tokens, got {read}")
 
     def summaries(self) -> Float[Tensor, "documents d_memory"]:
-        """One vector for each document, in the order of `documents.sequences()`."""
+        """Return one vector per document, in the order of `documents.sequences()`."""
         return self.encoder.summarize(self.states, self.documents.numbers, self.documents.sequences().starts)
 
 
@@ -69,13 +69,13 @@ class Memory:
 class PartInput:
     """What an encoder or a decoder reads: tokens, their documents (None: every row is one), and segments.
 
-    A picture is one place of its row.
+    An image is one position of its row.
 
     Args:
-        recorders: where weights are recorded, by the kinds that are asked for, as in Output.weights.
-        places: flat places (row * length + place) whose states alone are wanted, as one row in this order, of a part
-            that `picks`; None: all.
-        table: the token vectors, where they were cast before; a part may look tokens up there.
+        recorders: record attention weights, by the requested kinds, as in `Output.weights`.
+        places: flat positions (row * length + position); a part that `picks` returns only their states, in this order
+            as one row. None: all.
+        table: the token vectors, already cast, in which a part may look tokens up; None: it uses its own.
     """
 
     tokens: Tokens | Pictures
@@ -86,7 +86,7 @@ class PartInput:
     table: TokenTable | None = None
 
     def rows(self) -> Documents:
-        """The documents of every place."""
+        """Return the documents of all positions."""
         return Documents.of(self.documents, self.tokens if self.tokens.dim() == 2 else self.tokens[:, :1, 0, 0])
 
 
@@ -96,13 +96,13 @@ class Part(nn.Module, ABC):
     Class attributes:
         Settings: the frozen dataclass that its map in a model's file is read into.
         pooled: whether heads that score documents read its summary through the pooler.
-        causal: whether a place sees only those before it.
-        picks: whether it can leave out work on the states of places that nobody reads; a document's summary then is the
-            state of one place.
+        causal: whether a position sees no later one.
+        picks: whether it can skip computing states that nobody reads (`PartInput.places`); the summary of a document
+            must then be the state of one position.
 
     Attributes:
-        max_length: the most places of one document.
-        image_size: side of the pictures that it reads (pixels); None: it reads tokens.
+        max_length: the most positions of one document.
+        image_size: side of the images that it reads (pixels); None: it reads tokens.
         checkpointing: recompute each layer in the backward pass instead of keeping its activations, in kinds that can.
     """
 
@@ -118,55 +118,55 @@ class Part(nn.Module, ABC):
 
     @property
     def embeddings(self) -> Embeddings | None:
-        """Where its tokens become vectors; None for a part that reads no tokens."""
+        """The module that embeds its tokens; None for a part that reads no tokens."""
         return next((module for module in self.modules() if isinstance(module, Embeddings)), None)
 
     @abstractmethod
     def document_places(self, documents: Numbers) -> Int[Tensor, " documents"]:
-        """The flat place (row * length + place) that stands for each document, in reading order."""
+        """Return the flat position (row * length + position) that represents each document, in reading order."""
 
     def summarize(
         self, states: States, documents: Numbers, places: Int[Tensor, " places"]
     ) -> Float[Tensor, "places d_model"]:
-        """One vector for each document that `places` stand for (-1: any vector)."""
+        """Return the summary of the document that each flat position of `places` represents (-1: any vector)."""
         return states.flatten(0, 1)[self.summary_places(documents, places)]
 
     def summary_places(self, documents: Numbers, places: Int[Tensor, " places"]) -> Int[Tensor, " places"]:
-        """The flat place whose state sums up each document that `places` stand for (-1: any place)."""
+        """Return the flat position whose state is that document's summary (-1: any position)."""
         return places.clamp_min(0)
 
     def layers_upward(self) -> list[nn.Module]:
-        """Its layers, from the input to the output; none in a part that has no depth."""
+        """Return its layers, from the input to the output; none in a part that has no depth."""
         return []
 
     @property
     def recomputes(self) -> bool:
-        """Whether layers are recomputed now: outside training nothing is kept for a backward pass."""
+        """Whether layers are recomputed now; outside training there is no backward pass to do it in."""
         return self.checkpointing and self.training
 
     def blank(self, length: int, device: torch.device | str) -> Tensor:
-        """An input of one row: so many tokens, or a picture."""
+        """Return an input of one row: `length` tokens, or one image whatever the length."""
         return torch.zeros(1, length, dtype=torch.long, device=device)
 
     @property
     def grids(self) -> Sequence[tuple[int, int]]:
-        """Rows and columns of the places after each layer, in a part that reads pictures."""
+        """Rows and columns of the grid after each layer, in a part that reads images."""
         return ()
 
     def attentions(self) -> Iterator[tuple[Attention, Position | None]]:
-        """Those that read whole rows, whose backend can be chosen, and where order enters each."""
+        """Yield each attention that reads whole rows, whose backend can be chosen, with its position module."""
         return ((module, None) for module in self.modules() if isinstance(module, Attention))
 
 
 class Encoder(Part):
-    """Makes a memory of its tokens."""
+    """Reads tokens or images and returns them as a memory."""
 
     pooled = True
     causal = False
 
     @abstractmethod
     def forward(self, given: PartInput) -> Memory:
-        """Read whole rows."""
+        """Return the memory of whole rows."""
 
     def document_places(self, documents: Numbers) -> Int[Tensor, " documents"]:
         begins = (documents > 0) & (positions_of(documents) == 0)
@@ -181,36 +181,36 @@ class Decoder(Part):
 
     @abstractmethod
     def forward(self, given: PartInput, memory: Memory | None = None) -> States:
-        """Read whole rows."""
+        """Return the states of whole rows."""
 
     @abstractmethod
     def start(self, batch: int, memory: Memory | None = None, room: int | None = None) -> Any:
-        """A state before the first token.
+        """Return the decoding state before the first token.
 
         Args:
-            room: the most places that a row will have, padding included, where no text of it is longer than the model
-                can read; None: not known.
+            room: the most positions that a row will have, padding included, if no document will exceed `max_length`;
+                None: not known.
         """
 
     @abstractmethod
     def step(self, tokens: Tokens, documents: Numbers | None, state: Any) -> States:
-        """Read new tokens (one document a row; document 0: padding on the left) and carry the state on."""
+        """Read new tokens (one document per row; document 0: left padding), update the state, return their states."""
 
     @abstractmethod
     def settle(self, state: Any) -> None:
-        """Give a state its steady form, so that a CUDA graph of a step can be replayed.
+        """Fix the tensors of a state, so that a CUDA graph of a step can be replayed.
 
-        From now on a step reads one place and leaves its state in the same tensors, which keep their shapes; so does
-        `reorder` where the number of rows stays. No number that the host counts enters it. It reads all the room that
-        there is, written or not.
+        From now on a step reads one position per row and writes its state into the same tensors, whose shapes stay; so
+        does `reorder` while the number of rows stays. A step uses no number that the host counts: it reads all
+        positions that `room` allows, written or not.
         """
 
     @abstractmethod
     def reorder(self, state: Any, rows: Int[Tensor, " chosen"], sources: Int[Tensor, " kept"] | None = None) -> None:
-        """Continue with these rows of the batch (beams), as many for each row of the memory, side by side.
+        """Continue with these rows of the batch (beams): equally many, and adjacent, for each row of the memory.
 
         Args:
-            sources: the rows of the memory that they read; None: all, as before.
+            sources: rows of the memory to keep; None: all.
         """
 
     def document_places(self, documents: Numbers) -> Int[Tensor, " documents"]:
@@ -232,7 +232,7 @@ PARTS: dict[str, Slot[Any]] = {"encoder": encoders, "decoder": decoders}
 
 
 def share_tokens(encoder: Encoder | None, decoder: Decoder | None) -> None:
-    """Let both parts read one matrix of token vectors.
+    """Make both parts share one matrix of token vectors.
 
     Raises:
         ValueError: the two matrices would not have the same size.

@@ -1,4 +1,4 @@
-"""Kind `recurrent` of decoder: a state that takes in the last word and what it reads of a memory."""
+"""Kind `recurrent` of decoder: a state that is updated with the last token and a context read from a memory."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -29,7 +29,7 @@ class RecurrentDecoderSettings(RecurrentSettings):
 
     Args:
         attention: how a memory is read at each step; null: its summary is the context of every step.
-        n_heads: of the attention.
+        n_heads: attention heads.
     """
 
     attention: Annotated[Choice[Attention], attentions] | None = None
@@ -40,7 +40,7 @@ class RecurrentDecoderSettings(RecurrentSettings):
         refuse_below(1, n_heads=self.n_heads)
 
     def unread(self, reads_memory: bool) -> dict[str, str]:
-        """Settings that nothing reads, each with the reason."""
+        """Return the settings that nothing reads, each with the reason."""
         if not reads_memory:
             return dict.fromkeys(("attention", "n_heads"), "there is no encoder to attend to")
         return {} if self.attention is not None else {"n_heads": "the decoder has no attention"}
@@ -48,25 +48,29 @@ class RecurrentDecoderSettings(RecurrentSettings):
 
 @dataclass
 class RecurrentDecoderState:
-    """What the decoder remembers between steps; `steady`: in the same tensors."""
+    """What the decoder keeps between steps.
+
+    Args:
+        steady: write new vectors into the same tensors, for a CUDA graph (`Decoder.settle`).
+    """
 
     vectors: Vectors
     source: SourceReading | None
     steady: bool = False
 
     def keep(self, new: Vectors) -> None:
-        """Go on with new vectors."""
+        """Replace the vectors; if `steady`, in place as long as the shape stays."""
         stays = self.steady and new[0].shape == self.vectors[0].shape
         self.vectors = written(new, self.vectors) if stays else new
 
 
 @decoders.register("recurrent")
 class RecurrentDecoder(Decoder):
-    """s_t = g(y_{t-1}, s_{t-1}, c_t), where c_t is read with s_{t-1}; without attention c is the memory's summary.
+    """s_t = g(y_{t-1}, s_{t-1}, c_t): s_{t-1} is the query for c_t; without attention, c is the memory's summary.
 
     Source: Bahdanau et al. 2015, arXiv:1409.0473, section 3.1 and A.2; without attention Cho et al. 2014,
-    arXiv:1406.1078. s_0 = tanh(W summary). What the head scores is tanh(W [s_t; y_{t-1}; c_t]), with the tanh of Luong
-    et al. 2015, arXiv:1508.04025, equation 5, in place of Bahdanau's maxout. Upper layers read the layer below.
+    arXiv:1406.1078. s_0 = tanh(W summary). The head scores tanh(W [s_t; y_{t-1}; c_t]), with the tanh of Luong et al.
+    2015, arXiv:1508.04025, equation 5, instead of Bahdanau's maxout. Upper layers read the layer below.
     """
 
     Settings = RecurrentDecoderSettings
@@ -90,7 +94,7 @@ class RecurrentDecoder(Decoder):
         self.dropout = Dropout(settings.dropout)
 
     def attentions(self) -> Iterator[tuple[Attention, Position | None]]:
-        """None: each step reads the memory with the state before it."""
+        """Yield nothing: attention is computed step by step, so no backend for whole rows applies."""
         return iter(())
 
     def layers_upward(self) -> list[nn.Module]:
@@ -110,13 +114,13 @@ class RecurrentDecoder(Decoder):
         if "decoder.self" in given.recorders:
             given.recorders["decoder.self"].layers = [None] * self.n_layers
         if recorder is not None and memory is not None and steps.layers:
-            weights = torch.cat([w for w in steps.layers if w is not None]).squeeze(2)  # each is of one query
+            weights = torch.cat([w for w in steps.layers if w is not None]).squeeze(2)  # one query per step
             recorder.write(in_rows(target.to_rows(weights), documents.numbers, memory))
             recorder.end_layer()
         return said
 
     def first(self, like: Tensor, rows: int, source: SourceReading | None) -> Vectors:
-        """s_0 of each layer."""
+        """Return s_0 of each layer."""
         if self.begin is None or source is None:
             return list(like.new_zeros(self.n_layers, self.n_vectors, rows, self.d_model))
         begun = torch.tanh(self.begin(source.summary)).view(rows, self.n_layers, self.n_vectors, self.d_model)
@@ -125,10 +129,10 @@ class RecurrentDecoder(Decoder):
     def unroll(
         self, x: Float[Tensor, "places d_model"], sizes: Sequence[int], source: SourceReading | None
     ) -> Float[Tensor, "places d_model"]:
-        """What the head scores, along sequences.
+        """Return the vectors that the head scores, for all steps of all sequences.
 
         Args:
-            x, sizes: as `Sequences` lays them.
+            x, sizes: token vectors and batch sizes of a PackedSequence, as in `Sequences`.
         """
         vectors = self.first(x, sizes[0], source)
         if self.attention is None:
@@ -145,7 +149,7 @@ class RecurrentDecoder(Decoder):
         return self.read_out(torch.cat(tops), x, torch.cat([c for c in contexts if c is not None]))
 
     def run(self, x: Tensor, sizes: Sequence[int], vectors: Vectors, context: Tensor | None) -> Tensor:
-        """The top layer's states where the context does not depend on them: whole sequences, layer by layer."""
+        """Return the top layer's states, layer by layer over whole sequences: the context does not depend on them."""
         x = x if context is None else torch.cat([x, context], dim=-1)
         for layer, start in zip(self.layers, vectors, strict=True):
             x = layer.run(x, sizes, start)
@@ -154,7 +158,7 @@ class RecurrentDecoder(Decoder):
         return x
 
     def context(self, vectors: Vectors, source: SourceReading | None) -> Tensor | None:
-        """c_t: what is read of the memory with the state before the step; rows that follow each other may share one."""
+        """Return c_t, which the state before the step reads from the memory; adjacent rows may share one source."""
         if source is None:
             return None
         top, n_sources = vectors[-1][0], len(source.summary)
@@ -165,7 +169,7 @@ class RecurrentDecoder(Decoder):
         return read.flatten(0, 1)
 
     def advance(self, word: Tensor, vectors: Vectors, context: Tensor | None) -> Vectors:
-        """The state of each layer after one word more."""
+        """Return the state of each layer after one more token."""
         x, new = word if context is None else torch.cat([word, context], dim=-1), []
         for layer, state in zip(self.layers, vectors, strict=True):
             new.append(layer.step(x, state))
@@ -173,7 +177,7 @@ class RecurrentDecoder(Decoder):
         return new
 
     def read_out(self, top: Tensor, word: Tensor, context: Tensor | None) -> Tensor:
-        """What the head scores."""
+        """Return the vectors that the head scores."""
         parts = [top, word] if context is None else [top, word, context]
         return self.dropout(torch.tanh(self.readout(torch.cat(parts, dim=-1))))
 
@@ -203,7 +207,7 @@ class RecurrentDecoder(Decoder):
 
 
 def refuse_window(attention: Choice[Attention]) -> None:
-    """Check that attention to a memory has no window: it would see the first places of each source alone.
+    """Check that attention to a memory has no window, which would show it only the first positions of each source.
 
     Raises:
         ValueError: it has one.

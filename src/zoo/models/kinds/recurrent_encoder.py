@@ -16,12 +16,12 @@ from zoo.registry import Choice, refuse_below
 
 @dataclass(frozen=True)
 class RecurrentSettings:
-    """Settings of layers of cells.
+    """Settings of recurrent layers.
 
     Args:
         d_model, vocab_size, max_length, dropout: inherited from the model where a part does not set them.
-        n_layers: cells on top of each other.
-        cell: how a state takes in the next vector.
+        n_layers: number of stacked layers.
+        cell: updates the state with the next vector.
     """
 
     d_model: int
@@ -41,8 +41,8 @@ class RecurrentEncoderSettings(RecurrentSettings):
     """Settings of the encoder.
 
     Args:
-        bidirectional: read each document from both ends; a place's state is both directions' side by side, each
-            d_model / 2 wide.
+        bidirectional: read each document in both directions; a position's state concatenates both, each d_model / 2
+            wide.
     """
 
     bidirectional: bool = True
@@ -50,7 +50,7 @@ class RecurrentEncoderSettings(RecurrentSettings):
 
 @encoders.register("recurrent")
 class RecurrentEncoder(Encoder):
-    """h_t = f(x_t, h_{t-1}) along each document; its last state sums it up.
+    """h_t = f(x_t, h_{t-1}) along each document; the last state is its summary.
 
     Source: Sutskever et al. 2014, arXiv:1409.3215; Cho et al. 2014, arXiv:1406.1078; both directions: Bahdanau et al.
     2015, arXiv:1409.0473, section 3.2. The summary of both directions is the last state of each.
@@ -86,7 +86,7 @@ class RecurrentEncoder(Encoder):
     def summarize(
         self, states: States, documents: Numbers, places: Int[Tensor, " places"]
     ) -> Float[Tensor, "places d_model"]:
-        """The document's last state; of both directions that at its last place and that at its first one."""
+        """Return the document's last state: for the backward direction, the one at its first position."""
         known, flat = places.clamp_min(0), states.flatten(0, 1)
         last = flat[known + positions_of(documents.flip(1)).flip(1).flatten()[known]]
         if not self.both:

@@ -1,4 +1,4 @@
-"""What each of many target sequences reads of a memory, step by step."""
+"""The source document that each target sequence reads from a memory, step by step."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -19,9 +19,9 @@ class SourceReading:
     """The source document of each target sequence.
 
     Args:
-        summary: one vector for the whole document, zeros where there is none.
-        attended: its states as keys and values, and the places that hold it (1); None where they are not attended to.
-        recorder: of the weights of every step.
+        summary: one vector per source; zeros where there is no source.
+        attended: the sources' states as keys and values, and their positions (1; 0 is padding); None without attention.
+        recorder: records the attention weights of every step.
     """
 
     summary: Float[Tensor, "rows d_memory"]
@@ -29,7 +29,7 @@ class SourceReading:
     recorder: Recorder | None = None
 
     def __post_init__(self) -> None:
-        """The one query of each sequence sees all of its source: the view serves for all steps."""
+        """Build one view for all steps: the single query of a sequence always sees its whole source."""
         self.view: View | None = None
         if self.attended is not None:
             one = self.summary.new_ones(len(self.summary), 1, dtype=torch.long)
@@ -37,7 +37,7 @@ class SourceReading:
             self.view = View(seen, recorder=self.recorder)
 
     def take(self, rows: Int[Tensor, " chosen"] | slice) -> "SourceReading":
-        """What these sequences read."""
+        """Return what these sequences read."""
         attended = self.attended
         if attended is not None:
             attended = KeysValues(*(x[rows] for x in attended[0])), attended[1].take(rows)
@@ -45,12 +45,17 @@ class SourceReading:
 
 
 def source_of(memory: Memory, attention: Attention | None, wanted: Sequence[tuple[int, int]]) -> SourceReading:
-    """What target sequences read: each one the document of this number in this row of the memory."""
+    """Return what target sequences read.
+
+    Args:
+        attention: turns states into keys and values; None: only the summary is read.
+        wanted: by target sequence, the row of the memory and the number of the document in it.
+    """
     documents, summaries = memory.documents, memory.summaries()
     sequences = documents.sequences()
     at = {(span.row, span.number): n for n, span in enumerate(sequences.spans)}
     chosen = [at.get(one, -1) for one in wanted]
-    if documents.whole and chosen == list(range(len(memory.states))):  # the rows as they are
+    if documents.whole and chosen == list(range(len(memory.states))):  # nothing to gather
         return SourceReading(summaries, None if attention is None else (attention.read(memory.states), documents))
     index = sequences.there(chosen)  # -1: there is no such document
     summary = summaries[index].masked_fill((index < 0)[:, None], 0.0)
@@ -64,7 +69,7 @@ def source_of(memory: Memory, attention: Attention | None, wanted: Sequence[tupl
 def in_rows(
     weights: Float[Tensor, "batch length heads longest"], documents: Int[Tensor, "batch length"], memory: Memory
 ) -> Float[Tensor, "batch heads length memory"]:
-    """Weights over the places of each one's source document, as weights over the places of the memory's row."""
+    """Spread weights over the positions of each target's source document to the positions of the memory's row."""
     keys = memory.documents.numbers
     at = positions_of(keys).clamp_max(weights.shape[-1] - 1)
     spread = weights.gather(3, at[:, None, None].expand(*weights.shape[:3], -1))

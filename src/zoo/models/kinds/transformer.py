@@ -1,4 +1,4 @@
-"""Kind `transformer` of encoder and decoder: a stack of blocks, each of its parts a choice."""
+"""Kind `transformer` of encoder and decoder: a stack of blocks whose parts can all be chosen."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ from zoo.models.token_table import TokenTable
 
 
 class Stack(nn.Module):
-    """Embeddings, blocks, and a norm at the end where the blocks need one."""
+    """Embeddings, blocks, and a final norm where the blocks need one."""
 
     def __init__(
         self, settings: TransformerSettings, embeddings: EmbeddingSettings, causal: bool, d_memory: int | None
@@ -37,17 +37,17 @@ class Stack(nn.Module):
             blocks[0].skip_first_norm()
         positions, self.position_of = build_positions(layers, causal, self.embeddings.tokens.embedding_dim)
         self.positions = cast(Sequence[Position], nn.ModuleList(positions))
-        self.blocks = cast(Sequence[Block], nn.ModuleList(blocks))  # which does not know what it is a list of
+        self.blocks = cast(Sequence[Block], nn.ModuleList(blocks))  # ModuleList is not generic
         ends = blocks[-1].final_norm if settings.final_norm is None else settings.final_norm
         self.norm = layers[-1].norm.build(settings.d_model) if ends else nn.Identity()
 
     def views(self, visibility: Visibility, recorder: Recorder | None = None, room: int | None = None) -> list[View]:
-        """The view of each layer; those with the same position share one, with all that is computed from it."""
+        """Return the view of each layer; layers with the same position share one, and everything computed from it."""
         views = [View(visibility, position, recorder, room) for position in self.positions]
         return [views[number] for number in self.position_of]
 
     def attentions(self) -> Iterator[tuple[Attention, Position | None]]:
-        """Those of each block; where a place of one row reads those of another, order does not enter."""
+        """Yield each block's attentions with their position module; None in cross-attention, which ignores order."""
         for block, number in zip(self.blocks, self.position_of, strict=True):
             for module in block.modules():
                 if isinstance(module, Attention):
@@ -56,7 +56,7 @@ class Stack(nn.Module):
     def embed(
         self, tokens: Tensor, segments: Tensor | None, at: Tensor, reach: int, table: TokenTable | None = None
     ) -> States:
-        """Vectors of the tokens, with the positions that act on the input; every position is below `reach`."""
+        """Return token vectors plus position embeddings; every position in `at` is below `reach`."""
         acting = [position for position in self.positions if position.embeds]
         return self.embeddings(tokens, segments, at, acting, reach, table)
 
@@ -70,7 +70,7 @@ class Stack(nn.Module):
             for block, view in zip(self.blocks, views, strict=True):
                 block.prepare(view, source, dtype_of_products(x))
         for block, view in zip(self.blocks, views, strict=True):
-            places = given.places if block is self.blocks[-1] else None  # the other layers' places read each other
+            places = given.places if block is self.blocks[-1] else None  # the last layer alone may skip positions
             x = recomputed(block, x, view, source, places) if recompute else block(x, view, source, places)
             view.end_layer()
             if source is not None:
@@ -79,11 +79,11 @@ class Stack(nn.Module):
 
 
 def recomputed(block: Block, x: States, view: View, source: SourceView | None, places: Places | None) -> Picked:
-    """A block whose activations are computed again in the backward pass."""
+    """Run a block whose activations are recomputed in the backward pass."""
 
-    # The pass that recomputes must save the tensors that the first one saved. So each computes masks and biases for
-    # itself: the second would find them in the view, where the first one left them, and save none. Of a memory, whose
-    # masks need no gradient, the compiler would make another graph where they are found.
+    # The recomputation must save the same tensors as the first pass. So each pass computes masks and biases itself:
+    # the second would otherwise find those of the first in the view, and save none. Masks of a memory need no gradient,
+    # but the compiler would build another graph where it finds them.
     def run(x: Tensor) -> Tensor:
         return block(x, view.afresh(), None if source is None else source.afresh(), places)
 
@@ -92,14 +92,14 @@ def recomputed(block: Block, x: States, view: View, source: SourceView | None, p
 
 @dataclass
 class TransformerState:
-    """What a decoder remembers between steps: how far it has read, its blocks' states, the memory's documents."""
+    """What a decoder keeps between steps: how far it has read, its blocks' states, the memory's documents."""
 
     progress: Progress
     blocks: list[BlockState]
     source: Documents | None
 
     def source_view(self, queries: Documents) -> View | None:
-        """Who sees what of the memory; several rows may follow each other that read the same row of it."""
+        """Return what the queries see of the memory; several adjacent rows (beams) may read one row of it."""
         if self.source is None:
             return None
         numbers = queries.numbers.reshape(len(self.source.numbers), -1)
@@ -108,7 +108,7 @@ class TransformerState:
 
 @encoders.register("transformer")
 class TransformerEncoder(Encoder):
-    """A stack whose positions see all of their document.
+    """A stack in which each position sees its whole document.
 
     Source: Vaswani et al. 2017, arXiv:1706.03762, section 3.1; Devlin et al. 2019, arXiv:1810.04805.
     """
@@ -131,14 +131,14 @@ class TransformerEncoder(Encoder):
         return Memory(self.stack(given, given.recorders.get("encoder.self"), None, self.recomputes), given.rows(), self)
 
     def summary_places(self, documents: Numbers, places: Int[Tensor, " places"]) -> Int[Tensor, " places"]:
-        """The document's first place ([CLS]), whichever of its places is given."""
+        """Return the document's first position ([CLS]), whichever of its positions is given."""
         known = places.clamp_min(0)
         return known - positions_of(documents).flatten()[known]
 
 
 @decoders.register("transformer")
 class TransformerDecoder(Decoder):
-    """A stack whose positions see those before them, and a memory where there is one.
+    """A stack in which each position sees itself, earlier ones and, if there is one, the memory.
 
     Source: Vaswani et al. 2017, arXiv:1706.03762, section 3.1; without a memory Radford et al. 2018 (GPT).
     """
