@@ -1,4 +1,4 @@
-"""Every shard of a token store, byte by byte, and what is kept beside them."""
+"""Verify every shard of a token store, and the tokenizers and text hashes stored beside them."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,17 +10,17 @@ from zoo.data.store.store import SHARDS
 
 
 def shards_of(folder: Path) -> Path | None:
-    """The folder of shards that a path stands for; None where it is no token store."""
+    """The folder of shards in a token store, given the store or that folder itself; None for any other path."""
     if (folder / SHARDS).is_dir():
         return folder / SHARDS
     return folder if folder.name == SHARDS and folder.is_dir() else None
 
 
 def check_store(shards: Path) -> tuple[int, list[str]]:
-    """How many shards are whole, and what is wrong with the others; those lose their index, so that no run reads them.
+    """Count the intact shards and list all faults; a damaged shard loses its index, so that no run reads it.
 
-    Tokenizers, and hashes of texts, are compared whenever they are read, so those that are damaged are only named. What
-    a shard was made from is not looked at: another source has other shards.
+    Damaged tokenizers and text hashes are only reported: they are verified again whenever they are read. Shards are not
+    compared with their sources: a changed source gets new shards.
     """
     whole, faults = 0, []
     for folder in folders_of(shards):
@@ -39,12 +39,12 @@ def check_store(shards: Path) -> tuple[int, list[str]]:
 
 
 def folders_of(place: Path) -> list[Path]:
-    """What was made in a folder; what another process makes there is hidden."""
+    """The finished folders in a folder; those that a process is still writing have names that start with a dot."""
     return sorted(path for path in place.glob("[!.]*") if path.is_dir())
 
 
 def faults_beside(store: Path) -> Iterator[str]:
-    """Each tokenizer and each table of hashes that is not what was written."""
+    """Yield a message for each damaged tokenizer and each damaged table of text hashes."""
     for folder in folders_of(store / trained.FOLDER):
         if fault := trained.fault_of(folder):
             yield f"{folder}: {fault}"

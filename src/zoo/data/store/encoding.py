@@ -1,4 +1,4 @@
-"""Texts become token ids, however long they are, in bounded memory."""
+"""Tokenization of texts of any length, in bounded memory."""
 
 from collections.abc import Callable, Iterator, Sequence
 
@@ -7,18 +7,22 @@ import numpy as np
 from zoo.data.ids import Ids
 from zoo.data.tokenizers.tokenizer import Tokenizer
 
-CHARACTERS = 1 << 20  # of the texts that the tokenizer is given at once; it needs some hundred bytes for each token
+CHARACTERS = 1 << 20  # characters passed to the tokenizer at once; it needs some hundred bytes per token
 LONG = 1 << 18  # characters; a longer text is encoded in pieces
-# characters on each side of a place between two pieces that must not change each other's ids; several numbers of them,
-# since tokens of several repeats of `abc` may end at a place by chance, seen from one number of repeats
+# Characters on each side of a possible cut. A cut is accepted if encoding the two sides together and apart gives the
+# same ids for every size. One size is not enough: in periodic text (`abcabc…`) a token may end at the cut by chance.
 SEAMS_SEEN = (200, 199, 197, 193, 185, 169, 137)
-TRIES = 20
+TRIES = 20  # possible cuts per mark
 Reader = Callable[[Sequence[str]], list[Ids]]
-SEAMS = (("\n", 1), (" ", 0), ("\u3002", 1))  # a mark, and whether a piece ends before it or behind it
+SEAMS = (("\n", 1), (" ", 0), ("\u3002", 1))  # a mark, and how many characters after its start the cut is
 
 
 def encode(documents: Sequence[str], split: Callable[[str], list[str]], tokenizer: Tokenizer) -> Iterator[list[Ids]]:
-    """The ids of each document's units; units without a token are left out."""
+    """Yield the ids of each document's units, one list per document; units without tokens are left out.
+
+    Args:
+        split: divides a document into units, such as its sentences.
+    """
     units = [split(document) if document.strip() else [] for document in documents]
     encoded = encode_texts([unit for document in units for unit in document], tokenizer)
     for document in units:
@@ -27,7 +31,7 @@ def encode(documents: Sequence[str], split: Callable[[str], list[str]], tokenize
 
 
 def encode_texts(texts: Sequence[str], tokenizer: Tokenizer) -> Iterator[Ids]:
-    """The ids of each text."""
+    """Yield the ids of each text; short texts are encoded in batches, long ones in pieces."""
     start = characters = 0
     for number, text in enumerate(texts):
         characters += len(text)
@@ -42,7 +46,7 @@ def encode_texts(texts: Sequence[str], tokenizer: Tokenizer) -> Iterator[Ids]:
 
 
 def encode_long(text: str, tokenizer: Tokenizer) -> Ids:
-    """The ids of a long text, as if it were encoded at once: in pieces, with a line's end if they can."""
+    """The ids of a long text as if it were encoded at once; encodes pieces, which end at line ends if possible."""
     ids: list[Ids] = []
     read: Reader = tokenizer.encode
     start = 0
@@ -54,20 +58,20 @@ def encode_long(text: str, tokenizer: Tokenizer) -> Ids:
 
 
 def find_seam(text: str, start: int, tokenizer: Tokenizer) -> tuple[int, Reader]:
-    """Where the piece that begins at `start` ends: at a place that parts ids; the text's end where none does.
+    """Find where the piece that begins at `start` ends: at a cut that does not change the ids, else at the text's end.
 
-    A tokenizer may write the beginning of a text in another way than a line's. So what stands on both sides of a seam
-    is encoded together and apart.
+    A tokenizer may encode the beginning of a text differently from the middle. So the characters around a possible cut
+    are encoded together and apart, and the ids compared.
 
     Returns:
-        The place, and what reads the piece behind it: as a text of its own, or as one that goes on.
+        The end of the piece, and the encoder of the next piece: as a text of its own, or as a continuation.
     """
     readers: list[Reader] = [tokenizer.encode]
     if tokenizer.reader_of_rest is not None:
         readers.append(tokenizer.encode_rest)
     if len(text) - start > LONG:
         for seam in places(text, start + LONG // 2, start + LONG):
-            if text[seam - 1 : seam + 1].isspace():  # a long run of white space may be tokens of several
+            if text[seam - 1 : seam + 1].isspace():  # one token may span several white space characters
                 continue
             sides = [(text[max(start, seam - size) : seam], text[seam : seam + size]) for size in SEAMS_SEEN]
             whole = tokenizer.encode([text for left, right in sides for text in (left + right, left)])
@@ -78,11 +82,12 @@ def find_seam(text: str, start: int, tokenizer: Tokenizer) -> tuple[int, Reader]
 
 
 def parts_ids(together: Ids, left: Ids, right: Ids) -> bool:
+    """Whether encoding two sides of a cut apart gives the ids of encoding them together."""
     return np.array_equal(together, np.concatenate([left, right]))
 
 
 def places(text: str, first: int, last: int) -> Iterator[int]:
-    """Where a text may be cut: behind lines, before spaces, behind full stops without one, else anywhere."""
+    """Yield possible cuts, best first: after line ends, before spaces, after ideographic full stops, then anywhere."""
     for mark, behind in SEAMS:
         at = last
         for _ in range(TRIES):

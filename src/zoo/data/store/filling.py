@@ -1,4 +1,4 @@
-"""A token store filled ahead of a run: all of it, or a share, by one process or by several of this machine."""
+"""Filling a token store before a run: all of it or a share, with one process or several on this machine."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -11,22 +11,22 @@ from zoo.data.store.split import HeldShard
 from zoo.data.store.store import PlannedShard, Progress, StoreRecipe, fill, plan_shards
 from zoo.data.store.uneven import refuse_uneven_shards
 
-WORKER = "zoo.data.store.worker"  # a module that imports no torch: a process of a third of the memory
+WORKER = "zoo.data.store.worker"  # imports no torch, which cuts a process to a third of the memory
 
 
 @dataclass(frozen=True)
 class Share:
-    """Every `count`-th shard, from the `number`-th one on (from 1): what one of several machines fills."""
+    """Every `count`-th shard, starting with the `number`-th (from 1): what one of several machines fills."""
 
     number: int = 1
     count: int = 1
 
     @classmethod
     def parse(cls, text: str) -> "Share":
-        """A share written as I/N.
+        """Parse a share written as I/N.
 
         Raises:
-            ValueError: it is anything else, or I is not from 1 to N.
+            ValueError: the text has another form, or I is not from 1 to N.
         """
         number, _, count = text.partition("/")
         if not (number.isdecimal() and count.isdecimal() and 1 <= int(number) <= int(count)):
@@ -36,11 +36,11 @@ class Share:
 
 @dataclass(frozen=True)
 class FillRequest(RowsRequest):
-    """What a process must know to plan a task's shards by itself.
+    """What a worker process needs to plan a task's shards.
 
     Args:
-        stored: what the form of the examples keeps, as in `StoreRecipe`.
-        tokenizer: the contents of the tokenizer's files, by name; none where no text is read.
+        stored: the `StoredFields` of the form of the examples, as plain values.
+        tokenizer: the contents of the tokenizer's files, by file name; empty if no text is read.
     """
 
     stored: Sequence[Any]
@@ -49,26 +49,26 @@ class FillRequest(RowsRequest):
 
 @dataclass(frozen=True)
 class Filling:
-    """The shards that a task's splits need, in the order of the data; two splits may lie in the same ones."""
+    """The shards that a task's splits need, in the order of the data; two splits may share shards."""
 
     shards: Sequence[PlannedShard]
     request: FillRequest
 
     @property
     def distinct(self) -> list[PlannedShard]:
-        """Each shard once, as the first split has it that it is of."""
+        """Each shard once; a shard that several splits share is listed as planned for the first of them."""
         return list({shard.folder: shard for shard in reversed(self.shards)}.values())[::-1]
 
     @property
     def missing(self) -> list[PlannedShard]:
-        """Those that are not there."""
+        """The shards that do not exist or are damaged."""
         return [shard for shard in self.distinct if shard.open() is None]
 
     def fill(self, share: Share, progress: Progress) -> None:
-        """Make those of a share that are missing.
+        """Create the missing shards of a share.
 
         Raises:
-            ValueError: a source cannot be read, or lists of its rows have different numbers of entries.
+            ValueError: a source cannot be read, or a list has different numbers of entries in different rows.
         """
         mine = self.distinct[share.number - 1 :: share.count]
         for split in dict.fromkeys(shard.rows.split for shard in mine):
@@ -79,14 +79,14 @@ class Filling:
             refuse_uneven_shards([one for one in held if one.shard.documents(one.rows.split)], stored)
 
     def fill_together(self, count: int) -> None:
-        """Make those that are missing in several processes, each with one thread; each takes what no other has.
+        """Create the missing shards in `count` processes of one thread each; no shard is created by two of them.
 
-        What fails in one of them is left out: it fails again, with its message, where this process fills the rest.
+        Errors in these processes are ignored: they occur again, with their message, when this process fills the rest.
         """
         run_together(WORKER, asdict(self.request), count)
 
     def count(self) -> tuple[dict[str, int], int]:
-        """How many documents each split has, and how many rows a filter leaves out, of the shards that are there."""
+        """Count the documents per split, and the rows that the filter drops, in the shards that exist."""
         found, left_out = dict.fromkeys((planned.rows.split for planned in self.shards), 0), 0
         for planned in self.shards:
             if (shard := planned.open()) is not None:
@@ -96,6 +96,6 @@ class Filling:
 
 
 def plan(rows: Mapping[str, SplitRows], recipe: StoreRecipe) -> list[PlannedShard]:
-    """The shards of all splits and their sources."""
+    """Plan the shards of all splits and all their sources."""
     parts = [one for split in rows.values() for one in split.sources.values()]
     return [shard for one in parts for shard in plan_shards(one, recipe)]

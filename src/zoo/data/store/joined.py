@@ -1,4 +1,4 @@
-"""Arrays that lie in many shards, read as one; what is not asked for is not mapped."""
+"""Arrays spread over many shards, read as one; an array is memory-mapped only when it is read."""
 
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
@@ -12,11 +12,11 @@ Values = NDArray[Any]
 
 
 class Joined:
-    """The values of several arrays, one after the other.
+    """Several arrays, read as their concatenation.
 
     Args:
-        counts: how many values each array has.
-        array: gives one of them by its number.
+        counts: number of values per array.
+        array: returns the array with a given number.
     """
 
     def __init__(self, counts: Sequence[int], array: Callable[[int], Values]) -> None:
@@ -27,7 +27,7 @@ class Joined:
         return self.starts[-1]
 
     def find(self, index: int) -> int:
-        """The number of the array that a value lies in."""
+        """The number of the array that holds a value."""
         return bisect_right(self.starts, index, hi=len(self.starts) - 1) - 1
 
     @overload
@@ -48,7 +48,7 @@ class Joined:
         return self.array(number)[index - self.starts[number]]
 
     def stretch(self, start: int, stop: int) -> Values:
-        """The values start:stop; those of one array are not copied."""
+        """The values start:stop; a range within one array is not copied."""
         number = self.find(start) if start < len(self) else len(self.starts) - 2
         parts = [self.array(number)[start - self.starts[number] : stop - self.starts[number]]]
         while stop > self.starts[number + 1]:
@@ -61,11 +61,11 @@ class Joined:
 
 
 class JoinedOffsets(Joined):
-    """Offsets into arrays that lie one after the other: each array of them begins with 0 and ends with a total.
+    """Offsets into the concatenation of several arrays; the offsets into each array begin with 0 and end with a total.
 
     Args:
-        counts: how many units each array of offsets is about: one less than its length.
-        totals: with which number each of them ends.
+        counts: number of units per array of offsets: one less than its length.
+        totals: the last offset of each array of offsets.
     """
 
     def __init__(self, counts: Sequence[int], totals: Sequence[int], array: Callable[[int], Values]) -> None:
@@ -89,10 +89,10 @@ class JoinedOffsets(Joined):
 
 
 def join(counts: Sequence[int], array: Callable[[int], Values]) -> Any:
-    """The values of some arrays as one: the array itself where it is the only one."""
+    """The concatenation of several arrays; a single array is returned as it is."""
     return array(0) if len(counts) == 1 else Joined(counts, array)
 
 
 def join_offsets(counts: Sequence[int], totals: Sequence[int], array: Callable[[int], Values]) -> Any:
-    """Offsets into several arrays as offsets into their sequence."""
+    """Offsets into several arrays, as offsets into their concatenation."""
     return array(0) if len(counts) == 1 else JoinedOffsets(counts, totals, array)

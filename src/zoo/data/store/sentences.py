@@ -1,4 +1,4 @@
-"""A document's sentences: by a rule for all scripts, or by a library that knows a language's abbreviations."""
+"""Sentence splitting: one rule for all scripts, or the sentencex library with the abbreviations of a language."""
 
 import re
 from collections.abc import Callable
@@ -6,21 +6,21 @@ from importlib.metadata import version
 
 try:
     from sentencex import segment
-except ImportError:  # the extra `sentences` is not installed: then there is one rule for all scripts
+except ImportError:  # the extra `sentences` is not installed: only the rule for all scripts is available
     segment = None
 
-VERSION = 3  # raise it where the rule finds other sentences
-# Unicode's Sentence_Terminal without ! and ?, which need a space behind them, and without Myanmar's ၊, a comma
+VERSION = 3  # increase it when the rule splits differently
+# Unicode's Sentence_Terminal without ! and ?, which need a space after them, and without Myanmar's ၊, a comma
 FULL = (
     "։؝؞؟۔।॥။።፧፨។៕᠃᠉᱾᱿‼‽⁇⁈⁉。！？｡﹖﹗︒︕︖܀܁܂߹꓿꘎꘏꛳꛷꡶꡷꣎꣏꤯꧈꧉꩝꩞꩟꫰꫱ꫫ᙮᜵᜶᥄᥅᪨᪩᪪᪫᭚᭛᭞᭟᰻᰼"
     "\U00011047\U00011048\U000110be-\U000110c1\U00011141-\U00011143\U000111c5\U000111c6\U00011238-\U0001123c"
 )
 CLOSERS = r"\"'”’»›)\]}）］｝」』】〉》〗〙〛｣"
-EITHER = "“‘«‹"  # close a quotation in some languages, which a space behind them tells
+EITHER = "“‘«‹"  # these open or close a quotation, depending on the language; before a space they close it
 OPENERS = r"\"'“‘«‹»›„‚¿¡(\[{（［｛「『【〈《〖〘〚｢"
 GREEK_QUESTION = ";\u037e"
-# Each run is taken whole and from its first character alone, so that no text takes more than one pass.
-# A group with a look ahead is not possessive: Python 3.11.2 then matches as if it were not optional.
+# Each run of characters is matched whole, from its first character only, so the time is linear in the text's length.
+# The optional group with a lookahead is not possessive: Python 3.11.2 would treat it as mandatory.
 ASCII_GAP = re.compile(
     r"""(?:\.["')\]}]*+\s++(?=(?:["'(\[{]\s*+)*+[^\sa-z0-9])|[!?]["')\]}]*+\s++(?=(?:["'(\[{]\s*+)*+[^\sa-z]))"""
 )
@@ -33,18 +33,18 @@ Splitter = Callable[[str], list[str]]
 
 
 def split_sentences(document: str) -> list[str]:
-    """A document's lines, split further where a sentence ends; blank ones are left out.
+    """Split each line of a document into sentences; blank ones are dropped.
 
-    A terminator of a script that writes no spaces, or that has one of its own, ends a sentence wherever it stands. `.`,
-    `!`, `?` and `…` do before a space, unless a lower-case letter follows, or a digit a full stop. Quotes and brackets
-    behind a terminator belong to its sentence.
-    Source: Unicode Standard Annex 29, rules SB8 to SB11; `by_script` has what differs.
+    A terminator of a script that writes no spaces, or that has its own terminators, ends a sentence anywhere. `.`, `!`,
+    `?` and `…` end one only before a space, and not if a lowercase letter follows; `.` also not if a digit follows.
+    Quotes and brackets after a terminator belong to its sentence.
+    Source: Unicode Standard Annex 29, rules SB8 to SB11; `by_script` has the exceptions.
     """
     return [sentence for line in document.split("\n") for sentence in split_line(line)]
 
 
 def split_line(line: str) -> list[str]:
-    """The sentences of one line."""
+    """Split one line into sentences."""
     ascii_only = line.isascii()
     found: list[str] = []
     start = seen = 0
@@ -52,7 +52,7 @@ def split_line(line: str) -> list[str]:
     for gap in (ASCII_GAP if ascii_only else GAP).finditer(line):
         has_letter = has_letter or any(map(str.isalpha, line[seen : gap.end()]))
         seen = gap.end()
-        # "1." or "?!" alone is no sentence: the number of a list's entry belongs to the entry
+        # "1." or "?!" alone is not a sentence: the number of a list entry belongs to the entry
         if has_letter and (ascii_only or by_script(line, gap)):
             found.append(line[start:seen].strip())
             start, has_letter = seen, False
@@ -61,11 +61,11 @@ def split_line(line: str) -> list[str]:
 
 
 def by_script(line: str, gap: re.Match[str]) -> bool:
-    """Whether a sentence ends at a terminator, by the letters on both of its sides.
+    """Whether a terminator ends a sentence, judged by the letters on both of its sides.
 
-    Japanese goes on with と or って behind a quotation. Greek asks with `;`. Thai and Lao have no full stop: there it
-    marks an abbreviation. Korean abbreviates nothing with a full stop, and ends a sentence with a word: whatever is
-    behind a Hangul letter and a mark begins the next sentence, and a number with a full stop is part of a date.
+    A Japanese sentence continues with と or って after a quotation. Greek asks with `;`. Thai and Lao have no full
+    stop: there it marks an abbreviation. Korean does not abbreviate with full stops: after a Hangul letter, a mark
+    always ends the sentence, and a full stop between a digit and Hangul is part of a date.
     """
     marks, after = gap["mark"], gap["next"]
     if marks is None:
@@ -80,20 +80,20 @@ def by_script(line: str, gap: re.Match[str]) -> bool:
 
 
 def is_hangul(letter: str) -> bool:
-    """Whether it is a syllable, or a letter of one that is written apart, as in files from macOS."""
+    """Whether a letter is a Hangul syllable, or a letter of a decomposed one, as in files from macOS."""
     return "가" <= letter <= "힣" or "\u1100" <= letter <= "\u11ff"
 
 
 def is_small(letter: str) -> bool:
-    """Whether it may not begin a sentence; those of Georgian, which has capitals in headlines only, may."""
+    """Whether a letter cannot begin a sentence: a lowercase one, except in Georgian, which has no sentence capitals."""
     return letter.islower() and not "\u10d0" <= letter <= "\u10ff"
 
 
 def splitter(language: str | None) -> Splitter:
-    """What splits documents: one rule for all scripts, or that of a language with its abbreviations, line by line.
+    """The function that splits documents into sentences: by one rule for all scripts, or by sentencex, line by line.
 
     Raises:
-        ValueError: a language is named, and sentencex is not installed.
+        ValueError: a language is given, and sentencex is not installed.
     """
     if language is None:
         return split_sentences
@@ -111,5 +111,5 @@ def splitter(language: str | None) -> Splitter:
 
 
 def rule(language: str | None) -> str:
-    """What finds sentences and in which version: part of the name of a store that holds them."""
+    """The name and version of the sentence splitter: part of the name of a shard whose texts are split."""
     return f"rule {VERSION}" if language is None else f"sentencex {version('sentencex')} {language}"

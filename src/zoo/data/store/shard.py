@@ -1,4 +1,4 @@
-"""A shard: the tokens of one part of a source, in a folder that is there whole or not at all."""
+"""A shard: the tokens of one part of a source, in a folder that is created atomically."""
 
 import hashlib
 import json
@@ -18,15 +18,15 @@ from zoo.data.sealed import read_sealed, write_sealed
 from zoo.disk import sync
 
 INDEX = "index.json"
-VERIFIED = "verified.json"  # the times of files whose bytes were looked at, after the shard was copied
-OPEN = 256  # arrays that are mapped at once: a process may have few files open
+VERIFIED = "verified.json"  # mtimes of the files whose checksums were verified after the shard was copied
+OPEN = 256  # arrays that are mapped at once: a process may have only a limited number of files open
 
 
 class Shard:
     """One folder of the token store.
 
     Raises:
-        FileNotFoundError: there is none.
+        FileNotFoundError: the folder or one of its files does not exist.
         OSError, ValueError, KeyError, TypeError: it is damaged.
     """
 
@@ -39,12 +39,12 @@ class Shard:
         self.sides: dict[str, dict[str, Any]] = index["sides"]
         self.files: dict[str, dict[str, Any]] = index["files"]
         self.source: str = index["source"]
-        # the arguments of `map_file`: two for each document that is planned, and a path takes longest to make
+        # the arguments of `map_file`, cached: planning asks for two arrays per document, and building a path is slow
         self.mappings: dict[tuple[str, str], tuple[str, str, int, int]] = {}
         self.check_times()
 
     def check_times(self) -> None:
-        """Look at the bytes of files whose time is not that of their making, once."""
+        """Verify file sizes, and once the checksums of files whose mtime is not the recorded one, as after a copy."""
         stats = {name: (self.folder / name).stat() for name in self.files}
         for name, stat in stats.items():
             if stat.st_size != self.files[name]["size"]:
@@ -54,18 +54,18 @@ class Shard:
         if changed and self.verified() != times:
             if fault := next(self.faults(), None):
                 raise ValueError(fault)
-            with suppress(RuntimeError):  # a folder that others may only read: its bytes are looked at each time
+            with suppress(RuntimeError):  # in a read-only folder the checksums are verified each time
                 replace_file(self.folder / VERIFIED, json.dumps(times))
 
     def verified(self) -> Any:
-        """The times of the files whose bytes were found whole; None: none were."""
+        """The mtimes of the files when their checksums were last verified; None if they never were."""
         try:
             return json.loads((self.folder / VERIFIED).read_text("utf-8"))
         except (OSError, ValueError):
             return None
 
     def faults(self) -> Iterator[str]:
-        """Each file whose bytes are not those that were written."""
+        """Yield a message for each file that cannot be read or whose checksum does not match."""
         for name, known in self.files.items():
             try:
                 with (self.folder / name).open("rb") as stream:
@@ -77,19 +77,20 @@ class Shard:
                 yield f"{self.folder / name}: its checksum does not match"
 
     def documents(self, side: str) -> int:
+        """The number of documents of a split."""
         return int(self.sides[side]["documents"])
 
     def left_out(self, side: str) -> int:
-        """How many rows of its source the task's filter leaves out of a split."""
+        """The number of rows of a split that the task's filter drops."""
         return int(self.sides[side]["left_out"])
 
     def arrays(self, side: str) -> Mapping[str, Mapping[str, Any]]:
-        """By name, the type and the number of an array's values."""
+        """Arrays by name: the type and number of their values, and of offsets the last one."""
         found: Mapping[str, Mapping[str, Any]] = self.sides[side]["arrays"]
         return found
 
     def array(self, side: str, name: str) -> NDArray[Any]:
-        """An array of plain numbers, memory-mapped."""
+        """An array of numbers, memory-mapped."""
         if (side, name) not in self.mappings:
             kind = self.arrays(side)[name]
             time = self.files[f"{side}/{name}"]["mtime_ns"]
@@ -98,32 +99,32 @@ class Shard:
 
 
 def release(array: NDArray[Any]) -> None:
-    """Give back the memory of what was read of a mapped array; it can be read again."""
+    """Release the memory of the pages that were read of a mapped array; it can be read again."""
     if isinstance(array.base, np.memmap):
-        array.base._mmap.madvise(mmap.MADV_DONTNEED)  # type: ignore[attr-defined]  # numpy has no other way to it
+        array.base._mmap.madvise(mmap.MADV_DONTNEED)  # type: ignore[attr-defined]  # numpy has no public access to it
 
 
 @lru_cache(maxsize=OPEN)
 def map_file(path: str, dtype: str, count: int, time: int) -> NDArray[Any]:
-    """Plain numbers of a file, memory-mapped.
+    """The numbers in a file, memory-mapped.
 
     Args:
-        time: when it was written: a file that was made again is another one.
+        time: the file's mtime in ns: part of the cache's key, so that a rewritten file is mapped again.
 
     Raises:
-        OSError, ValueError: the file is missing or has another size than was written.
+        OSError, ValueError: the file is missing, or its size is not that of `count` numbers.
     """
     kind = np.dtype(dtype)
     if (size := os.stat(path).st_size) != kind.itemsize * count:
         raise ValueError(f"{path}: {size} bytes, expected {kind.itemsize * count}")
     if count == 0:
         return np.zeros(0, kind)
-    # a plain view: each slice of a memmap costs as much as reading it
+    # a plain ndarray: slicing a memmap object takes as long as reading the slice
     return np.memmap(path, dtype=kind, mode="r", shape=(count,)).view(np.ndarray)
 
 
 def write_index(folder: Path, sides: Mapping[str, Any], files: Mapping[str, Any], source: str) -> None:
-    """Finish a shard: with its index, everything is there."""
+    """Complete a shard: a folder without an index is not one."""
     write_sealed(folder / INDEX, {"sides": sides, "files": files, "source": source})
     with name_file(folder / INDEX):
         sync(folder / INDEX)

@@ -1,4 +1,4 @@
-"""One tokenised split: flat ids, where each unit begins, labels, bytes, in as many shards as its source has parts."""
+"""A tokenized split: flat ids, offsets of units, labels and byte counts, in one shard per part of its source."""
 
 import json
 import logging
@@ -21,13 +21,13 @@ from zoo.data.store.joined import Values, join, join_offsets
 from zoo.data.store.shard import Shard, release
 
 logger = logging.getLogger(__name__)
-CODED = {"labels": LABEL, f"{TAGS}.ids": TAGS}  # arrays that hold codes of the shard's own, and of which column
+CODED = {"labels": LABEL, f"{TAGS}.ids": TAGS}  # arrays that hold a shard's own label codes -> column
 
 
 def short_names(paths: Sequence[Path]) -> list[str]:
-    """A name for each path: its last part without or with the ending, behind as many folders as tell all apart.
+    """A short, distinct name per path: its file name, if possible without extensions, and as many folders as needed.
 
-    No folder above those in which they differ is named: names stand in model cards.
+    Folders further up are not named, since the names appear in model cards.
     """
     for depth in range(max(len(path.parts) for path in paths)):
         above = [path.parts[max(0, len(path.parts) - 1 - depth) : -1] for path in paths]
@@ -47,11 +47,11 @@ class HeldShard(NamedTuple):
 
 
 class Split:
-    """A split as training and evaluation read it; opened, its ids stay on disk.
+    """A split as training and evaluation read it; its ids stay on disk, memory-mapped.
 
     Args:
-        rows: what it was made from.
-        shards: by the name of a source, those of its parts, in their order.
+        rows: the split that the shards were made from.
+        shards: by source name, the shards of its parts, in their order.
     """
 
     def __init__(self, rows: SplitRows, shards: Mapping[str, Sequence[Shard]]) -> None:
@@ -77,32 +77,32 @@ class Split:
 
     @property
     def names(self) -> list[str]:
-        """The names of its shards: hashes of what decides their content."""
+        """The names of its shards: hashes of everything that determines their content."""
         return [shard.folder.name for shard in self.shards]
 
     def kinds(self, name: str) -> list[Mapping[str, Any]]:
-        """What each shard says of an array."""
+        """The index entry of an array in each shard."""
         return [shard.arrays(self.source.split)[name] for shard in self.shards]
 
     def array(self, number: int, name: str) -> Values:
-        """One array of one shard."""
+        """One array of one shard; label codes are read as labels."""
         found = self.shards[number].array(self.source.split, name)
         if name not in CODED or self.numbers[number] is None:
             return found
         return Renumbered(found, self.tables[number])  # type: ignore[return-value]
 
     def values(self, name: str) -> Any:
-        """The values of an array over all shards."""
+        """An array, concatenated over all shards."""
         return join([int(kind["count"]) for kind in self.kinds(name)], lambda number: self.array(number, name))
 
     def offsets(self, name: str) -> Any:
-        """Offsets over all shards."""
+        """Offsets, concatenated over all shards."""
         kinds = self.kinds(name)
         counts, totals = ([int(kind["count"]) - 1 for kind in kinds], [int(kind["total"]) for kind in kinds])
         return join_offsets(counts, totals, lambda number: self.array(number, name))
 
     def label_values(self) -> Any:
-        """The labels of all documents; None where they have none."""
+        """The labels of all documents; None if they have none."""
         if "labels" not in self.known["arrays"]:
             return None
         values = self.values("labels")
@@ -111,32 +111,33 @@ class Split:
         return JoinedLabels(self.offsets("labels.offsets"), values, self.held[0].rows.label_reader.join)
 
     def of(self, source: str) -> "Split":
-        """The same split of one of its sources."""
+        """The same split, from one of its sources only."""
         return Split(self.source.sources[source], {"": self.given[source]})
 
     @cached_property
     def numbers(self) -> list[dict[tuple[str, str], Label] | None]:
-        """By shard, what each label that its source holds stands for; None where rows have numbers of their own."""
+        """Per shard, the number of each label of its source, by `label_key`; None if the store holds the numbers."""
         found = {id(one): one.reader.numbers(one.source) for one in self.source.sources.values()}
         return [found[id(one.rows)] for one in self.held]
 
     @cached_property
     def tables(self) -> list[NDArray[Any]]:
-        """By shard, what each of its codes of labels stands for."""
+        """Per shard, the label of each of its label codes."""
         written = [shard.sides[self.source.split]["labels"] for shard in self.shards]
         known = zip(written, self.numbers, strict=True)
         return [table_of([numbers[label_key(v)] for v in values] if numbers else []) for values, numbers in known]
 
     @cached_property
     def starts(self) -> list[int]:
-        """By shard, the number of its first document; then how many there are."""
+        """Per shard, the number of its first document; last, the number of all documents."""
         return [0, *accumulate(shard.documents(self.source.split) for shard in self.shards)]
 
     @cached_property
     def by_file(self) -> dict[str, list[int]]:
-        """The documents of each file, by its name without the ending; where two have one name, with more of the path.
+        """The documents of each file, by the file's short name.
 
-        None at all where some do not lie in a file, or share a shard since there are so many.
+        Empty if the rows of a shard do not come from one file: they come from no file, or many small files share the
+        shard.
         """
         found: dict[Path | None, list[int]] = {}
         for number, one in enumerate(self.held):
@@ -160,37 +161,37 @@ class Split:
 
     @property
     def bytes(self) -> Any:
-        """By document, how many bytes of its text may be predicted."""
+        """Per document, the number of bytes of the text that a model may be asked to predict."""
         return self.values("bytes")
 
     @property
     def kept(self) -> Any:
-        """By document, the number of its row in its part of the source."""
+        """Per document, the number of its row in its part of the source, from 0."""
         return self.values("rows")
 
     def line(self, document: int) -> str:
-        """Where the row of a document stands, for messages; reads its file, so only for a refusal."""
+        """Where the row of a document is, for error messages; reads its file, so call it only to report an error."""
         return self.held[self.shard_of(document)].part.line(int(self.kept[document]) + 1)
 
     @cached_property
     def rows(self) -> "KeptRows":
-        """The rows that the documents were made from, one a document: references are read here."""
+        """The source rows of the documents, one per document; evaluation reads references from them."""
         return KeptRows(self)
 
     def read(self, piece: Piece) -> Ids:
-        """The token ids of a piece, or a column's numbers; of a picture its number."""
+        """The token ids of a piece, or the numbers of a column of numbers; for an image, its number."""
         return np.asarray(self.ids[piece.field][piece.start : piece.stop]).astype(np.int64)
 
     def release(self, field: str, first: int, last: int) -> None:
-        """Give back the memory of the ids that were read of some documents: a whole pass would keep all of them."""
+        """Release the memory of the ids of documents first:last, which a pass over the split would otherwise keep."""
         for number in range(self.shard_of(first), self.shard_of(last - 1) + 1):
             release(self.shards[number].array(self.source.split, f"{field}.ids"))
 
     def reader(self, image_size: int | None) -> Read:
-        """What reads the pieces of examples: token ids, and pictures as bytes.
+        """A function that reads pieces of examples: token ids, and images as pixels.
 
         Args:
-            image_size: side of the pictures (pixels); None: nobody asks for one.
+            image_size: side of the images (pixels); None if no images are read.
         """
         if image_size is None:
             return self.read
@@ -206,25 +207,25 @@ class Split:
 
     @cached_property
     def pictures(self) -> list[Pictures]:
-        """By shard, the pictures that its rows name by number."""
+        """Per shard, the images that its rows refer to by number."""
         return [one.rows.pictures(one.part) for one in self.held]
 
 
 def table_of(labels: Sequence[Label]) -> NDArray[Any]:
-    """Labels as an array of numbers; of tuples, where a label is several classes."""
+    """Labels as an array of numbers; as an array of tuples if a label is several classes."""
     if not any(isinstance(label, tuple) for label in labels):
         return np.array(labels, np.float64 if any(isinstance(label, float) for label in labels) else np.int64)
     table = np.empty(len(labels), dtype=object)
-    for code, label in enumerate(labels):  # numpy would make a matrix of tuples of one length
+    for code, label in enumerate(labels):  # numpy would turn tuples of equal length into a matrix
         table[code] = label
     return table
 
 
 class Renumbered:
-    """An array of codes, each read as the label that a table has for it.
+    """An array of label codes, read as labels.
 
     Args:
-        table: by code, what it stands for.
+        table: the label of each code.
     """
 
     def __init__(self, codes: Values, table: NDArray[Any]) -> None:
@@ -235,12 +236,12 @@ class Renumbered:
 
 
 class JoinedLabels:
-    """The labels of documents that have any number of them.
+    """The labels of documents that may have several classes each.
 
     Args:
-        offsets: by document, where its labels begin; then where the last ones end.
-        values: what each of them stands for.
-        join: makes one label of a document's.
+        offsets: where the entries of each document begin, and where those of the last one end.
+        values: the classes of each entry.
+        join: combines the entries of a document into one label.
     """
 
     def __init__(self, offsets: Any, values: Any, join: Callable[[Sequence[Any]], Label]) -> None:
@@ -251,7 +252,7 @@ class JoinedLabels:
 
 
 class KeptRows:
-    """The rows of a split that were kept with its tokens."""
+    """The source rows of a split that were stored with its tokens."""
 
     def __init__(self, split: Split) -> None:
         if "texts" not in split.known["arrays"]:

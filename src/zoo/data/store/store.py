@@ -1,4 +1,4 @@
-"""Texts tokenised once, shard by shard, into folders that later runs map into memory."""
+"""Tokenization of a task's texts, once and shard by shard, into folders that later runs memory-map."""
 
 import logging
 import time
@@ -21,10 +21,10 @@ from zoo.data.store.writing import SMALL, SideWriter
 from zoo.data.tokenizers.tokenizer import Tokenizer
 from zoo.disk import sync
 
-VERSION = 11  # raise it where the same rows and tokenizer give another shard
+VERSION = 11  # increase it when the same rows and tokenizer give another shard
 SHARDS = "shards"
-WAIT = 0.2  # seconds between two looks at what another process makes
-OFTEN = 250  # rows between two calls for progress
+WAIT = 0.2  # seconds between two checks for shards that other processes create
+OFTEN = 250  # rows between two progress calls
 MEBIBYTE = 1 << 20
 Progress = Callable[[str, int, int], None]
 logger = logging.getLogger(__name__)
@@ -32,18 +32,18 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class StoreRecipe:
-    """What decides, beside a source, what its shards hold.
+    """What determines the content of shards, beside their source.
 
     Args:
-        stored: what the form of the examples keeps of each document.
-        tokenizer: None where that is no text.
+        stored: the fields that the form of the examples stores of each document.
+        tokenizer: None if none of them is text.
     """
 
     stored: StoredFields
     tokenizer: Tokenizer | None
 
     def key(self) -> list[object]:
-        """All of it in plain values."""
+        """The recipe as plain values: part of the name of a shard."""
         of_tokenizer = [] if self.tokenizer is None else [self.tokenizer.digest, self.tokenizer.vocab_size <= SMALL]
         of_sentences = [rule(self.stored.language)] if self.stored.sentences else []
         return [VERSION, self.stored.decisive, *of_sentences, *of_tokenizer]
@@ -51,7 +51,7 @@ class StoreRecipe:
 
 @dataclass(frozen=True)
 class PlannedShard:
-    """A shard that should be there: which part of which split it is made from, and how."""
+    """A shard that a run needs: the part of a split that it is made from, how, and the folder it belongs in."""
 
     rows: SplitRows
     part: SourcePart
@@ -59,7 +59,7 @@ class PlannedShard:
     folder: Path
 
     def open(self) -> Shard | None:
-        """The shard, where it is there and whole."""
+        """Open the shard; None if it is missing or damaged."""
         try:
             return Shard(self.folder)
         except FileNotFoundError:
@@ -69,10 +69,10 @@ class PlannedShard:
             return None
 
     def write(self, folder: Path, seen: Callable[[int], None]) -> None:
-        """Tokenise the rows into an empty folder.
+        """Tokenize the rows into an empty folder.
 
         Args:
-            seen: called from time to time with what of its source is done, in bytes.
+            seen: called from time to time with the amount of the source that is done, in (approximate) bytes.
         """
         writers: dict[str, SideWriter] = {}
         for side, keeps in self.rows.sides.items():
@@ -99,15 +99,16 @@ class PlannedShard:
 def open_cache(
     rows: Mapping[str, SplitRows], stored: StoredFields, tokenizer: Tokenizer | None, progress: Progress | None = None
 ) -> dict[str, Split]:
-    """Each split tokenised: mapped where the store has it, else made and kept.
+    """Open each split in the token store; missing shards are created.
 
     Args:
-        stored: what the form of the examples keeps of each document.
-        tokenizer: None where that is no text.
-        progress: called with the split, what of its source is done, and how much there is, in MiB.
+        stored: the fields that the form of the examples stores of each document.
+        tokenizer: None if none of them is text.
+        progress: called with the split and source, the MiB of its source that are done, and their total.
 
     Raises:
-        ValueError: a column is missing, no document has any text, or lists of rows have different numbers of entries.
+        ValueError: a column is missing, no document has any text, or a list has different numbers of entries in
+            different rows.
     """
     recipe = StoreRecipe(stored, tokenizer)
     opened: dict[str, dict[str, list[Shard]]] = {name: {} for name in rows}
@@ -120,7 +121,7 @@ def open_cache(
 
 
 def plan_shards(rows: SplitRows, recipe: StoreRecipe) -> list[PlannedShard]:
-    """The shards of a split, of all that its source's split becomes."""
+    """Plan one shard per part of a split's source; a validation split held out of train lies in the shards of train."""
     reader, source = rows.reader, rows.source
     known = recipe.key()
     held_out = [rows.border, reader.share, len(rows.parts) == 1] if len(rows.sides) > 1 else []
@@ -129,7 +130,7 @@ def plan_shards(rows: SplitRows, recipe: StoreRecipe) -> list[PlannedShard]:
     for part in rows.parts:
         filtered = reader.filtering.key(source, part)
         read = [part.digest, reader.choose(source, part), rows.inputs, rows.sides, reader.kind, *filtered]
-        # tables of the same bytes name other pictures in other folders, and those decide what is held out
+        # equal tables in two folders may name different images, which decide the rows that are held out
         folder = [str(part.folder.resolve())] if by_picture and part.folder is not None else []
         name = name_for([*known, *read, held_out, *folder])
         found.append(PlannedShard(rows, part, recipe, home() / SHARDS / name))
@@ -137,9 +138,9 @@ def plan_shards(rows: SplitRows, recipe: StoreRecipe) -> list[PlannedShard]:
 
 
 def fill(name: str, planned: Sequence[PlannedShard], progress: Progress | None) -> list[Shard]:
-    """Open the shards of a split; make those that are missing, and that nobody else makes.
+    """Open the shards of a split; create the missing ones that no other process is creating.
 
-    Any number of processes may do this at the same time: each shard is made by one of them.
+    Any number of processes may do this at the same time: each shard is created by one of them, the others wait for it.
     """
     found = {shard.folder: opened for shard in planned if (opened := shard.open()) is not None}
     missing = list({shard.folder: shard for shard in planned if shard.folder not in found}.values())
@@ -169,7 +170,7 @@ def fill(name: str, planned: Sequence[PlannedShard], progress: Progress | None) 
 
 
 def make(shard: PlannedShard, seen: Callable[[int], None]) -> Shard | None:
-    """Make a shard, unless it is there by now; None where another process makes it."""
+    """Create a shard, unless it exists by now; None if another process is creating it."""
     with claim(shard.folder) as mine:
         if mine and (opened := shard.open()) is not None:
             return opened
@@ -180,7 +181,7 @@ def make(shard: PlannedShard, seen: Callable[[int], None]) -> Shard | None:
 
 
 def open_split(rows: SplitRows, shards: Mapping[str, Sequence[Shard]]) -> Split:
-    """A split of the shards of its sources.
+    """A split, from the shards of its sources; what was skipped is logged.
 
     Raises:
         ValueError: it has no document.

@@ -1,4 +1,4 @@
-"""A task's tokenizer, trained once on a sample of its text and kept: files that come later do not change it."""
+"""A task's tokenizer: trained once on a sample of its text and kept; files that are added later do not change it."""
 
 import json
 import logging
@@ -19,7 +19,7 @@ from zoo.data.tokenizers.tokenizer import Tokenizer
 from zoo.registry import Choice, check
 from zoo.wording import counted
 
-VERSION = 3  # raise it where the same texts give another tokenizer
+VERSION = 3  # increase it when the same texts give another tokenizer
 FOLDER = "tokenizers"
 SOURCE = "source.json"
 SAMPLE_KEY = "sample"
@@ -31,8 +31,8 @@ class TrainingText:
     """How a task's tokenizer is trained.
 
     Args:
-        choice: the kind and its options.
-        sample: the most characters that it is trained on.
+        choice: the kind of tokenizer and its options.
+        sample: the maximum number of characters to train on.
     """
 
     choice: Choice[TokenizerRecipe]
@@ -40,10 +40,10 @@ class TrainingText:
 
     @classmethod
     def parse(cls, tree: Mapping[str, Any], place: str) -> "TrainingText":
-        """What a task says of its tokenizer.
+        """Parse the `tokenizer` settings of a task.
 
         Raises:
-            ValueError: an unknown name or option, or a wrong type.
+            ValueError: an unknown name or option, a wrong type, or a sample without characters.
         """
         sample = check(tree.get(SAMPLE_KEY, SAMPLE), int, f"{place}.{SAMPLE_KEY}")
         if sample < 1:
@@ -51,7 +51,11 @@ class TrainingText:
         return cls(tokenizers.parse(tree, place, beside=(SAMPLE_KEY,)), int(sample))
 
     def train(self, rows: SplitRows) -> Tokenizer:
-        """The tokenizer of a split's texts."""
+        """Train the tokenizer on the texts of a split.
+
+        Raises:
+            ValueError: there is no text.
+        """
         sample = sample_texts(rows, self.sample)
         if not any(text.strip() for text in sample.texts):
             why = "each of its rows is empty, or left out by source.filter"
@@ -68,12 +72,12 @@ class TrainingText:
 
 
 def kept_tokenizer(how: TrainingText, rows: SplitRows, retrain: bool = False) -> Tokenizer:
-    """The tokenizer that was trained on a split's source before, else one that is trained now, by one process.
+    """The stored tokenizer of a split's source; if there is none, one process trains it now.
 
-    It is kept while the source still has some of what it was trained on: another corpus has another tokenizer.
+    It is kept as long as the source still has a part that it was trained on: another corpus gets another tokenizer.
 
     Args:
-        retrain: train it even if it is there.
+        retrain: train it even if it exists.
     """
     key = [VERSION, how.choice.name, how.choice.options, how.sample, rows.called]
     name = sha256(json.dumps(key, sort_keys=True, default=str).encode()).hexdigest()[:32]
@@ -89,20 +93,20 @@ def kept_tokenizer(how: TrainingText, rows: SplitRows, retrain: bool = False) ->
 
     while True:
         if not retrain and (found := read_kept(folder, now)) is not None:
-            return found  # without a claim: a store that is whole may lie where nothing can be written
+            return found  # without taking the lock: a complete store may be on a read-only disk
         with claim(folder) as mine:
             if mine and (retrain or read_kept(folder, now) is None):
-                # what is there stays until the other one is whole: its training may fail, or be stopped
+                # the old tokenizer stays until the new one is complete: training may fail or be interrupted
                 make_folder(folder, make, lambda place: not retrain and read_kept(place, now) is not None)
                 return read_files(folder, None)
         time.sleep(WAIT)
 
 
 def read_kept(folder: Path, now: list[str]) -> Tokenizer | None:
-    """The tokenizer of a folder; None where there is none, it is damaged, or it was trained on another corpus.
+    """Read a stored tokenizer; None if there is none, it is damaged, or it was trained on another corpus.
 
     Args:
-        now: by part of the source, a hash of its digest.
+        now: per part of the source, a hash of its digest.
     """
     try:
         parts, written = read_sealed(folder / SOURCE)
@@ -125,7 +129,7 @@ def read_kept(folder: Path, now: list[str]) -> Tokenizer | None:
 
 
 def fault_of(folder: Path) -> str | None:
-    """What is wrong with a tokenizer that is kept in a folder; None: nothing."""
+    """What is wrong with a stored tokenizer; None if it is intact."""
     try:
         _, written = read_sealed(folder / SOURCE)
         read_files(folder, written)
@@ -137,13 +141,13 @@ def fault_of(folder: Path) -> str | None:
 
 
 def read_files(folder: Path, written: Mapping[str, str] | None) -> Tokenizer:
-    """The tokenizer whose files lie in a folder.
+    """Read the tokenizer whose files are in a folder.
 
     Args:
-        written: their checksums, by name; None: they were just written.
+        written: the expected checksums, by file name; None if the files were just written.
 
     Raises:
-        ValueError: they are other ones.
+        ValueError: a checksum does not match, or a file is missing.
     """
     files = {path.name: path.read_bytes() for path in folder.iterdir() if path.name != SOURCE}
     if written is not None and written != checksums(files):
@@ -152,4 +156,5 @@ def read_files(folder: Path, written: Mapping[str, str] | None) -> Tokenizer:
 
 
 def checksums(files: Mapping[str, bytes]) -> dict[str, str]:
+    """The SHA-256 of each file, by name."""
     return {name: sha256(content).hexdigest() for name, content in sorted(files.items())}

@@ -1,4 +1,4 @@
-"""Lists that must have equally many entries in every row of a task: the first row that differs is refused."""
+"""Lists that must have the same number of entries in every row of a task: the first row that differs is refused."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -8,17 +8,17 @@ from zoo.data.ids import StoredFields
 from zoo.data.sources.repeated.repeats import RowPlace
 from zoo.data.store.split import HeldShard
 
-FirstRows = dict[int, RowPlace]  # by a number of entries, the first row that has so many
+FirstRows = dict[int, RowPlace]  # number of entries -> the first row with that number
 
 
 def note_first(first: FirstRows, count: int, place: RowPlace) -> None:
-    """Keep the place of a row that has so many entries, if it is the first one."""
+    """Record the place of a row under its number of entries, if it is the first such row."""
     if count not in first or place < first[count]:
         first[count] = place
 
 
 def first_rows(shards: Sequence[HeldShard], column: str) -> FirstRows:
-    """By a number of entries, the first row that has so many; reads offsets, and no source.
+    """For each number of entries that occurs, the first row with that number; reads offsets only, not the source.
 
     Args:
         shards: those of train first.
@@ -35,11 +35,11 @@ def first_rows(shards: Sequence[HeldShard], column: str) -> FirstRows:
 
 
 def refuse_uneven(first: Mapping[int, RowPlace], column: str, setting: str, line: Callable[[RowPlace], str]) -> None:
-    """Raise a ValueError where two rows have different numbers of entries.
+    """Raise a ValueError if two rows have different numbers of entries.
 
     Args:
-        setting: what a task says where they may.
-        line: names the place of a row; may read its file.
+        setting: the task setting that allows this, for the message.
+        line: returns where a row is; may read its file.
     """
     if len(first) > 1:
         (usual, row), (other, differs) = sorted(first.items(), key=lambda found: found[1])[:2]
@@ -50,7 +50,7 @@ def refuse_uneven(first: Mapping[int, RowPlace], column: str, setting: str, line
 
 
 def refuse_uneven_shards(shards: Sequence[HeldShard], stored: StoredFields) -> None:
-    """Raise a ValueError where rows of a task's shards differ that must not."""
+    """Raise a ValueError if a list that must have the same number of entries in all rows of a task does not."""
     for column, setting in stored.even:
         refuse_uneven(
             first_rows(shards, column), column, setting, lambda place: shards[place.part].part.line(place.row)

@@ -1,6 +1,6 @@
-"""A process that makes shards which another one asks for: `python -m zoo.data.store.worker REQUEST NUMBER COUNT`.
+"""A process that fills shards for another one: `python -m zoo.data.store.worker REQUEST NUMBER COUNT`.
 
-It plans the shards again from the request, so the two agree on their names, and imports only what tokenising needs.
+It plans the shards again from the request, so the two agree on their names, and imports only what tokenization needs.
 """
 
 import sys
@@ -13,14 +13,14 @@ from zoo.data.tokenizers.tokenizer import Tokenizer
 
 
 def plan_request(asked: FillRequest) -> list[PlannedShard]:
-    """The shards that are asked for, each once, in the order of the data."""
+    """Plan the requested shards, each once, in the order of the data."""
     files = {name: content.encode() for name, content in asked.tokenizer.items()}
     recipe = StoreRecipe(StoredFields.parse(asked.stored), Tokenizer.from_files(files) if files else None)
     return list({shard.folder: shard for shard in plan(asked.rows(), recipe)}.values())
 
 
 def main(request: str, number: str, count: str) -> None:
-    """Make the missing shards, from another one on than the other processes."""
+    """Create the missing shards; each of the `count` processes starts at a different one."""
     end_with_caller()
     asked = FillRequest.read(request)
     shards = plan_request(asked)

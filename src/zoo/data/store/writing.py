@@ -1,4 +1,4 @@
-"""Rows become arrays of plain numbers: token ids, where each unit begins, labels, bytes."""
+"""Rows written as arrays of numbers: token ids, offsets of units, labels, byte counts."""
 
 import hashlib
 import json
@@ -23,14 +23,14 @@ from zoo.data.tokenizers.placed import place_tokens, place_words, tokens_of
 from zoo.data.tokenizers.tokenizer import Tokenizer
 from zoo.wording import refuse_unknown
 
-ROWS = 4000  # rows that are tokenised together
-CHARACTERS = 1 << 22  # or so many characters of them
-OTHER = CHARACTERS // 250  # for how many characters a value counts that is neither text nor texts, such as a picture
-SMALL = 1 << 16  # tokens whose ids fit into two bytes
+ROWS = 4000  # rows that are tokenized together
+CHARACTERS = 1 << 22  # the same, in characters: a batch ends when it reaches either limit
+OTHER = CHARACTERS // 250  # characters that a value counts as which is no text, list or number, such as an image
+SMALL = 1 << 16  # size of the largest vocabulary whose ids fit into two bytes
 
 
 class ArrayWriter:
-    """Arrays of plain numbers, each appended to a file of its own."""
+    """Arrays of numbers, each appended to a file of its own."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -38,17 +38,17 @@ class ArrayWriter:
         self.hashes: dict[str, Any] = {}
 
     def append(self, name: str, values: Any, dtype: DTypeLike = np.int64) -> None:
-        """Add values to the end of an array."""
+        """Append values to an array."""
         array = np.asarray(values, dtype=dtype)
         with name_file(self.folder / name):
-            # opened for each batch: nothing stays open, or buffered, when a full disk or a signal ends the making
+            # opened for each batch: no file stays open or buffered when a full disk or a signal ends the process
             with (self.folder / name).open("ab") as file:
                 file.write(content := array.tobytes())
         self.hashes.setdefault(name, hashlib.sha256()).update(content)
         self.kinds.setdefault(name, {"dtype": array.dtype.str, "count": 0})["count"] += len(array)
 
     def append_lengths(self, name: str, lengths: Sequence[int]) -> None:
-        """Go on with an array of offsets, which begins with 0."""
+        """Append to an array of offsets, which begins with 0, given the lengths of the next units."""
         if name not in self.kinds:
             self.append(name, [0])
             self.kinds[name]["total"] = 0
@@ -57,7 +57,7 @@ class ArrayWriter:
         self.kinds[name]["total"] = total + sum(lengths)
 
     def sync(self) -> dict[str, dict[str, Any]]:
-        """Make sure that all is on disk, for a folder that is there must be whole; by file what tells damage."""
+        """Flush all files to disk, since a finished folder must be complete; returns sizes, mtimes and checksums."""
         found = {}
         for name in self.kinds:
             with name_file(self.folder / name), (self.folder / name).open("rb") as file:
@@ -69,12 +69,12 @@ class ArrayWriter:
 
 
 class SideWriter:
-    """The documents of one split among those of a shard.
+    """Writes the documents of one split to a shard, which may hold several splits.
 
     Args:
         side: the split.
-        keeps: whether the rows themselves are kept, for references and for what of a text was read.
-        labels: what reads them. They are kept by codes, or they are numbers, of which the index has the least and most.
+        keeps: whether the source rows are stored too: evaluation needs them for references and truncated texts.
+        labels: reads the labels. Classes are stored as codes, numbers as they are, with their range in the index.
     """
 
     def __init__(
@@ -94,7 +94,7 @@ class SideWriter:
         self.labels: list[Any] = []
 
     def add(self, sided: Sided) -> int:
-        """Take one more row, and say how many characters it has; rows are tokenised when enough have come."""
+        """Queue a row and return its number of characters; queued rows are tokenized in batches."""
         self.waiting.append(sided)
         self.characters += sum(map(weigh, sided.row.values()))
         if len(self.waiting) >= ROWS or self.characters >= CHARACTERS:
@@ -102,7 +102,7 @@ class SideWriter:
         return sum(len(value) for value in sided.row.values() if isinstance(value, str))
 
     def flush(self) -> None:
-        """Tokenise and write the rows that wait."""
+        """Tokenize and write the queued rows."""
         waiting, self.waiting, self.characters = self.waiting, [], 0
         if not waiting:
             return
@@ -121,7 +121,7 @@ class SideWriter:
         self.documents += len(kept)
 
     def value(self, name: str, sided: Sided) -> Any:
-        """What is stored of a row's column: a picture by its number, labels by codes of this shard's own."""
+        """The stored value of a row's column: for an image the row's number, for labels and tags codes of this shard."""
         value = sided.row[name]
         if name == PICTURE:
             return sided.number - 1
@@ -130,33 +130,33 @@ class SideWriter:
         return [self.code(tag) for tag in value] if name == TAGS else value
 
     def label(self, value: Any) -> int | float | list[int]:
-        """A label as it is stored."""
+        """The stored value of a label: a number, a code, or a list of codes."""
         if not self.label_reader.coded:
             return self.measure(value)
         codes = [self.code(entry) for entry in self.label_reader.entries(value)]
         return codes if self.label_reader.several else codes[0]
 
     def code(self, value: Any) -> int:
-        """The number of a label among those that this shard has met; what it means for a run is decided later."""
+        """The code of a label in this shard, in order of occurrence; a run decides later which class it is."""
         code = self.codes.setdefault(label_key(value), len(self.codes))
         if code == len(self.labels):
             self.labels.append(value)
         return code
 
     def measure(self, number: float) -> float:
-        """A label that is a number; one that is unknown is not counted."""
+        """Update the range of the labels that are numbers, and return the number; NaN, an unknown label, is ignored."""
         if number == number:
             self.labels = [min([number, *self.labels[:1]]), max([number, *self.labels[1:]])]
         return number
 
     def index(self) -> dict[str, Any]:
-        """What the shard's index says of this split."""
+        """The index entry of this split."""
         counts = {"rows": self.rows, "left_out": self.left_out, "documents": self.documents}
         return {**counts, "arrays": self.arrays.kinds, "fields": self.stored.columns, "labels": self.labels}
 
 
 def weigh(value: Any) -> int:
-    """How many characters of memory a row's value takes, roughly."""
+    """The approximate size in memory of a row's value, in characters."""
     if isinstance(value, list):
         return sum(map(weigh, value))
     if isinstance(value, str):
@@ -165,13 +165,14 @@ def weigh(value: Any) -> int:
 
 
 def without_picture(row: Row) -> Row:
+    """The row without its image, which JSON cannot hold."""
     return {name: value for name, value in row.items() if name != PICTURE}
 
 
 def write_batch(
     writer: ArrayWriter, batch: Mapping[str, list[Any]], stored: StoredFields, tokenizer: Tokenizer | None
 ) -> list[int]:
-    """Tokenise some rows; returns which were kept because no field of theirs is empty."""
+    """Tokenize and write some rows; returns the indices of those that are kept, since none of their fields is empty."""
     fields = stored.names
     units = {field: units_of(field, batch[field], stored, tokenizer) for field in fields}
     kept = [row for row in range(len(batch[fields[0]])) if all(any(map(len, units[field][row])) for field in fields)]
@@ -196,7 +197,7 @@ def write_batch(
 
 
 def write_labels(writer: ArrayWriter, labels: Sequence[Any], kind: type) -> None:
-    """Add labels: codes, numbers, or a list of codes a document."""
+    """Append labels: codes, numbers, or a list of codes per document."""
     if kind is list:
         writer.append_lengths("labels.offsets", [len(codes) for codes in labels])
         labels = [code for codes in labels for code in codes]
@@ -204,20 +205,20 @@ def write_labels(writer: ArrayWriter, labels: Sequence[Any], kind: type) -> None
 
 
 def predicted_of(field: str, values: Sequence[Any], stored: StoredFields) -> list[str]:
-    """What is predicted of each row: its text, or the assistant's turns."""
+    """The text of each row that is predicted: the field's text, or the assistant's turns."""
     return ["".join(answers_in(turns)) for turns in values] if field in stored.lists else texts_of(values)
 
 
 def texts_of(values: Sequence[Any]) -> list[str]:
-    """The text of each row; of several references the first."""
+    """The text of each row; if there are several references, the first."""
     return [value[0] if isinstance(value, list) else value for value in values]
 
 
 def units_of(
     field: str, values: Sequence[Any], stored: StoredFields, tokenizer: Tokenizer | None
 ) -> Sequence[Sequence[Ids]]:
-    """The ids of each row's units; a row without a token has none, or empty ones."""
-    if field == PICTURE:  # a picture's number stands for it
+    """The ids of each row's units; a row without tokens has no units, or empty ones."""
+    if field == PICTURE:  # an image is stored by its number
         return [[np.array([number])] for number in values]
     assert tokenizer is not None, "texts are tokenised"
     if field in stored.words:
@@ -232,7 +233,7 @@ def units_of(
 def numbers_of(
     batch: Mapping[str, list[Any]], stored: StoredFields, tokenizer: Tokenizer | None
 ) -> dict[str, list[Sequence[int]]]:
-    """By column, each row's numbers; of answers the tokens that they begin and end with."""
+    """Each row's numbers, by column; an answer becomes two: its first token, and the one after its last."""
     found = {column: batch[column] for column in stored.numbers}
     for column, field in stored.answers:
         assert tokenizer is not None, "answers stand in a text"
