@@ -1,4 +1,4 @@
-"""Rows as forms may read them: texts checked, train apart from what is held out, one text a row in train."""
+"""Rows as forms read them: texts are checked, train is separated from held-out rows, and train has one text per row."""
 
 import hashlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -17,15 +17,15 @@ from zoo.data.sources.known import remember
 from zoo.data.sources.origin import TRAIN, VALIDATION
 from zoo.data.sources.part import SourcePart
 
-ONE_TEXT = -1.0  # where the only text of a source falls: it is cut
+ONE_TEXT = -1.0  # `at` of rows of a source's only text, which is cut into train and validation
 
 
 class Sided(NamedTuple):
-    """A row and the split that it belongs to.
+    """A row and its split.
 
     Args:
         number: of the row in its part, from 1.
-        at: from 0 to 1, where its content falls: the smallest ones are held out.
+        at: a hash of the row's content, from 0 to 1: rows with the smallest ones are held out.
     """
 
     side: str
@@ -35,20 +35,20 @@ class Sided(NamedTuple):
 
 
 def text_columns(names: Iterable[str]) -> list[str]:
-    """The columns of texts, of lists of them included."""
+    """The columns that hold texts or lists of texts."""
     return [name for name in names if name not in NOT_TEXT]
 
 
 def texts_in(row: Row) -> list[str]:
-    """The texts of a row, those in lists included."""
+    """The texts of a row, including those in lists."""
     return [text for name in text_columns(row) for text in listed(row[name])]
 
 
 def has_text(sided: Sided, every: bool) -> bool:
-    """Whether a row can be held out: one whose texts are blank becomes no document.
+    """Whether a row can be held out: a row whose texts are blank yields no document.
 
     Args:
-        every: whether each of its columns must have a text, or one of them: a form may read fewer columns.
+        every: whether each text column must have text, or only one of them: a form may read fewer columns.
     """
     columns = [listed(sided.row[name]) for name in text_columns(sided.row)]
     filled = [any(text.strip() for text in texts) for texts in columns]
@@ -56,19 +56,19 @@ def has_text(sided: Sided, every: bool) -> bool:
 
 
 def listed(value: Any) -> list[Any]:
-    """The entries of a list, or the one value."""
+    """The value itself if it is a list, else a list of it."""
     return value if isinstance(value, list) else [value]
 
 
 def checked_rows(
     part: SourcePart, chosen: Mapping[str, Column], hides: bool, unread: frozenset[str]
 ) -> Iterator[dict[str, Any]]:
-    """The rows of a part, their columns named by inputs.
+    """Yield the rows of a part, checked, with their columns named by input.
 
     Args:
         chosen: input -> column.
-        hides: whether rows may keep their tags to themselves.
-        unread: columns that no row may have: the first one lacks them, and what later ones say would be lost.
+        hides: whether rows may withhold their tags.
+        unread: columns that no row may have: they are missing in the first row, so later values would be ignored.
 
     Raises:
         ValueError: a column is missing, or was missing before, or a text is not a text or a list of texts.
@@ -95,10 +95,10 @@ def settled_rows(
     settle: Callable[[dict[str, Any]], None],
     unread: frozenset[str] = frozenset(),
 ) -> Iterator[dict[str, Any]]:
-    """The rows of a part, their columns named by inputs; what is wrong with one is refused by its line.
+    """Yield the rows of a part, with their columns named by input; an error names the line of its row.
 
     Args:
-        settle: brings a row into the shape that forms read, and checks it.
+        settle: converts a row, in place, to what forms read, and checks it.
         chosen, unread: as in `checked_rows`.
     """
     stored = stored_columns(chosen.values(), part.columns)
@@ -125,7 +125,7 @@ def refuse_late(unread: Collection[str], given: Row) -> None:
 
 
 def check_text(value: Any, name: str) -> None:
-    """Raise a ValueError where a value is not a text or a list of texts, or not made of whole characters."""
+    """Raise a ValueError if a value is not a text or a list of texts, or has a lone surrogate."""
     several = isinstance(value, list) and (value or name in LISTS)
     for number, text in enumerate(value if several else [value], start=1):
         if not isinstance(text, str):
@@ -135,7 +135,7 @@ def check_text(value: Any, name: str) -> None:
 
 
 def refuse_half(text: str, name: str) -> None:
-    """Raise a ValueError where a text has half of a character, which JSON can write and no file in UTF-8."""
+    """Raise a ValueError if a text has a lone surrogate, which JSON can encode and UTF-8 cannot."""
     try:
         text.encode()
     except UnicodeEncodeError as error:
@@ -146,12 +146,12 @@ def refuse_half(text: str, name: str) -> None:
 def hold_out(
     part: SourcePart, rows: Iterator[dict[str, Any]], share: float, border: float, alone: bool
 ) -> Iterator[Sided]:
-    """Rows with their split, train or validation, by a hash of each; of an only text, the end is validation.
+    """Yield rows with their split, train or validation, by a hash of each; of a single text, the end is validation.
 
     Args:
-        share: of the one text that becomes validation.
-        border: rows whose hash falls up to here are held out.
-        alone: whether the part is all that the split has.
+        share: fraction of a single text that becomes validation.
+        border: rows whose hash is at most this are held out.
+        alone: whether the part is the only one of the split.
     """
     first, second = next(rows, None), next(rows, None)
     early = [row for row in (first, second) if row is not None]
@@ -166,12 +166,12 @@ def hold_out(
 
 
 def characters_of(part: SourcePart) -> int:
-    """How many characters the one text of a part has, which is cut into several rows."""
+    """The number of characters of a part that is a single text, stored as several rows."""
     return int(remember(["characters", part.digest], lambda: sum(len(row["text"]) for row in part.rows(["text"]))))
 
 
 def cut_text(rows: Iterable[dict[str, Any]], left: int) -> Iterator[Sided]:
-    """The rows that one text became, with their split: its first `left` characters are train, the rest validation."""
+    """Yield the rows of a single text with their split: its first `left` characters are train, the rest validation."""
     for number, row in enumerate(rows, 1):
         text = row["text"]
         if left or number == 1:
@@ -182,29 +182,29 @@ def cut_text(rows: Iterable[dict[str, Any]], left: int) -> Iterator[Sided]:
 
 
 def content(row: Row, part: SourcePart, number: int) -> str:
-    """What tells rows apart: their pictures, whatever is said of them; else their texts, or their numbers."""
+    """What a row's hash is taken of: its image, whatever its texts are; else its texts; else its number."""
     texts = tuple(row[name] for name in text_columns(row))
     return picture_of(row, part, number) or str(texts or number)
 
 
 def picture_of(row: Row, part: SourcePart, number: int) -> str:
-    """A hash of a row's picture; '' where it has none."""
+    """A hash of a row's image; '' if it has none."""
     if PICTURE not in row:
         return ""
     try:
         stored = stored_bytes(row[PICTURE], part.folder, "")
-    except ValueError:  # asked again for the message: to find where a row stands may take reading its files
+    except ValueError:  # again, for the message: finding where a row is may read its files, so only on error
         stored = stored_bytes(row[PICTURE], part.folder, part.where(number))
     return hashlib.sha256(stored).hexdigest()
 
 
 def place_of(document: str) -> float:
-    """A number from 0 to 1 that only the document's content decides."""
+    """A hash of a text, as a number from 0 to 1."""
     return int.from_bytes(hashlib.sha256(document.encode()).digest()[:8], "big") / 2**64
 
 
 def one_text_a_row(rows: Iterable[Sided], place: str) -> Iterator[Sided]:
-    """Rows of train with a list of texts as one row for each of them; lists of other splits without blank texts."""
+    """Yield one row per text for rows of train with a list of texts; in other splits, drop blank texts from lists."""
     for sided in rows:
         lists = [n for n in text_columns(sided.row) if n not in LISTS and isinstance(sided.row[n], list)]
         if not lists:

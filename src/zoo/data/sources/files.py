@@ -1,4 +1,4 @@
-"""Data files: named one by one, by folder or by pattern, looked for in few places."""
+"""Data files: named one by one, by folder or by pattern, and looked up in the data folders."""
 
 import glob
 import logging
@@ -28,6 +28,7 @@ class Files(Origin):
 
     Args:
         paths: for each split, tables under the name "", or text files for each column.
+        named: for each split, the files as the task names them, as absolute paths.
     """
 
     def __init__(self, source: SourceSettings, paths: Mapping[str, Named], named: Mapping[str, str]) -> None:
@@ -55,7 +56,7 @@ class Files(Origin):
 
 
 def with_rows(paths: Sequence[Path], reading: ReadOptions) -> Sequence[Path]:
-    """Those that are not empty; if all are, they stay, to be refused by their names."""
+    """The files that are not empty; if all are, all of them, so that reading them raises an error with their names."""
     if len(paths) == 1:
         return paths
     empty = [path for path in paths if is_empty(path, format_of(path, reading).has_header(reading))]
@@ -66,7 +67,7 @@ def with_rows(paths: Sequence[Path], reading: ReadOptions) -> Sequence[Path]:
 
 
 def parts_of(path: Path, reading: ReadOptions) -> Iterator[SourcePart]:
-    """A file in parts: lines of a large plain one can be read from any line end on.
+    """A file in parts: a large uncompressed file is cut at line ends if its format allows that.
 
     Raises:
         ValueError: as `refuse_unsaid`.
@@ -77,11 +78,11 @@ def parts_of(path: Path, reading: ReadOptions) -> Iterator[SourcePart]:
 
 
 def find_files(source: SourceSettings, data_dir: Path | None) -> Files:
-    """The files that a source names.
+    """Find the files that a source names.
 
     Raises:
-        FileNotFoundError: one is not there; the message names every place tried.
-        ValueError: what lies there is no file, or the files of columns are not equally many.
+        FileNotFoundError: a file does not exist; the message lists every path tried.
+        ValueError: a path is not a file, or the columns have different numbers of files.
     """
     found: dict[str, Named] = {}
     named: dict[str, str] = {}
@@ -99,7 +100,7 @@ def find_files(source: SourceSettings, data_dir: Path | None) -> Files:
 
 
 def find_all(written: str | Sequence[str], data_dir: Path | None, place: str) -> tuple[list[Path], list[str]]:
-    """The files that a name, a folder, a pattern or a list of them stands for, and those as full paths.
+    """The files that a name, a folder, a pattern or a list of them stands for, and each name as an absolute path.
 
     Raises:
         FileNotFoundError, ValueError: as `find_files`.
@@ -120,8 +121,9 @@ def find_all(written: str | Sequence[str], data_dir: Path | None, place: str) ->
 
 
 def find_named(name: str, data_dir: Path | None, place: str) -> tuple[list[Path], str]:
-    """The files of one name, from the first place where there are any: under --data alone where that is given, else
-    $ZOO_DATA or the working directory.
+    """Find the files of one name, in the first data folder that has any; also return the name as an absolute path.
+
+    The data folder is --data if that is given, else $ZOO_DATA, then the working directory.
     """
     root = os.environ.get("ZOO_DATA")
     folders = [at_home(root)] if root else []
@@ -135,8 +137,8 @@ def find_named(name: str, data_dir: Path | None, place: str) -> tuple[list[Path]
             if not path.is_file():
                 raise ValueError(f"{place}: {path} is not a regular file, expected a data file")
             return [path], str(path.absolute())
-        if glob.has_magic(name):  # the folder is named as it is, whatever stands in its name
-            # as paths: a folder is sorted in the same way, whatever stands in the names of the folders in it
+        if glob.has_magic(name):  # only the name is a pattern: the data folder's path is literal
+            # sorted by the parts of the path, as `in_folder` does, so that a pattern and a folder give the same order
             begin, parts = (Path(wanted.anchor), wanted.parts[1:]) if wanted.anchor else (folder, wanted.parts)
             matches = sorted(set(matching(begin, parts, place)), key=lambda file: file.parts)
             if files := [file for file in matches if file.is_file()]:
@@ -148,10 +150,10 @@ def find_named(name: str, data_dir: Path | None, place: str) -> tuple[list[Path]
 
 
 def in_folder(folder: Path, place: str) -> list[Path]:
-    """The data files of a folder and of the folders in it, linked ones included, by name; hidden ones are left out.
+    """The data files of a folder and its subfolders, sorted by path; links are followed, hidden files are left out.
 
     Raises:
-        ValueError: there are none, or some of what lies there cannot be found or read.
+        ValueError: there are none, or a file is a broken link, or a folder cannot be read.
     """
     seen = []
     for within, names in walk(folder, place):
@@ -170,7 +172,7 @@ def in_folder(folder: Path, place: str) -> list[Path]:
 
 
 def refuse_broken(paths: Sequence[Path], place: str) -> None:
-    """Raise a ValueError where one of some files is a link to nothing: its rows would be missed in silence."""
+    """Raise a ValueError if a path is a broken link: its rows would be missing without notice."""
     for path in paths:
         if path.is_symlink() and not path.exists():
             raise ValueError(
@@ -179,10 +181,10 @@ def refuse_broken(paths: Sequence[Path], place: str) -> None:
 
 
 def refuse_saved(files: Sequence[Path], place: str) -> None:
-    """Refuse what `save_to_disk` of datasets wrote: its rows are Arrow files, and what it says of them is JSON.
+    """Refuse a folder that datasets' `save_to_disk` wrote: its rows are Arrow files, and its JSON files are metadata.
 
     Raises:
-        ValueError: names the folder, and what to do.
+        ValueError: names the folder and the remedy.
     """
     saved = [
         path.parent for path in files if path.name == "state.json" and path.with_name("dataset_info.json") in files

@@ -1,4 +1,4 @@
-"""Rows of train that a task leaves out: too short, too long, or with a text that stands elsewhere."""
+"""The filter that drops rows of train: too short, too long, or with a text that occurs elsewhere."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
@@ -9,18 +9,18 @@ from zoo.data.sources.origin import TRAIN
 from zoo.data.sources.part import SourcePart
 from zoo.data.sources.repeated.duplicates import Duplicates, RowMarks
 
-LEFT_OUT = "left out"  # the side of rows that belong to no split
+LEFT_OUT = "left out"  # in place of a split's name, for rows that are dropped
 
 
 @dataclass(frozen=True)
 class RowFilter:
-    """Which rows of train stay; validation and test are as they are.
+    """Which rows of train are kept; validation and test are not filtered.
 
     Args:
-        shortest: characters of all texts of a row together.
-        longest: the same; None: any number.
-        deduplicate: whether of rows with the same texts, white space aside, only the first one of all sources stays,
-            and none whose texts are held out.
+        shortest: minimum characters of all texts of a row together.
+        longest: maximum characters of all texts of a row together; None: no limit.
+        deduplicate: whether to keep, of rows whose texts are equal up to white space, only the first one of all
+            sources, and none whose texts are held out.
     """
 
     shortest: int = 0
@@ -28,12 +28,12 @@ class RowFilter:
     deduplicate: bool = False
 
     def takes(self, row: Mapping[str, Any]) -> bool:
-        """Whether a row has the right length; one without a text has."""
+        """Whether a row has an allowed length; a row without text columns has."""
         size = sum(map(len, texts_in(row)))
         return not text_columns(row) or self.shortest <= size <= (size if self.longest is None else self.longest)
 
     def verify(self, place: str) -> None:
-        """Raise a ValueError where no row could stay."""
+        """Raise a ValueError if a limit is negative or no row could be kept."""
         if self.shortest < 0:
             raise ValueError(f"{place}.shortest: must be at least 0, got {self.shortest}")
         if self.longest is not None and self.longest < max(1, self.shortest):
@@ -46,33 +46,34 @@ EVERY_ROW = RowFilter()
 
 @dataclass(frozen=True)
 class Filtering:
-    """The rows of train that a filter leaves out.
+    """Applies a row filter to rows of train.
 
     Args:
-        duplicates: which rows repeat others.
+        duplicates: finds the rows that repeat others.
     """
 
     rule: RowFilter
     duplicates: Duplicates
 
     def touches(self, source: str) -> bool:
-        """Whether rows of a split of the source may be left out."""
+        """Whether rows of a split of the source may be dropped."""
         return source == TRAIN and self.rule != EVERY_ROW
 
     def key(self, source: str, part: SourcePart) -> list[object]:
-        """What decides which rows of a part are left out; nothing where all stay."""
+        """What determines the rows of a part that are dropped, as plain values; empty if none can be."""
         if not self.touches(source):
             return []
         return [asdict(self.rule), self.duplicates.digest(part) if self.rule.deduplicate else None]
 
     def apply(self, rows: Iterator[Sided], source: str, part: SourcePart) -> Iterator[Sided]:
-        """The rows of a part; those of train that do not stay are on a side of their own."""
+        """The rows of a part; the split of those that are dropped is `LEFT_OUT`."""
         if not self.touches(source):
             return rows
         marks = self.duplicates.marks(part) if self.rule.deduplicate else None
         return (self.judge(sided, marks) for sided in rows)
 
     def judge(self, sided: Sided, marks: RowMarks | None) -> Sided:
+        """The row, with the split `LEFT_OUT` if it is dropped."""
         repeats = marks is not None and sided.number in marks
         stays = sided.side != TRAIN or (not repeats and self.rule.takes(sided.row))
         return sided if stays else sided._replace(side=LEFT_OUT)

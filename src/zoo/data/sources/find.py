@@ -1,4 +1,4 @@
-"""A task's source found: its files, a repository where they are not there, or what is built in."""
+"""Find a task's source: its files, a repository if they are missing, or built-in data."""
 
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
@@ -17,14 +17,14 @@ from zoo.data.task import Task
 from zoo.late import load
 from zoo.wording import refuse_unknown
 
-HUB = "zoo.data.sources.remote.repository:Hub"  # imports datasets, which takes a second that local files need not wait
+HUB = "zoo.data.sources.remote.repository:Hub"  # loaded only when needed: importing datasets takes a second
 
 
 def find_origin(source: SourceSettings, data_dir: Path | None) -> Origin:
-    """Where the rows of a source come from.
+    """Find the origin of a source's rows.
 
     Raises:
-        ValueError: a file is missing, and no repository is named.
+        ValueError: the source names no data, or a file is missing and no repository is named.
     """
     if not (source.files or source.hub or source.builtin):
         raise ValueError("source: no data; name 'files', 'hub', 'builtin' or 'mix' (an imported model needs a TASK)")
@@ -41,7 +41,7 @@ def find_origin(source: SourceSettings, data_dir: Path | None) -> Origin:
 
 
 def open_hub(name: str, reason: str) -> Origin:
-    """A repository; as `Hub`."""
+    """A repository on the Hub; arguments as `Hub`."""
     hub: Origin = load(HUB)(name, reason)
     return hub
 
@@ -49,12 +49,12 @@ def open_hub(name: str, reason: str) -> Origin:
 def load_rows(
     task: Task, inputs: Sequence[str], data_dir: Path | None = None, splits: Collection[str] | None = None
 ) -> dict[str, SplitRows]:
-    """The splits of a task, each read when its rows are first asked for.
+    """The splits of a task; their rows are read when they are iterated over.
 
     Args:
         inputs: the columns that forms and objectives may read.
         data_dir: the only folder that relative files are looked for in; None: $ZOO_DATA, then the working directory.
-        splits: which to give, rows of which are going to be asked for; None: all there are.
+        splits: the splits to return; source rows of train are stored with its tokens only if it is named. None: all.
 
     Raises:
         ValueError: a file is missing, or the source has no such split.
@@ -71,10 +71,10 @@ def load_rows(
 
 
 def mix(weights: Mapping[str, float], found: Mapping[str, Mapping[str, SplitRows]]) -> dict[str, SplitRows]:
-    """The splits of several sources.
+    """The splits of several sources, each as one `MixedRows`.
 
     Raises:
-        ValueError: some have a train split and others do not.
+        ValueError: some sources have a train split and others do not.
     """
     mixed: dict[str, SplitRows] = {}
     for split in (split for split in SPLITS if any(split in rows for rows in found.values())):
@@ -89,7 +89,7 @@ def mix(weights: Mapping[str, float], found: Mapping[str, Mapping[str, SplitRows
 
 
 def splits_of(reader: SplitReader, splits: Collection[str] | None) -> dict[str, SplitRows]:
-    """The splits of one source; as `load_rows`."""
+    """The splits of one source; arguments as `load_rows`."""
     for split in splits or ():
         refuse_unknown(split, reader.splits(), "split", "source")
     asked = reader.splits() if splits is None else splits

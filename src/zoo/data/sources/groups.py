@@ -1,4 +1,4 @@
-"""Thousands of small files: some hundred of them share a shard, and one list knows them all."""
+"""Sources of thousands of small files: many files share a shard, and one cache file holds what is known of all."""
 
 import hashlib
 import os
@@ -18,14 +18,14 @@ from zoo.data.sources.known import VERSION, Stat, hash_stretches
 from zoo.data.sources.part import Rows, SourcePart, refuse_changed, unchanged
 from zoo.wording import counted
 
-MANY = 256  # files of a split that have a shard each, however small they are
-SMALL = 1 << 20  # bytes of a file that shares its shard, if there are more
-GROUP = 1 << 26  # bytes of the files of a shard
-ENDS = 128  # one file of so many, chosen by its content, ends a group: a new file leaves all other groups as they are
+MANY = 256  # up to this many files of a split, each has a shard, however small it is
+SMALL = 1 << 20  # bytes; if there are more files, those below this size share shards
+GROUP = 1 << 26  # bytes; the limit for the files of a shard
+ENDS = 128  # on average one file in this many, chosen by its hash, ends a group: so a new file changes one group only
 
 
 class SmallFile(NamedTuple):
-    """A file that is read with others.
+    """A file that shares a shard with others.
 
     Args:
         digest: the SHA-256 of its bytes.
@@ -38,7 +38,7 @@ class SmallFile(NamedTuple):
 
 
 class FileGroup(SourcePart):
-    """Small files of one format with the same columns; in one folder, if their rows may name files in it."""
+    """Small files of one format with the same columns; from one folder, if their rows may name files in it."""
 
     def __init__(self, files: Sequence[SmallFile], options: ReadOptions) -> None:
         self.files, self.options = files, options
@@ -71,9 +71,9 @@ class FileGroup(SourcePart):
                 yield from self.format.rows(LineRange(file.path), self.options, wanted)
 
     def find(self, row: int) -> tuple[Path, int]:
-        """The file of a row, and its number there, both counted from 1; reads the files before it, for a person."""
+        """The file of a row, and the row's number in it, from 1; reads files, so call it only on error."""
         for file in self.files:
-            # no further than to the row: what stands behind it may be broken, too
+            # no further than the row: what follows it may be broken, too
             rows = sum(1 for _ in islice(self.format.rows(LineRange(file.path), self.options), row))
             if rows == row:
                 break
@@ -85,24 +85,25 @@ class FileGroup(SourcePart):
         return entry_at(f"{path}: row {number}", entry)
 
     def line(self, row: int, entry: int | None = None) -> str:
-        refuse_changed({file.path: file.stat for file in self.files})  # a file may have no such row by now
+        refuse_changed({file.path: file.stat for file in self.files})  # a file that changed may not have this row
         path, number = self.find(row)
         return self.format.where(LineRange(path), self.options, number, entry) or self.where(row, entry)
 
 
 def first_of(paths: Sequence[Path]) -> str:
-    """The first of some files, and how many more there are, for messages."""
+    """The first path and the number of further ones, for messages."""
     return str(paths[0]) if len(paths) == 1 else f"{paths[0]} and {counted(len(paths) - 1, 'more file')}"
 
 
 def group_files(
     paths: Sequence[Path], options: ReadOptions, named: str, parts_of: Callable[[Path], Iterable[SourcePart]]
 ) -> Iterator[SourcePart]:
-    """Files in parts: of many, small ones that lie together share a part; any other has its own.
+    """Divide files into parts: if there are many, small files next to each other share a part; any other has its own.
 
     Args:
-        named: what the task calls them: a new file is added to the list of those that are known by this name.
-        parts_of: gives those of one file.
+        named: the files as the task names them: what is known of them is cached under this name, which a new file
+            keeps.
+        parts_of: gives the parts of one file.
     """
     if len(paths) <= MANY:
         yield from (part for path in paths for part in parts_of(path))
@@ -129,14 +130,14 @@ def group_files(
 
 
 def alike(one: SmallFile, other: SmallFile, options: ReadOptions) -> bool:
-    """Whether two files can be read as parts of one."""
+    """Whether two files can share a part."""
     if one.columns != other.columns or extension(one.path) != extension(other.path):
         return False
     return one.path.parent == other.path.parent or not format_of(one.path, options).names_files
 
 
 def known_files(stats: dict[Path, Stat], options: ReadOptions, named: str) -> dict[Path, SmallFile]:
-    """What is known of some files; those that have not changed since are not opened.
+    """The digest and the columns of each file; files that have not changed since the last call are not opened.
 
     Raises:
         ValueError: as `refuse_unsaid`, or a file is not of its format.
@@ -157,6 +158,6 @@ def known_files(stats: dict[Path, Stat], options: ReadOptions, named: str) -> di
         found[path] = SmallFile(path, stat, hash_stretches(path, None)[0].digest, tuple(columns))
     now = {os.path.abspath(file.path): [list(file.stat), file.digest, list(file.columns)] for file in found.values()}
     if now != before:
-        with suppress(RuntimeError):  # found out each time in a store that others may only read
+        with suppress(RuntimeError):  # in a read-only store the files are read each time
             replace_file(place, seal(now))
     return found

@@ -1,4 +1,4 @@
-"""What is known of a source without opening it: remembered by the file's path, size, times and inode, as git does."""
+"""Facts about source files, cached by path, size, times and inode as git does, so that unchanged files stay closed."""
 
 import hashlib
 import json
@@ -13,17 +13,17 @@ from zoo.data.formats.lines import LineRange
 from zoo.data.home import home, name_for, replace_file
 from zoo.data.sealed import read_sealed, seal
 
-VERSION = 1  # raise it where the same key stands for something else
-PART = 1 << 28  # bytes of a plain file that become one shard
-PIECE = 1 << 20  # bytes that are hashed at once
-PACKED = 320  # bytes that a compressed file may have that holds nothing: its own name among them
-BLANK, HEADER = 16, 4096  # bytes of a plain file; of a table
-YOUNG = 2.0  # seconds; a file that is younger may change again without a change of its time
+VERSION = 1  # increase it when the same key means something else
+PART = 1 << 28  # bytes of an uncompressed file that become one shard
+PIECE = 1 << 20  # bytes hashed at once
+PACKED = 320  # bytes; the largest compressed file that may be empty, since its header may hold its name
+BLANK, HEADER = 16, 4096  # bytes; the largest uncompressed file that may be empty, and the largest with a header
+YOUNG = 2.0  # seconds; a file that changed less than this ago may change again without a new mtime
 
 
 @contextmanager
 def name_source(path: Path) -> Iterator[None]:
-    """Name the file of a source that cannot be opened: it has gone since it was found, or nobody may read it."""
+    """Name the source file in the error if it cannot be opened: it was deleted since it was found, or is unreadable."""
     try:
         yield
     except OSError as error:
@@ -31,11 +31,11 @@ def name_source(path: Path) -> Iterator[None]:
 
 
 class Stat(NamedTuple):
-    """What changes when a file does."""
+    """File metadata that changes when the file does."""
 
     size: int
     mtime_ns: int
-    ctime_ns: int  # no program can put it back, as some that copy or unpack do the other
+    ctime_ns: int  # programs cannot set it; those that copy or unpack files restore the mtime
     inode: int
 
     @classmethod
@@ -46,14 +46,15 @@ class Stat(NamedTuple):
 
     @property
     def is_young(self) -> bool:
+        """Whether the file changed so recently that another change might not change its mtime."""
         return abs(time.time() - self.mtime_ns / 1e9) < YOUNG
 
 
 class KnownRange(NamedTuple):
-    """Lines of a file, and the SHA-256 of their bytes as they are stored.
+    """A range of lines of a file, and the SHA-256 of their bytes as they are stored.
 
     Args:
-        stat: of the file before its bytes were hashed: whoever reads them later can see whether they are others by now.
+        stat: of the file before its bytes were hashed, to detect later whether it has changed.
     """
 
     stretch: LineRange
@@ -62,7 +63,7 @@ class KnownRange(NamedTuple):
 
 
 def remember(key: Sequence[Any], make: Callable[[], Any]) -> Any:
-    """What `make` finds for a key, asked once; both are plain lists, maps, texts and numbers."""
+    """Return the cached result of `make` for a key, or compute and cache it; both are plain JSON values."""
     decided = json.dumps([VERSION, *key], sort_keys=True)
     place = home() / "known" / f"{name_for([VERSION, *key])}.json"
     try:
@@ -72,26 +73,27 @@ def remember(key: Sequence[Any], make: Callable[[], Any]) -> Any:
     except (OSError, ValueError, TypeError):
         pass
     value = make()
-    # found out each time: in a store that others may only read, and where it is of a type of Parquet's own
+    # not cached if the store is read-only, or the value is of a type that JSON lacks, such as a Parquet date
     with suppress(RuntimeError, TypeError):
         replace_file(place, seal([decided, value]))
     return value
 
 
 def remember_file(what: str, path: Path, stat: Stat, how: Any, make: Callable[[], Any]) -> Any:
-    """What `make` finds in a file, asked once as long as it has this `stat`; a young file is looked at each time.
+    """As `remember`, for a file as long as it has this `stat`; for a file that has just changed, `make` runs each time.
 
     Args:
-        what: is found; `how` decides it beside the file.
+        what: names the result.
+        how: what decides it, beside the file.
     """
     return make() if stat.is_young else remember([what, str(path.absolute()), *stat, how], make)
 
 
 def known_stretches(path: Path, cut: bool) -> list[KnownRange]:
-    """A file in stretches with their hashes; a file that has not changed since is not opened.
+    """A file in ranges of lines, with their hashes; a file that has not changed since the last call is not opened.
 
     Args:
-        cut: whether it may be cut at line ends: then what is written behind a long file leaves its first stretches.
+        cut: whether it may be cut at line ends; then appending to a long file leaves its first ranges as they are.
     """
     stat, size = Stat.of(path), PART if cut else None
 
@@ -103,7 +105,7 @@ def known_stretches(path: Path, cut: bool) -> list[KnownRange]:
 
 
 def is_empty(path: Path, has_header: bool) -> bool:
-    """Whether a file holds nothing but white space, behind its header; one that is too large for that is not opened."""
+    """Whether a file holds nothing but white space after its header; a file too large for that is not opened."""
     stat, most = Stat.of(path), HEADER if has_header else BLANK
     if stat.size == 0 or stat.size > (PACKED if is_compressed(path) else most):
         return stat.size == 0
@@ -112,17 +114,17 @@ def is_empty(path: Path, has_header: bool) -> bool:
         try:
             with open_bytes(path) as stream:
                 content = stream.read(HEADER + 1).lstrip()
-                # whoever reads rows refuses lines that end with \r, and must see them for that
+                # a file whose lines end with \r is not empty: reading its rows must raise the error about line ends
                 rows = content.replace(b"\r", b"\n").partition(b"\n")[2] if has_header else content
                 return len(content) <= HEADER and not rows.strip()
-        except DAMAGE:  # whoever reads its rows says what is wrong
+        except DAMAGE:  # reading its rows raises the error
             return False
 
     return bool(remember_file("empty", path, stat, has_header, look))
 
 
 def hash_stretches(path: Path, size: int | None) -> list[KnownRange]:
-    """A file in stretches of whole lines of about `size` bytes, with their hashes; None: in one."""
+    """Divide a file into ranges of whole lines of about `size` bytes, with their hashes; None: one range."""
     found, stat = list[KnownRange](), Stat.of(path)
     with name_source(path), path.open("rb") as stream:
         if size is None:
@@ -131,7 +133,7 @@ def hash_stretches(path: Path, size: int | None) -> list[KnownRange]:
         while left:
             digest, at, lines, ended = hashlib.sha256(), start, 0, True
             while left and (at < start + size or not ended):
-                # the line on which the stretch ends is read to its end, a piece at a time
+                # the last line of the range is read to its end, a piece at a time
                 piece = stream.read(min(PIECE, start + size - at)) if at < start + size else stream.readline(PIECE)
                 left, ended = bool(piece), piece.endswith(b"\n")
                 digest.update(piece)

@@ -1,4 +1,4 @@
-"""Several sources as one: rows of each in proportion to its weight."""
+"""Several sources as one: rows of each are drawn in proportion to its weight."""
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,8 +15,8 @@ class MixedRows(SplitRows):
     """One split of several sources.
 
     Args:
-        mixed: by the name of a source, its split; `reader` is that of the first.
-        shares: by the name of a source, its weight.
+        mixed: source name -> its split; `reader` is that of the first source.
+        shares: source name -> its weight.
     """
 
     mixed: Mapping[str, SplitRows] = field(default_factory=dict)
@@ -44,10 +44,10 @@ class MixedRows(SplitRows):
 
     @cached_property
     def inputs(self) -> list[str]:
-        """The columns that every source has.
+        """The columns, the same in every source.
 
         Raises:
-            ValueError: they have different ones.
+            ValueError: the sources have different ones.
         """
         found = {name: rows.inputs for name, rows in self.mixed.items()}
         self.refuse_different({name: ", ".join(columns) for name, columns in found.items()}, "columns")
@@ -63,14 +63,14 @@ class MixedRows(SplitRows):
         """The names of the classes, the same in every source.
 
         Raises:
-            ValueError: the sources show different ones.
+            ValueError: the sources have different ones.
         """
         found = {name: rows.labels for name, rows in self.mixed.items()}
         self.refuse_different({name: ", ".join(labels) for name, labels in found.items()}, "labels")
         return next(iter(found.values()))
 
     def refuse_different(self, found: Mapping[str, str], what: str) -> None:
-        """Raise a ValueError unless every source has the same."""
+        """Raise a ValueError unless every source has the same value."""
         if len(set(found.values())) > 1:
             said = "; ".join(f"{name}: {one}" for name, one in found.items())
             raise ValueError(f"source.mix: the sources have different {what}; name them under '{what}': {said}")

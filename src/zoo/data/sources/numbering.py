@@ -1,4 +1,4 @@
-"""Labels of rows, and tags of their words: collected as they are written, then read as numbers."""
+"""Labels of rows and tags of words: collected as they are written, then read as numbers."""
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -22,7 +22,7 @@ def number_labels(
     """A row with its label, or its tags, as numbers.
 
     Args:
-        numbers: as `SplitReader.find_numbers` gives them; None: the row has its own.
+        numbers: from `SplitReader.find_numbers`; None: the row's label is a number already.
     """
     changed = dict(row)
     if numbers is None:
@@ -35,12 +35,12 @@ def number_labels(
 
 
 def label_key(value: object) -> tuple[str, str]:
-    """What tells labels apart that JSON writes alike or not at all."""
+    """A key that distinguishes labels, also those that JSON writes alike, such as 1 and "1", or not at all."""
     return type(value).__name__, str(value)
 
 
 def storable(rows: Iterator[dict[str, Any]], part: SourcePart) -> Iterator[dict[str, Any]]:
-    """Rows whose labels a store can keep as they are written; what they stand for is found out later.
+    """Yield rows whose labels the store can hold as they are written; they are read as numbers later.
 
     Raises:
         ValueError: a label is of a type that only Parquet has, such as a date.
@@ -57,10 +57,10 @@ def storable(rows: Iterator[dict[str, Any]], part: SourcePart) -> Iterator[dict[
 
 
 def refuse_many(count: int, place: Callable[[], str]) -> None:
-    """Raise a ValueError where a column of labels holds so many different values that they cannot be classes.
+    """Raise a ValueError if a label column has so many different values that they cannot be classes.
 
     Args:
-        place: names the place; may read files, so it is asked for a refusal alone.
+        place: returns the location for the message; may read files, so it is called only on error.
     """
     if count > DIFFERENT:
         said = (
@@ -72,18 +72,18 @@ def refuse_many(count: int, place: Callable[[], str]) -> None:
 def labels_of(
     part: SourcePart, columns: Mapping[str, Column], entries: Callable[[Any], Sequence[Any]]
 ) -> list[tuple[object, int, int | None]]:
-    """Each different label, or tag of words, of a part, and the row and the entry where it stands first.
+    """Each different label, or tag of words, in a part, with the row and the list entry where it first occurs.
 
     Args:
-        columns: input -> column, of the labels or tags, and of choices, which may say what a label stands for.
-        entries: of a row's label.
+        columns: input -> column, for the labels or tags, and for choices, which may determine what a label stands for.
+        entries: divides a row's label into the values that are read one by one.
     """
     first: dict[tuple[str, str], tuple[object, int, int | None]] = {}
     name = TAGS if TAGS in columns else LABEL
 
     def settle(row: dict[str, Any]) -> None:
         settle_choices(row)
-        if name == TAGS and absent(row[TAGS]):  # whether a row may hide its tags is checked later
+        if name == TAGS and absent(row[TAGS]):  # whether a row may withhold its tags is checked later
             row[TAGS] = []
         if name == TAGS:
             refuse_no_tags(row[TAGS])

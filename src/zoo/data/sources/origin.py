@@ -1,4 +1,4 @@
-"""Where a task's rows come from: files, a repository, or rows that zoo makes itself."""
+"""The origin of a task's rows: files, a repository, or built-in data."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -10,11 +10,11 @@ SPLITS = (TRAIN, VALIDATION, TEST)
 
 
 class Origin(ABC):
-    """The splits of a source, each in parts that are read one by one."""
+    """The splits of a source, each divided into parts that can be read separately."""
 
     @abstractmethod
     def splits(self) -> tuple[str, ...]:
-        """The splits it has, some of `SPLITS`."""
+        """The available splits, some of `SPLITS`."""
 
     @abstractmethod
     def parts(self, split: str) -> Sequence[SourcePart]:
@@ -22,8 +22,8 @@ class Origin(ABC):
 
     @abstractmethod
     def place(self, split: str) -> str:
-        """Where a split stands, for messages."""
+        """The location of a split, for messages."""
 
     def called(self, split: str) -> str:
-        """What it is called, whatever it holds now."""
+        """A name for a split that does not depend on what it holds now; the store keeps the tokenizer under it."""
         return f"{type(self).__name__} {self.place(split)}"

@@ -1,4 +1,4 @@
-"""Parts of a split, each of which becomes one shard of the token store: a file, lines of a large one, or a table."""
+"""Parts of a split: a file, a range of lines of a large file, or a table; each becomes one shard of the token store."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -16,43 +16,43 @@ from zoo.data.sources.known import KnownRange, Stat, known_stretches, remember_f
 from zoo.late import load
 
 Rows = Iterator[Row]
-# imports datasets, which takes a second that texts need not wait
+# loaded only when images are read: importing datasets takes a second
 PICTURE_TABLE = "zoo.data.columns.picture_table"
 
 
 class SourcePart(ABC):
-    """Some rows of a split that lie together.
+    """Consecutive rows of a split.
 
     Class attributes:
-        folder: where files lie that the rows name by a relative path; None: such files are not read.
+        folder: the folder of files that rows name by a relative path; None: such files are not read.
     """
 
     folder: Path | None = None
 
     @property
     def stored_in(self) -> Path | None:
-        """The file that holds it, of columns the first one; None: it has none of its own."""
+        """The file that holds it (the first, if each column has a file); None if it has no file to itself."""
         return None
 
     @property
     def is_one_text(self) -> bool:
-        """Whether all its rows are one text, which was cut because it is long."""
+        """Whether all its rows are pieces of a single long text."""
         return False
 
     @property
     def size(self) -> int:
-        """Bytes that it takes where it is stored; 1 where nobody knows."""
+        """Its stored size in bytes; 1 if unknown."""
         return 1
 
     @property
     @abstractmethod
     def place(self) -> str:
-        """Where it stands, for messages."""
+        """Its location, for messages."""
 
     @property
     @abstractmethod
     def digest(self) -> str:
-        """A hash of all that decides its rows, or what stands for it; cheap beside reading them."""
+        """A text that changes when its rows may have changed, such as a hash of its file; cheap beside reading them."""
 
     @property
     @abstractmethod
@@ -61,29 +61,29 @@ class SourcePart(ABC):
 
     @abstractmethod
     def rows(self, wanted: Collection[str]) -> Rows:
-        """Its rows, one by one, with at least the wanted columns.
+        """Yield its rows, with at least the wanted columns.
 
         Raises:
-            ValueError: what is stored there cannot be read.
+            ValueError: the stored data cannot be read.
         """
 
     def where(self, row: int, entry: int | None = None) -> str:
-        """Where a row stands, counted from 1, and perhaps an entry of a list in it, for messages."""
+        """The location of a row, from 1, and optionally of an entry of a list in it, for messages."""
         return entry_at(f"{self.place}: row {row}", entry)
 
     def line(self, row: int, entry: int | None = None) -> str:
-        """As `where`, by the line in a file of lines; reads the file, so it is asked for a refusal alone."""
+        """As `where`, but with the line number for a file of lines; reads the file, so call it only on error."""
         return self.where(row, entry)
 
     def pictures(self, column: str) -> Pictures:
-        """The pictures of a column, by the number of their row."""
+        """The images of a column, by the index of their row."""
         values = [row[column] for row in self.rows([column])]
         pictures: Pictures = load(f"{PICTURE_TABLE}:of_rows")(values, self.folder, self.place)
         return pictures
 
 
 class FilePart(SourcePart):
-    """A data file, or some of its lines."""
+    """A data file, or a range of its lines."""
 
     def __init__(self, known: KnownRange, options: ReadOptions) -> None:
         self.stretch, self.options = known.stretch, options
@@ -113,7 +113,7 @@ class FilePart(SourcePart):
 
     @property
     def digest(self) -> str:
-        # the header of a table stands in the first lines alone
+        # the columns too: only the first range of a table's lines has its header
         return " ".join([self.of_bytes, extension(self.path), repr(self.options), *self.columns])
 
     @cached_property
@@ -124,7 +124,7 @@ class FilePart(SourcePart):
         return [str(name) for name in remember_file("columns", self.path, self.stat, repr(self.options), read)]
 
     def line(self, row: int, entry: int | None = None) -> str:
-        refuse_changed({self.path: self.stat})  # it may have no such row by now
+        refuse_changed({self.path: self.stat})  # a file that changed may not have this row
         return self.format.where(self.stretch, self.options, row, entry) or self.where(row, entry)
 
     def rows(self, wanted: Collection[str]) -> Rows:
@@ -140,7 +140,7 @@ class FilePart(SourcePart):
 
 
 class ColumnFiles(SourcePart):
-    """Text files that go line by line together, one for each column."""
+    """Parallel text files, one for each column: line n of every file is row n."""
 
     def __init__(self, paths: Mapping[str, Path], options: ReadOptions, setting: str) -> None:
         self.paths, self.options, self.setting = paths, options, setting
@@ -174,7 +174,7 @@ class ColumnFiles(SourcePart):
             yield from self.joined()
 
     def joined(self) -> Rows:
-        """Each line of all files as one row."""
+        """Yield the rows: the same line of every file."""
         text = formats.build("text")
         counts = dict.fromkeys(self.paths, 0)
         for row in zip_longest(*(text.rows(LineRange(path), self.options) for path in self.paths.values())):
@@ -193,7 +193,7 @@ class ColumnFiles(SourcePart):
 
 @contextmanager
 def unchanged(stats: Mapping[Path, Stat]) -> Iterator[None]:
-    """Refuse what is read of files, or found wrong in them, where one is not what it was when its hash was taken."""
+    """Refuse rows, and errors, that were read from a file which has changed since its hash was taken."""
     try:
         yield
     except ValueError as problem:
@@ -203,10 +203,10 @@ def unchanged(stats: Mapping[Path, Stat]) -> Iterator[None]:
 
 
 def refuse_changed(stats: Mapping[Path, Stat], problem: str = "") -> None:
-    """Raise a ValueError where a file is not what it was when its hash was taken.
+    """Raise a ValueError if a file has changed since its hash was taken.
 
     Args:
-        problem: what was found wrong in it, perhaps because it changed.
+        problem: an error found in it, perhaps because it changed.
     """
     for path, stat in stats.items():
         if not path.exists():
@@ -217,11 +217,11 @@ def refuse_changed(stats: Mapping[Path, Stat], problem: str = "") -> None:
 
 
 class Table(SourcePart):
-    """Rows that somebody else holds or makes.
+    """Rows that are in memory or made by code.
 
     Args:
-        digest: a hash of what decides them.
-        make: the columns with their values, called where the rows are read.
+        digest: a text that determines them.
+        make: returns the columns with their values; called when the rows are read.
     """
 
     def __init__(self, place: str, digest: str, columns: Sequence[str], make: Callable[[], Mapping[str, Any]]) -> None:

@@ -1,4 +1,4 @@
-"""The splits of one source: read part by part, labels by name, a validation split where the source has none."""
+"""Reads the splits of one source: labels by name, and a validation split held out of train if the source has none."""
 
 import hashlib
 import json
@@ -25,18 +25,18 @@ from zoo.data.sources.origin import TEST, TRAIN, VALIDATION, Origin
 from zoo.data.sources.part import SourcePart
 from zoo.data.sources.repeated.duplicates import Compared
 
-HIDDEN = (LABEL, TAGS)  # what a test split may keep to itself
-VERSION = 6  # raise it where the same sources are read in another way
+HIDDEN = (LABEL, TAGS)  # inputs that a test split may withhold
+VERSION = 6  # increase it when the same sources are read differently
 
 
 class SplitReader:
     """Reads the splits of one source.
 
     Args:
-        share: of train that becomes validation, where the source has no such split.
+        share: fraction of train that becomes validation, if the source has no such split.
         names: of the classes; None: the distinct values of train.
-        kind: what a row's label is, as a task says it.
-        filtering: which rows of train stay.
+        kind: the kind of a row's label, `Task.label_kind`.
+        filtering: drops rows of train.
     """
 
     def __init__(
@@ -60,22 +60,22 @@ class SplitReader:
         self.numbers = cache(self.find_numbers)
 
     def splits(self) -> list[str]:
-        """The splits there are, validation among them wherever there is a train split."""
+        """The available splits; if there is a train split, validation is among them."""
         return [*self.origin.splits(), *([VALIDATION] if self.holds_out else [])]
 
     def source(self, split: str) -> str:
-        """The split of the source that a split's rows come from."""
+        """The split of the source that a split's rows are read from."""
         return split if split in self.origin.splits() else TRAIN
 
     def sides(self, source: str) -> tuple[str, ...]:
-        """The splits that a split of the source becomes."""
+        """The splits that a split of the source is divided into."""
         return (TRAIN, VALIDATION) if self.holds_out and source == TRAIN else (source,)
 
     def choose(self, source: str, part: SourcePart) -> dict[str, Column]:
-        """Input -> column of a part.
+        """Input -> column, for one part.
 
         Raises:
-            ValueError: a column is missing, or the first part has others.
+            ValueError: a column is missing, or the part has other columns than the first one.
         """
         first, optional = self.parts(source)[0], HIDDEN if source == TEST else ()
         chosen, wanted = (self.columns.choose(one.columns, one.place, optional) for one in (part, first))
@@ -85,18 +85,18 @@ class SplitReader:
         return chosen
 
     def chosen(self, source: str) -> dict[str, Column]:
-        """Input -> column of a split, as its first part has them; as `choose`."""
+        """Input -> column of a split, from its first part; as `choose`."""
         return self.choose(source, self.parts(source)[0])
 
     def inputs(self, source: str) -> list[str]:
-        """The inputs that a split has, with those that a test split keeps to itself."""
+        """The inputs of a split, including those that a test split withholds."""
         found = list(self.chosen(source))
         if source != TEST or LABEL in found or TAGS in found:
             return found
         return [*found, *([TAGS] if WORDS in found else [LABEL] if self.labelled else [])]
 
     def fingerprint(self, split: str) -> str:
-        """A hash of the sources' bytes and of all that decides what is read from them."""
+        """A hash of the sources' digests and of everything that determines what is read from them."""
         source = self.source(split)
         read = [(part, self.choose(source, part)) for part in self.parts(source)]
         parts = [[part.digest, columns, *self.filtering.key(source, part)] for part, columns in read]
@@ -104,19 +104,19 @@ class SplitReader:
         return hashlib.sha256(decided.encode()).hexdigest()
 
     def rows(self, source: str, part: SourcePart, border: float) -> Iterator[Sided]:
-        """The rows of a part of the source, one after the other, each with the split that it falls in.
+        """Yield the rows of a part of the source, each with its split.
 
         Args:
-            border: of the hashes that are held out.
+            border: rows whose hash is at most this are held out.
 
         Raises:
-            ValueError: the rows are not what they should be.
+            ValueError: a row is invalid.
         """
         sided = self.filtering.apply(self.sided(source, part, border), source, part)
         return one_text_a_row(sided, part.place)
 
     def sided(self, source: str, part: SourcePart, border: float) -> Iterator[Sided]:
-        """The same, before any is left out."""
+        """As `rows`, before rows are dropped and lists of texts are expanded."""
         unread = self.columns.unread(part.columns)
         chosen = self.choose(source, part)
         rows = checked_rows(part, chosen, source == TEST, unread)
@@ -130,7 +130,7 @@ class SplitReader:
         return (Sided(source, number, row) for number, row in enumerate(rows, 1))
 
     def compared(self) -> list[Compared]:
-        """The parts of all its splits, for the search for repeated texts; those that are held out count as they are."""
+        """The parts of all splits, for the search for duplicates; held-out rows are compared whatever their length."""
         found = []
         for source in self.origin.splits():
             border = self.border_of(source)
@@ -143,22 +143,22 @@ class SplitReader:
 
     @cached_property
     def border(self) -> float:
-        """Rows of train whose hash falls up to here are held out; the smallest source has one row to validate on."""
+        """Rows of train whose hash is at most this are held out; at least one row is, however small the source."""
         parts = self.parts(TRAIN)
         key = [VERSION, [[part.digest, self.choose(TRAIN, part)] for part in parts], self.share]
         return float(remember(["border of whole rows", *key], self.find_border))
 
     def border_of(self, source: str) -> float:
-        """The border of a split of the source; of one that nothing is held out of, any number."""
+        """The border of a split of the source; an arbitrary number if nothing is held out of it."""
         return self.border if self.holds_out and source == TRAIN else self.share
 
     def find_border(self) -> float:
-        """The share, unless the hash of every row with texts is larger; reads no more rows than that takes.
+        """The validation share, or the smallest hash of a row with texts if that is larger; stops once it is known.
 
         Raises:
             ValueError: every row would be held out.
         """
-        for every in (True, False):  # a column that no form reads may be blank in all rows
+        for every in (True, False):  # the second time since a column that no form reads may be blank in all rows
             least, most, count = 1.0, 0.0, 0
             for part in self.parts(TRAIN):
                 for sided in self.sided(TRAIN, part, self.share):
@@ -174,7 +174,7 @@ class SplitReader:
 
     @cached_property
     def labels(self) -> tuple[str, ...]:
-        """The names of the classes; none where the rows have no labels."""
+        """The names of the classes; empty if the rows have no labels, or labels that are not classes."""
         if self.names is not None:
             return tuple(self.names)
         if TRAIN not in self.origin.splits() or not self.reader_of(TRAIN).named:
@@ -184,12 +184,12 @@ class SplitReader:
 
     @property
     def labelled(self) -> bool:
-        """Whether rows have labels: classes, or numbers."""
+        """Whether rows have labels: classes or numbers."""
         source = self.origin.splits()[0]
         return bool(self.labels) or not self.reader_of(source).named
 
     def reader_of(self, source: str) -> type[LabelReader]:
-        """What reads the labels of a split: the tags of words are classes, and of choices one is right."""
+        """The label reader of a split: tags of words are classes; with choices, a label is the right one's position."""
         if self.tags(source):
             return Labels
         return LabelPositions if CHOICES in self.chosen(source) else self.label_reader
@@ -200,7 +200,7 @@ class SplitReader:
         return WORDS in chosen and LABEL not in chosen
 
     def find_labels(self, source: str) -> list[Occurrence]:
-        """Each label that a split of the source holds, and where first; none where it has no such column."""
+        """Each different label in a split of the source, and where it first occurs; empty if no such column exists."""
         first: dict[tuple[str, str], Occurrence] = {}
         name, reader = TAGS if self.tags(source) else LABEL, self.reader_of(source)
         for part in self.parts(source):
@@ -215,10 +215,10 @@ class SplitReader:
         return list(first.values())
 
     def read_numbers(self, rows: Iterator[dict[str, Any]], source: str, part: SourcePart) -> Iterator[dict[str, Any]]:
-        """Rows whose labels are numbers of their own, with those in place of what is written.
+        """Yield rows whose labels are numbers, with each label read as a number.
 
         Raises:
-            ValueError: a label is no number.
+            ValueError: a label is not a number.
         """
         reader = self.reader_of(source)
         labels = reader((), (), given=False)
@@ -228,10 +228,10 @@ class SplitReader:
             yield {**row, LABEL: label}
 
     def find_numbers(self, source: str) -> dict[tuple[str, str], Label] | None:
-        """By `label_key` of each label that a split of the source holds, its number; that of None is a hidden label's.
+        """The number of each label in a split of the source, by `label_key`; the key of None is for withheld labels.
 
         Returns:
-            None where the rows have numbers of their own.
+            None if the labels of the rows are numbers already.
 
         Raises:
             ValueError: a label is not one of the names, or the split lacks the column.
@@ -258,7 +258,7 @@ class SplitReader:
         return {**unknown, **dict(zip(map(label_key, values), read, strict=True))}
 
     def read(self, split: str) -> Iterator[dict[str, Any]]:
-        """The rows of a split from their source, one after the other, with labels and tags as numbers."""
+        """Yield the rows of a split from their source, with labels and tags as numbers."""
         source = self.source(split)
         numbers, border, labels = self.numbers(source), self.border_of(source), self.reader_of(source)
         for part in self.parts(source):

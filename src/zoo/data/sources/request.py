@@ -1,4 +1,4 @@
-"""What another process must be told to find a task's rows."""
+"""A request by which another process finds a task's rows."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -13,10 +13,10 @@ from zoo.data.task import read_task
 
 @dataclass(frozen=True)
 class RowsRequest:
-    """What a process must know to find a task's rows by itself, in plain values.
+    """What a process needs to find a task's rows, in plain values.
 
     Args:
-        task: as `Task.plain` gives it.
+        task: as `Task.plain` returns it.
         inputs: the columns that forms and objectives may read.
         data: the only folder that relative files are looked for in; None: as for any command.
     """
@@ -27,7 +27,7 @@ class RowsRequest:
 
     @classmethod
     def read(cls, path: str) -> Self:
-        """The request that a file holds as JSON."""
+        """Read a request from a JSON file."""
         return cls(**json.loads(Path(path).read_text("utf-8")))
 
     def rows(self) -> Mapping[str, SplitRows]:

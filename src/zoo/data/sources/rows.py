@@ -1,4 +1,4 @@
-"""The rows of a task's splits, and what a run must know of them."""
+"""The rows of a task's splits, with what a run needs to know about them."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,10 +16,10 @@ from zoo.data.sources.reader import SplitReader
 
 @dataclass(frozen=True)
 class SplitRows:
-    """One split: what a run must know of it, and its rows where they are asked for.
+    """One split: what a run needs to know about it, and its rows, read when they are iterated over.
 
     Args:
-        asked: whether the split was named: then its rows are going to be asked for, too.
+        asked: whether the split was requested by name: then its source rows are stored with its tokens.
     """
 
     reader: SplitReader
@@ -28,24 +28,24 @@ class SplitRows:
 
     @property
     def sources(self) -> Mapping[str, "SplitRows"]:
-        """By name, the sources that it is mixed from; itself where it is one."""
+        """The sources that it is mixed from, by name; itself if it is not mixed."""
         return {"": self}
 
     @property
     def weights(self) -> Mapping[str, float]:
-        """By the name of a source, its weight; none where nothing is mixed."""
+        """The weight of each source, by name; empty if it is not mixed."""
         return {}
 
     @property
     def called(self) -> str:
-        """What decides its rows beside what lies in the parts of its source: a name for what is made from it."""
+        """A name for what is made from it: everything that determines its rows, except the content of the source."""
         rule, chosen = self.reader.filtering.rule, self.reader.chosen(self.source)
         filtered = "" if rule == EVERY_ROW else f" {rule}"
         return f"{self.reader.origin.called(self.source)} {chosen} {self.reader.share}{filtered}"
 
     @property
     def source(self) -> str:
-        """The split of the source that its rows come from."""
+        """The split of the source that its rows are read from."""
         return self.reader.source(self.split)
 
     @property
@@ -54,10 +54,10 @@ class SplitRows:
 
     @property
     def sides(self) -> dict[str, bool]:
-        """The splits that its source's split becomes, and whether their rows are kept where they are tokenised.
+        """The splits that the source's split is divided into -> whether source rows are stored with their tokens.
 
-        References, and the bytes of what was read in part, are asked for where a model is evaluated. Where a split is
-        held out of train and evaluated, it lies in the shards that training made: no row of train is asked for.
+        Evaluation needs the rows for references, and for the bytes of truncated texts. A validation split held out of
+        train is evaluated from the shards that training made: rows of train are not needed for it.
         """
         keeps_train = self.asked and self.split == TRAIN
         return {side: side != TRAIN or keeps_train for side in self.reader.sides(self.source)}
@@ -68,12 +68,12 @@ class SplitRows:
 
     @cached_property
     def inputs(self) -> list[str]:
-        """The inputs that the split has."""
+        """The inputs of the split."""
         return self.reader.inputs(self.source)
 
     @cached_property
     def fingerprint(self) -> str:
-        """A hash of the sources' bytes and of all that decides what is read from them."""
+        """A hash of the sources' digests and of everything that determines what is read from them."""
         return self.reader.fingerprint(self.split)
 
     @property
@@ -83,30 +83,30 @@ class SplitRows:
 
     @property
     def label_reader(self) -> type[LabelReader]:
-        """What reads the labels of its source."""
+        """The label reader of its source."""
         return self.reader.reader_of(self.source)
 
     def pictures(self, part: SourcePart) -> Pictures:
-        """The pictures of a part, by the number of their row."""
+        """The images of a part, by the index of their row."""
         column = self.reader.choose(self.source, part)[PICTURE]
         assert isinstance(column, str), "several columns are texts"
         return part.pictures(column)
 
     @property
     def border(self) -> float:
-        """Rows whose hash falls up to here are held out; the smallest source still has one row to validate on."""
+        """Rows whose hash is at most this are held out; at least one row is, however small the source."""
         return self.reader.border_of(self.source)
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
-        """The rows from their source, one after the other, with labels and tags as numbers."""
+        """Yield the rows from their source, with labels and tags as numbers."""
         return self.reader.read(self.split)
 
 
 def refuse_unlabelled(rows: Mapping[str, SplitRows], objectives: Sequence[str]) -> None:
-    """Refuse a split without labels where a model is trained, or judged, by them; neither reads the test split.
+    """Refuse a train or validation split without labels if an objective learns from them.
 
     Args:
-        rows: by the name of their split.
+        rows: split name -> its rows.
         objectives: the names of those that learn from labels.
 
     Raises:

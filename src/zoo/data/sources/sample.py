@@ -1,4 +1,4 @@
-"""Texts that a tokenizer is trained on: all of train, or a sample of bounded size that hashes choose."""
+"""The texts that a tokenizer is trained on: all of train, or a sample of bounded size that hashes select."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -13,12 +13,12 @@ from zoo.data.sources.checking import place_of, text_columns
 from zoo.data.sources.rows import SplitRows
 
 SAMPLE = 1 << 27  # characters
-ROWS = 1 << 21  # different ones of a sample: each takes some 400 bytes beside its characters
-WORDS_SIZE = 6 << 20  # bytes of its different words: a trainer takes some hundred for each of them
-BASIC = 0x10000  # code points of the basic plane; with those beyond it a pattern takes eight times as long
+ROWS = 1 << 21  # distinct rows of a sample; each takes some 400 bytes besides its characters
+WORDS_SIZE = 6 << 20  # bytes of its distinct words; a trainer takes a few hundred bytes for each of them
+BASIC = 0x10000  # code points of the Basic Multilingual Plane; a pattern with those beyond it takes eight times as long
 LONG = 1 << 20  # characters; a longer text is sampled in pieces
-PIECES = 64  # that a sample has at least, where texts are long
-Pieces = tuple[tuple[str, ...], ...]  # by column, the texts of a row
+PIECES = 64  # the minimum in a sample of long texts
+Pieces = tuple[tuple[str, ...], ...]  # per column, the texts of a row
 
 
 @dataclass(frozen=True)
@@ -27,8 +27,8 @@ class Sample:
 
     Args:
         texts: column after column.
-        characters: how many they have together.
-        seen: how many the split has.
+        characters: the number of characters of these texts.
+        seen: the number of characters of the whole split.
     """
 
     texts: list[str]
@@ -37,7 +37,10 @@ class Sample:
 
 
 class DistinctWords:
-    """The words of some texts, each once: Korean has four times as many as English in a tenth of the text."""
+    """The distinct words of some texts. Their number bounds a sample, since it differs by language.
+
+    A tenth as much Korean text has four times as many distinct words as English.
+    """
 
     def __init__(self, every: Iterable[Pieces] = ()) -> None:
         self.seen: set[str] = set()
@@ -46,7 +49,7 @@ class DistinctWords:
             self.add(texts)
 
     def add(self, texts: Pieces) -> None:
-        """Take those of one more row."""
+        """Add the words of one row."""
         for text in (text for column in texts for text in column):
             new = set(word_pattern().findall(text)) - self.seen
             self.seen |= new
@@ -55,9 +58,9 @@ class DistinctWords:
 
 @cache
 def word_pattern() -> re.Pattern[str]:
-    """What trainers take for a word, roughly: what stands between spaces and punctuation.
+    """A pattern for words, roughly as trainers cut them: what is between spaces and punctuation.
 
-    `\\w+` would cut at marks, of which the vowels of Hindi and Thai are written, and at symbols.
+    `\\w+` would cut at combining marks, with which the vowels of Hindi and Thai are written, and at symbols.
     """
     marks = {chr(point) for point in range(BASIC) if category(chr(point)).startswith("P")}
     inside = re.escape("".join(sorted(marks | set(punctuation))))
@@ -65,15 +68,16 @@ def word_pattern() -> re.Pattern[str]:
 
 
 def sample_texts(rows: SplitRows, most: int = SAMPLE) -> Sample:
-    """The texts of a split, or those whose hash is smallest: below the largest half, quarter … that fits into memory.
+    """The texts of a split; if they are too large, those with a hash below 1/2, 1/4, …: the first such limit that fits.
 
-    Neither the order of the rows nor who reads them changes the choice, and more rows leave a part of the old choice.
+    The selection does not depend on the order of the rows or on who reads them. If rows are added, those of the earlier
+    rows that are selected were selected before, too.
 
     Args:
-        most: characters.
+        most: the maximum number of characters.
     """
     kept: list[tuple[float, int, Pieces]] = []
-    known: dict[float, tuple[float, int, Pieces]] = {}  # equal rows are kept as one
+    known: dict[float, tuple[float, int, Pieces]] = {}  # hash -> its row; equal rows share one entry
     words, share, size, seen = DistinctWords(), 1.0, 0, 0
     for texts in pieces_of(rows, max(1, min(LONG, most // PIECES))):
         length = sum(len(text) for column in texts for text in column)
@@ -96,10 +100,10 @@ def sample_texts(rows: SplitRows, most: int = SAMPLE) -> Sample:
 
 
 def pieces_of(rows: SplitRows, most: int) -> Iterator[Pieces]:
-    """The texts of each row by column; a long text alone in pieces, which end with a line where they can.
+    """Yield the texts of each row by column; a row of one long text in pieces, which end at line ends if possible.
 
     Args:
-        most: characters of a piece.
+        most: maximum characters of a piece.
     """
     names = text_columns(rows.inputs)
     for row in rows:
@@ -117,7 +121,7 @@ def pieces_of(rows: SplitRows, most: int) -> Iterator[Pieces]:
 
 
 def texts_of(name: str, value: Any) -> tuple[str, ...]:
-    """The texts of one value; words stand together as in a text."""
+    """The texts of one value; words are joined by spaces."""
     if isinstance(value, str):
         return (value,)
     return (" ".join(value),) if name == WORDS else tuple(value)

@@ -1,4 +1,4 @@
-"""Where a task's rows come from, and how they are read."""
+"""The settings of a task's data: where its rows come from, and how they are read."""
 
 import math
 import re
@@ -13,12 +13,12 @@ from zoo.data.sources.filtering import EVERY_ROW, RowFilter
 from zoo.data.sources.origin import SPLITS
 from zoo.wording import refuse_unknown
 
-MOST_ROWS = 10**9  # of which a mixed source has one at least
+MOST_ROWS = 10**9  # a mixed source must have at least one in this many
 
 
 @dataclass(frozen=True)
 class SourceSettings:
-    """Where a task's rows come from, and how they are read; an empty one is that of an imported model, without data.
+    """Where a task's rows come from, and how they are read; an imported model without data has empty settings.
 
     Args:
         files: split -> a data file, or a map of columns to text files that are read line by line together. In place of
@@ -34,8 +34,8 @@ class SourceSettings:
             None: one rule splits all scripts.
         mix: by name, several sources in place of one, each with these same keys and a `weight`, by which their rows are
             drawn in training. Keys next to `mix` apply to all of them.
-        filter: which rows of train stay.
-        columns: of a mixed source, the objective's inputs <- its columns, where the task's are others.
+        filter: which rows of train are kept.
+        columns: input -> column, for a mixed source whose columns differ from the task's.
     """
 
     files: dict[str, str | list[str] | dict[str, str | list[str]]] | None = None
@@ -53,11 +53,11 @@ class SourceSettings:
 
     @property
     def weights(self) -> dict[str, float]:
-        """By the name of a mixed source, its weight."""
+        """The weight of each mixed source, by name."""
         return {name: tree.get("weight", 1) for name, tree in (self.mix or {}).items()}
 
     def mixed(self, place: str = "source") -> dict[str, "SourceSettings"]:
-        """By name, each of the mixed sources.
+        """The settings of each mixed source, by name.
 
         Raises:
             ValueError: an unknown key or a wrong type.
@@ -75,7 +75,7 @@ class SourceSettings:
         return ReadOptions(self.format, self.quoting, tuple(header) if header else None, self.documents)
 
     def verify(self, place: str) -> None:
-        """Raise a ValueError where the settings contradict each other."""
+        """Raise a ValueError if a setting is invalid, or settings contradict each other."""
         if self.mix is not None:
             self.verify_mix(place)
         if self.builtin is not None and (self.files or self.hub):
@@ -95,7 +95,7 @@ class SourceSettings:
             raise ValueError(f"{place}.validation: {self.validation} must lie between 0 and 1")
 
     def verify_mix(self, place: str) -> None:
-        """Raise a ValueError where a mixed source cannot be, or there is one more beside them."""
+        """Raise a ValueError if a mixed source is invalid, or another source is named next to `mix`."""
         if self.files or self.hub or self.builtin:
             raise ValueError(f"{place}: 'mix' does not combine with 'files', 'hub' or 'builtin'")
         if not self.mix:

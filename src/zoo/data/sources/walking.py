@@ -1,4 +1,4 @@
-"""What lies in a folder and in the folders below it, linked ones included, and what a pattern stands for there."""
+"""Walks a folder and its subfolders, following links, and matches patterns in them."""
 
 import fnmatch
 import glob
@@ -10,7 +10,7 @@ from zoo.data.formats.compression import reason
 
 
 def matching(at: Path, parts: Sequence[str], place: str) -> Iterator[Path]:
-    """What the parts of a pattern stand for in a folder, as `glob` reads them; but `**` walks as `walk` does.
+    """Yield the paths that the parts of a pattern match in a folder, as `glob` does; but `**` walks as `walk` does.
 
     Raises:
         ValueError: a folder cannot be read.
@@ -35,7 +35,7 @@ def matching(at: Path, parts: Sequence[str], place: str) -> Iterator[Path]:
 
 
 def walk(folder: Path, place: str) -> Iterator[tuple[Path, list[str]]]:
-    """A folder and those in it, linked ones included, each once, with the names of files; hidden ones are left out.
+    """Yield a folder and its subfolders, each once, with the names of their files; follows links, skips hidden names.
 
     Raises:
         ValueError: one cannot be read.
@@ -56,13 +56,13 @@ def unreadable(error: OSError, place: str) -> ValueError:
 
 
 class Links:
-    """Which linked folders are walked, each once; those inside of the folder itself are met without their links."""
+    """Decides which folders to walk, so that each is walked once; those inside the folder itself not through links."""
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.met = folder.resolve(), set[Path]()
 
     def lead_on(self, path: Path) -> bool:
-        """Whether a folder is to be walked; one that is no link is."""
+        """Whether to walk a folder: not if its real path is walked anyway, was walked before, or contains `folder`."""
         real = path.resolve()
         inside = real.is_relative_to(self.folder)
         hidden = inside and any(name.startswith(".") for name in real.relative_to(self.folder).parts)

@@ -7,7 +7,7 @@ import numpy as np
 from zoo.data.ids import Ids
 from zoo.data.tokenizers.tokenizer import Tokenizer
 
-CHARACTERS = 1 << 20  # characters passed to the tokenizer at once; it needs some hundred bytes per token
+CHARACTERS = 1 << 20  # characters passed to the tokenizer at once; it needs a few hundred bytes per token
 LONG = 1 << 18  # characters; a longer text is encoded in pieces
 # Characters on each side of a possible cut. A cut is accepted if encoding the two sides together and apart gives the
 # same ids for every size. One size is not enough: in periodic text (`abcabc…`) a token may end at the cut by chance.

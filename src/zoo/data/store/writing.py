@@ -121,7 +121,7 @@ class SideWriter:
         self.documents += len(kept)
 
     def value(self, name: str, sided: Sided) -> Any:
-        """The stored value of a row's column: for an image the row's number, for labels and tags codes of this shard."""
+        """The stored value of a row's column: for an image the row's number, for labels and tags this shard's codes."""
         value = sided.row[name]
         if name == PICTURE:
             return sided.number - 1

@@ -1,4 +1,4 @@
-"""A repository of data sets, streamed: its files are read over the network part by part, and none of them is kept."""
+"""A data set repository on the Hub, streamed: its files are read over the network part by part and not stored."""
 
 import hashlib
 import logging
@@ -26,10 +26,10 @@ from zoo.data.sources.remote.row_groups import read_piece
 from zoo.data.sources.remote.trouble import cause_of
 
 OTHER_NAMES = {"train": ("train",), "validation": ("validation", "valid", "dev", "val"), "test": ("test",)}
-BATCH = 50  # rows of a Parquet file that are in memory at once
+BATCH = 50  # rows of a Parquet file in memory at once
 PICTURES = "pictures"
 TEXTS = (Value("string"), Value("large_string"))
-# pandas' own words for nothing, which stay so in columns of numbers
+# what pandas reads as a missing value; zoo does so in columns of numbers only
 NOTHING = """
     #N/A #NA -1.#IND -1.#QNAN -NaN -nan 1.#IND 1.#QNAN <NA> N/A NA NULL NaN None n/a nan null
 """.split()
@@ -37,7 +37,7 @@ logger = logging.getLogger(__name__)
 
 
 class HubName(NamedTuple):
-    """`org/name`, with `@REVISION` and `:configuration` where they are given."""
+    """`org/name`, optionally followed by `@REVISION` and `:configuration`."""
 
     repository: str
     revision: str
@@ -54,7 +54,7 @@ class HubFile(NamedTuple):
     """A file of a split, or some row groups of a large Parquet file.
 
     Args:
-        number: of the file among those of its split, from 0; `files` is how many there are.
+        number: of the file in its split, from 0; `files` is how many the split has.
         piece: the number of the piece, from 0; `pieces` is how many the file is cut into.
         name: of the file, for messages.
         size: of the piece as it is stored (bytes).
@@ -69,7 +69,7 @@ class HubFile(NamedTuple):
 
 
 class HubPart(SourcePart):
-    """A file of a split of a repository, or some row groups of one."""
+    """A file of a repository's split, or some row groups of one."""
 
     def __init__(self, hub: "Hub", split: str, file: HubFile) -> None:
         self.hub, self.split, self.file = hub, split, file
@@ -97,22 +97,22 @@ class HubPart(SourcePart):
         return self.hub.columns[self.split]
 
     def rows(self, wanted: Collection[str]) -> Rows:
-        """As in the contract.
+        """As `SourcePart.rows`.
 
         Raises:
-            RuntimeError: the repository, or the file, cannot be read; `datasets` has tried again by then.
+            RuntimeError: the repository or the file cannot be read, not even after the retries of `datasets`.
         """
         columns, number = tuple(name for name in self.columns if name in wanted), 0
         try:
             for row in self.hub.rows(self.split, columns, self.file):
                 number += 1
                 yield row
-        except Exception as error:  # the network's errors have no common type
+        except Exception as error:  # network errors have no common base class
             said = "finished shards stay in the token store; repeat the command to continue"
             raise RuntimeError(f"{self.where(number + 1)}: cannot be read: {cause_of(error)}; {said}") from None
 
     def pictures(self, column: str) -> Pictures:
-        """The pictures of a column; read once, and then from the disk, since training reads them in any order."""
+        """The images of a column, cached on disk when first read, since training reads them in random order."""
         decided = f"{self.digest} {column}"
         try:
             table = Dataset.from_generator(
@@ -127,13 +127,13 @@ class HubPart(SourcePart):
 
 
 class Hub(Origin):
-    """A repository of data sets, streamed from the Hub, or from the cache of `datasets` where the Hub is out of reach.
+    """A data set repository, streamed from the Hub, or from the cache of `datasets` if the Hub cannot be reached.
 
-    Its revision is looked up once and recorded: later starts read the same, and ask the network for nothing but rows.
+    The revision is looked up once and recorded: later runs read the same one, and use the network only to read rows.
 
     Args:
-        name: `org/name`, perhaps with `@REVISION` and `:configuration` behind it.
-        reason: why the repository was asked, for the message where it cannot be read.
+        name: `org/name`, optionally followed by `@REVISION` and `:configuration`.
+        reason: why the repository is used, for the message if it cannot be read.
     """
 
     def __init__(self, name: str, reason: str) -> None:
@@ -150,7 +150,7 @@ class Hub(Origin):
 
     @cached_property
     def known(self) -> dict[str, Any]:
-        """By split, its columns and its files."""
+        """Per split, its columns and its files."""
         found: dict[str, Any] = remember(["hub files", *self.named, self.revision, library], self.find_files)
         return found
 
@@ -159,32 +159,32 @@ class Hub(Origin):
         return {split: list(found["columns"]) for split, found in self.known.items()}
 
     def open(self, revision: str) -> DatasetBuilder:
-        """What reads the repository.
+        """The `datasets` builder of the repository.
 
         Raises:
-            ValueError: it cannot be reached, or there is none.
+            ValueError: the repository cannot be reached, or does not exist.
         """
         try:
-            return load_dataset_builder(  # without the prefix, a folder of this name would be read
+            return load_dataset_builder(  # without the prefix, a local folder of this name would be read
                 f"hf://datasets/{self.named.repository}", self.named.configuration or None, revision=revision or None
             )
-        except Exception as error:  # the network's errors have no common type
+        except Exception as error:  # network errors have no common base class
             raise self.refusal(error) from None
 
     def refusal(self, error: Exception) -> ValueError:
         return ValueError(f"source.hub: '{self.name}' cannot be read: {cause_of(error)}{self.reason}")
 
     def read(self, columns: tuple[str, ...] | None) -> tuple[DatasetBuilder, Mapping[str, IterableDataset]]:
-        """What reads some columns, and by split the rows that it reads; None: all columns.
+        """A builder for some columns (None: all), and the stream of rows of each split.
 
         Raises:
-            ValueError: the repository has another revision than the recorded one, which is out of reach.
+            ValueError: the recorded revision cannot be reached, and another one was found.
         """
         if columns not in self.opened:
             builder = self.open(self.revision)
             if builder.hash != self.revision:
                 raise self.refusal(ValueError(f"revision {self.revision} cannot be reached; found {builder.hash}"))
-            if isinstance(builder.config, ParquetConfig):  # else a whole row group would be in memory
+            if isinstance(builder.config, ParquetConfig):  # otherwise a whole row group would be in memory
                 builder.config.batch_size = BATCH
                 builder.config.columns = None if columns is None else list(columns)
             streams = builder.as_streaming_dataset()
@@ -194,13 +194,13 @@ class Hub(Origin):
         return self.opened[columns]
 
     def stream(self, split: str, columns: tuple[str, ...]) -> IterableDataset:
-        """The rows of a split with some columns; pictures as they are stored."""
+        """The rows of a split with some columns; images stay encoded."""
         stream = self.read(columns)[1][split]
         stream = stream if stream.features is None else stream.decode(False)
         return stream.select_columns(list(columns))
 
     def rows(self, split: str, columns: tuple[str, ...], file: HubFile) -> Rows:
-        """The rows of a file of a split, or of some row groups of one."""
+        """The rows of a file of a split, or of some of its row groups."""
         stream = self.stream(split, columns)
         if file.pieces == 1:
             return iter(stream.shard(file.files, file.number))
@@ -208,7 +208,7 @@ class Hub(Origin):
         return read_piece(address, file.piece, file.pieces, columns, stream.features)
 
     def find_files(self) -> dict[str, Any]:
-        """By split, its columns and its files, large Parquet files in pieces."""
+        """Per split, its columns and its files, with large Parquet files in pieces."""
         found = {}
         try:
             builder, streams = self.read(None)
@@ -219,7 +219,7 @@ class Hub(Origin):
                 found[str(split)] = {"columns": columns, "files": files}
         except ValueError:
             raise
-        except Exception as error:  # the network's errors have no common type
+        except Exception as error:  # network errors have no common base class
             raise self.refusal(error) from None
         if not found:
             raise ValueError(f"source.hub: '{self.name}' has no splits")
@@ -227,7 +227,7 @@ class Hub(Origin):
 
     @cached_property
     def names(self) -> dict[str, str]:
-        """Split -> what the repository calls it."""
+        """Split -> its name in the repository."""
         present = {split: [name for name in names if name in self.known] for split, names in OTHER_NAMES.items()}
         return {split: names[0] for split, names in present.items() if names}
 
@@ -243,9 +243,9 @@ class Hub(Origin):
 
 
 def as_written(builder: DatasetBuilder, split: str, guessed: IterableDataset) -> IterableDataset:
-    """A split of CSV files with its columns as texts, as `files:` has them, but for those whose kinds the card says.
+    """A split of CSV files, with columns as texts unless the dataset card declares their types; as `files:` reads them.
 
-    pandas would take `NA` and `null` for nothing, and 01 for the class 1.
+    pandas would read `NA` and `null` as missing values, and 01 as the class 1.
 
     Args:
         guessed: the split as pandas reads it.
@@ -263,7 +263,7 @@ def as_written(builder: DatasetBuilder, split: str, guessed: IterableDataset) ->
 
 
 def columns_of(builder: DatasetBuilder, stream: IterableDataset, number: int) -> list[str]:
-    """The columns of a CSV file of a split, by its first row."""
+    """The columns of a CSV file of a split, from its first row."""
     given, builder.config.nrows = builder.config.nrows, 1  # read to the end, so that the file is closed
     try:
         rows = [*stream.shard(stream.num_shards, number)]
@@ -273,10 +273,10 @@ def columns_of(builder: DatasetBuilder, stream: IterableDataset, number: int) ->
 
 
 def cut_file(stream: IterableDataset, number: int, listed: Sequence[str]) -> Iterator[HubFile]:
-    """One of a split's files, in pieces of about `PART` bytes if its format allows that.
+    """Yield a file of a split, in pieces of about `PART` bytes if its format allows that.
 
     Args:
-        listed: the addresses of the split's files, if the library reads each of them as one.
+        listed: the addresses of the split's files, if `datasets` reads each of them as one shard.
     """
     files = stream.num_shards
     if len(listed) != files:

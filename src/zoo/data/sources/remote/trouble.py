@@ -1,17 +1,17 @@
-"""What went wrong with the Hub, in one line: its clients' errors are a page each, with addresses that may be signed."""
+"""One-line messages for errors of the Hub: the clients' own are a page each, with URLs that may be signed."""
 
 from collections.abc import Iterator
 from http import HTTPStatus
 
 from datasets.exceptions import DatasetsError
 
-OFFERS = "Please pick one"  # how `datasets` names the configurations, where one must be chosen
-VAGUE = (FileNotFoundError, ConnectionError)  # what `datasets` turns any error into, the real one behind it
+OFFERS = "Please pick one"  # how `datasets` lists the configurations if one must be chosen
+VAGUE = (FileNotFoundError, ConnectionError)  # `datasets` raises these in place of any error, which is their cause
 
 
 def cause_of(error: BaseException) -> str:
-    """What the Hub answered, else what the connection ended with, else the first line of the error."""
-    if isinstance(error, DatasetsError):  # it knows what is missing
+    """The Hub's answer, else the error of the connection, else the first line of the error."""
+    if isinstance(error, DatasetsError):  # its own message names what is missing
         return first_line(error)
     chain = list(errors_behind(error))
     for one in chain:
@@ -22,14 +22,14 @@ def cause_of(error: BaseException) -> str:
 
 
 def errors_behind(error: BaseException | None) -> Iterator[BaseException]:
-    """The error, what caused it, and what that was raised in place of."""
+    """Yield the error, and the chain of errors that it was raised from or during."""
     while error is not None:
         yield error
         error = error.__cause__ or error.__context__
 
 
 def answer_of(error: BaseException) -> str:
-    """The status of an answer that an error is about, and the server's words; '' where it is about none."""
+    """The HTTP status and the server's message, from the response in an error; '' if it has none."""
     status = getattr(getattr(error, "response", None), "status_code", None)
     if not isinstance(status, int):
         return ""
@@ -39,6 +39,6 @@ def answer_of(error: BaseException) -> str:
 
 
 def first_line(error: BaseException) -> str:
-    """The first line of what an error says, with the choice that it offers in the second one, or its name."""
+    """The first line of an error's message, with the choices that the second may list; its class name if empty."""
     lines = str(error).splitlines() or [type(error).__name__]
     return " ".join(line for number, line in enumerate(lines[:2]) if number == 0 or line.startswith(OFFERS))

@@ -1,4 +1,4 @@
-"""The hashes of a part's texts, kept on disk: a new file is compared with all others without reading those again."""
+"""Hashes of a part's texts, kept on disk: a new file is compared with all others without reading those again."""
 
 import hashlib
 from collections.abc import Callable, Iterable, Sequence
@@ -16,11 +16,11 @@ FOLDER, INDEX, CODES = "codes", "index.json", "codes"
 
 
 class PartCodes(NamedTuple):
-    """The hash of each row of a part that is compared with others.
+    """The hashes of those rows of a part that are compared with others.
 
     Args:
-        path: of records as in `repeats`, each with 0 for the number of the part.
-        rows: how many the part has, with those that are not compared.
+        path: a file of `ENTRY` records, as in `repeats`, with 0 as the number of the part.
+        rows: number of rows of the part, including those that are not compared.
     """
 
     path: Path
@@ -31,8 +31,8 @@ class CodedRow(NamedTuple):
     """A row of a part.
 
     Args:
-        split: the number of the split that it is compared in.
-        text: None: it is not compared.
+        split: the number of the split that it counts for.
+        text: None if it is not compared.
     """
 
     number: int
@@ -41,11 +41,11 @@ class CodedRow(NamedTuple):
 
 
 def codes_of(key: Sequence[Any], rows: Callable[[], Iterable[CodedRow]]) -> PartCodes:
-    """The hashes of a part, made by the first process that asks.
+    """The hashes of a part, computed by the first process that asks.
 
     Args:
-        key: all that decides the rows, in plain values.
-        rows: reads them.
+        key: everything that determines the rows, as plain values.
+        rows: reads the rows.
     """
     return make_once(home() / FOLDER / name_for(key), lambda folder: write_codes(folder, rows()), read_codes)
 
@@ -72,7 +72,7 @@ def write_codes(folder: Path, rows: Iterable[CodedRow]) -> None:
 
 
 def read_codes(folder: Path) -> PartCodes | None:
-    """The hashes of a folder; None where there are none, or damaged ones."""
+    """Read the hashes in a folder; None if they are missing or damaged."""
     try:
         count, digest = read_sealed(folder / INDEX)
         with (folder / CODES).open("rb") as file:

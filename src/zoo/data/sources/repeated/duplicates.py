@@ -1,4 +1,4 @@
-"""Rows of train whose text stands in an earlier row, or in one that is held out: found on disk, kept as a bit a row."""
+"""Rows of train whose text occurs in an earlier or a held-out row: found on disk, stored as one bit per row."""
 
 import hashlib
 import shutil
@@ -20,19 +20,19 @@ from zoo.data.sources.part import SourcePart
 from zoo.data.sources.repeated.codes import CodedRow, codes_of
 from zoo.data.sources.repeated.repeats import Repeats, in_pieces
 
-VERSION = 3  # raise it where other rows count as repeated
+VERSION = 3  # increase it when other rows count as repeated
 FOLDER, INDEX, MARKS = "repeated", "index.json", "marks"
-HELD_OUT, KEPT = 0, 1  # the numbers of the splits that are compared
-PAGE = 1 << 15  # bytes of marks that are read at once
+HELD_OUT, KEPT = 0, 1  # split numbers for the comparison
+PAGE = 1 << 15  # bytes of marks read at once
 
 
 class Compared(NamedTuple):
     """A part of a source whose texts are compared with all others.
 
     Args:
-        decided: what decides its rows and their splits, in plain values.
-        rows: reads them, before any is left out.
-        counts: whether a row of train is one that others may repeat.
+        decided: what determines its rows and their splits, as plain values.
+        rows: reads them, before any is dropped.
+        counts: whether a row of train takes part in the comparison.
     """
 
     part: SourcePart
@@ -45,7 +45,7 @@ class Duplicates:
     """The rows of train that repeat others, over all sources that are read together.
 
     Args:
-        parts: gives those of all splits of all sources; of rows with the same text, the first one of train stays.
+        parts: gives the parts of all splits of all sources; of equal rows of train, the first in their order stays.
     """
 
     def __init__(self, parts: Callable[[], Sequence[Compared]]) -> None:
@@ -57,7 +57,7 @@ class Duplicates:
 
     @cached_property
     def numbers(self) -> Mapping[int, int]:
-        """By part, its number among them."""
+        """The position of each part in `parts`, by its id()."""
         return {id(one.part): number for number, one in enumerate(self.parts)}
 
     @cached_property
@@ -65,7 +65,7 @@ class Duplicates:
         return home() / FOLDER / name_for([VERSION, [one.decided for one in self.parts]])
 
     def digest(self, part: SourcePart) -> str:
-        """A hash of what is marked in a part."""
+        """A hash of the marks of a part."""
         return str(self.index[self.numbers[id(part)]][0])
 
     def marks(self, part: SourcePart) -> "RowMarks":
@@ -79,7 +79,7 @@ class Duplicates:
 
     @cached_property
     def index(self) -> list[tuple[str, int, int]]:
-        """By part, a hash of its marks and where they stand; made by the first process that asks."""
+        """Per part, a hash of its marks and their byte range; computed by the first process that asks."""
         return make_once(self.folder, self.mark, read_index)
 
     def mark(self, folder: Path) -> None:
@@ -96,7 +96,7 @@ class Duplicates:
         starts = [0, *accumulate(-(-count // 8) for count in rows)]
         with name_file(folder / MARKS):
             with (folder / MARKS).open("wb") as file:
-                # written, not only made long: a disk that is full would end the process when the map is written
+                # zeros are written, not skipped: on a full disk, writing to a map of a sparse file kills the process
                 for start in range(0, max(1, starts[-1]), PAGE):
                     file.write(bytes(min(PAGE, max(1, starts[-1]) - start)))
             bits = np.memmap(folder / MARKS, np.uint8, "r+")
@@ -112,7 +112,7 @@ class Duplicates:
 
 
 def compared_rows(one: Compared) -> Iterator[CodedRow]:
-    """The rows of a part with their texts, where those are compared."""
+    """Yield the rows of a part, with their text if it is compared."""
     for sided in one.rows():
         text, is_train = joined(texts_in(sided.row)), sided.side == TRAIN
         takes_part = bool(text) and (not is_train or one.counts(sided.row))
@@ -120,10 +120,10 @@ def compared_rows(one: Compared) -> Iterator[CodedRow]:
 
 
 class RowMarks:
-    """The numbers of marked rows of a part, from 1; the page of them is in memory that was asked for last.
+    """The numbers (from 1) of the marked rows of a part; only the page that was used last is in memory.
 
     Args:
-        start, stop: bytes of the file.
+        start, stop: the part's bytes in the file.
     """
 
     def __init__(self, path: Path, start: int, stop: int) -> None:
@@ -140,7 +140,7 @@ class RowMarks:
 
 
 def read_index(folder: Path) -> list[tuple[str, int, int]] | None:
-    """The index of a folder of marks; None where there is none."""
+    """Read the index of a folder of marks; None if it is missing or damaged."""
     try:
         return [(str(digest), int(start), int(stop)) for digest, start, stop in read_sealed(folder / INDEX)]
     except (OSError, ValueError, TypeError):
@@ -148,14 +148,14 @@ def read_index(folder: Path) -> list[tuple[str, int, int]] | None:
 
 
 def read_marks(folder: Path) -> list[tuple[str, int, int]] | None:
-    """The index of a folder of marks; None where there is none, or where the marks are damaged."""
+    """Read the index of a folder of marks; None if it is missing, or it or the marks are damaged."""
     index = read_index(folder)
     whole = index is not None and all(hash_stretch(folder / MARKS, *place) == digest for digest, *place in index)
     return index if whole else None
 
 
 def hash_stretch(path: Path, start: int, stop: int) -> str:
-    """A hash of some bytes of a file; of one that is missing, that of nothing."""
+    """The SHA-256 of a range of bytes of a file; a missing file counts as empty."""
     code = hashlib.sha256()
     try:
         with path.open("rb") as file:
@@ -169,5 +169,5 @@ def hash_stretch(path: Path, start: int, stop: int) -> str:
 
 
 def joined(texts: Sequence[str]) -> str:
-    """The texts of a row in one, '' where all are empty; their borders count, as white space in them does not."""
+    """The texts of a row as one, '' if all are blank; the limits between texts matter, white space in them does not."""
     return " \0 ".join(texts) if any(text.strip() for text in texts) else ""

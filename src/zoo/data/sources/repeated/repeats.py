@@ -1,4 +1,4 @@
-"""Rows with the same text, within a split and across splits, found on disk: memory does not grow with the rows."""
+"""Rows with the same text, within and across splits, found on disk: memory does not grow with the number of rows."""
 
 from collections.abc import Iterator
 from hashlib import blake2b
@@ -11,16 +11,16 @@ from numpy.typing import NDArray
 from zoo.data.home import name_file
 from zoo.data.long_texts import in_parts
 
-BUCKETS = 256  # files by the first bits of the hash; each is sorted alone
-WAITING = 1 << 16  # rows that are held before they are written
-ENTRIES = 1 << 20  # rows of a bucket that are read at once
-SHOWN = 3  # of what is found
-PART = 1 << 20  # characters of a long text whose words are parted at once
+BUCKETS = 256  # files by the first bits of the hash; each is sorted on its own
+WAITING = 1 << 16  # rows buffered before they are written
+ENTRIES = 1 << 20  # rows of a bucket read at once
+SHOWN = 3  # examples of each kind of repetition
+PART = 1 << 20  # characters of a long text split into words at once
 ENTRY = np.dtype([("hash", "<u8"), ("split", "<u1"), ("part", "<u4"), ("row", "<u4")])
 
 
 class RowPlace(NamedTuple):
-    """Where a row stands: the number of its split, its part, and its row in that from 1."""
+    """The location of a row: the numbers of its split and its part, and its number in the part, from 1."""
 
     split: int
     part: int
@@ -28,12 +28,12 @@ class RowPlace(NamedTuple):
 
 
 class Repetition(NamedTuple):
-    """What several rows have in common.
+    """How many rows have the same text as others.
 
     Args:
-        within: by split, how many rows have a text that stood in that split before.
-        across: by (one split, a later one), how many rows of the later one have a text of the first.
-        shown: places that share a text: some within a split, and some across splits.
+        within: per split, the number of rows whose text occurs earlier in that split.
+        across: (one split, a later one) -> the number of rows of the later one whose text occurs in the first.
+        shown: examples: locations of rows with the same text, first across splits, then within one.
     """
 
     within: dict[int, int]
@@ -42,26 +42,26 @@ class Repetition(NamedTuple):
 
 
 class Repeats:
-    """Which rows have the same text, whatever white space is in it."""
+    """Finds the rows that have the same text, white space aside."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.waiting: list[tuple[int, int, int, int]] = []
 
     def add(self, code: bytes, place: RowPlace) -> None:
-        """Take one more row, by its text's `code_of`."""
+        """Add a row, given the `code_of` its text."""
         self.waiting.append((int.from_bytes(code, "big"), *place))
         if len(self.waiting) >= WAITING:
             self.flush()
 
     def flush(self) -> None:
-        """Write what waits."""
+        """Write the buffered rows."""
         entries = np.array(self.waiting, dtype=ENTRY)
         self.waiting = []
         self.write(entries)
 
     def write(self, entries: NDArray[np.void]) -> None:
-        """Write some rows, each to the file of its bucket."""
+        """Write entries, each to the file of its bucket."""
         bucket = entries["hash"] // np.uint64(2**64 // BUCKETS)
         for number in np.unique(bucket).tolist():
             path = self.folder / str(number)
@@ -69,7 +69,7 @@ class Repeats:
                 file.write(entries[bucket == number].tobytes())
 
     def take(self, folder: Path) -> None:
-        """Take the rows that were written into another folder, and remove them there."""
+        """Move the rows that were written into another folder to this one."""
         for path in Repeats(folder).files():
             for entries in in_pieces(path):
                 with name_file(self.folder / path.name), (self.folder / path.name).open("ab") as file:
@@ -77,7 +77,7 @@ class Repeats:
             path.unlink()
 
     def find(self, splits: int) -> Repetition:
-        """What the rows have in common."""
+        """Count the rows that have the same text as others."""
         self.flush()
         within = dict.fromkeys(range(splits), 0)
         across = {(one, other): 0 for other in range(splits) for one in range(other)}
@@ -98,7 +98,7 @@ class Repeats:
         return Repetition(within, across, [*leaking[:SHOWN], *alike[:SHOWN]])
 
     def again(self, other: int, split: int) -> Iterator[NDArray[np.void]]:
-        """The entries of a split whose text stands in another split, or in an earlier row; holds hashes, not rows."""
+        """Yield the entries of a split whose text occurs in `other` or in an earlier row; memory holds only hashes."""
         self.flush()
         for path in self.files():
             known = np.zeros(0, np.uint64)
@@ -113,12 +113,12 @@ class Repeats:
                 yield entries[earlier]
 
     def files(self) -> Iterator[Path]:
-        """The files of the buckets, in the order of their hashes."""
+        """The bucket files that exist, in the order of their hashes."""
         paths = (self.folder / str(number) for number in range(BUCKETS))
         return (path for path in paths if path.exists())
 
     def buckets(self) -> Iterator[tuple[NDArray[np.void], NDArray[np.int64]]]:
-        """The entries of each bucket, sorted by hash and split, and for how many rows each of them stands."""
+        """The entries of each bucket, sorted by hash and split, and the number of rows that each of them stands for."""
         for path in self.files():
             entries, rows = zip(*(fewer(piece) for piece in in_pieces(path)), strict=True)
             joined, counts = np.concatenate(entries), np.concatenate(rows)
@@ -127,7 +127,7 @@ class Repeats:
 
 
 def fewer(entries: NDArray[np.void]) -> tuple[NDArray[np.void], NDArray[np.int64]]:
-    """Of entries with one hash and split the first and the last; the first stands for the rows of all but the last."""
+    """Keep the first and the last entry of each hash and split; the first stands for the rows of all but the last."""
     entries = entries[in_order(entries)]
     alike = (entries["hash"][1:] == entries["hash"][:-1]) & (entries["split"][1:] == entries["split"][:-1])
     first = np.flatnonzero(np.append(True, ~alike))
@@ -140,20 +140,20 @@ def fewer(entries: NDArray[np.void]) -> tuple[NDArray[np.void], NDArray[np.int64
 
 
 def in_order(entries: NDArray[np.void]) -> NDArray[np.int64]:
-    """How entries are sorted: by hash, then split, then where they stand, whoever has added them when."""
+    """The order of entries by hash, split, part and row, whichever order they were added in."""
     found: NDArray[np.int64] = np.lexsort((entries["row"], entries["part"], entries["split"], entries["hash"]))
     return found
 
 
 def in_pieces(path: Path) -> Iterator[NDArray[np.void]]:
-    """The entries of a bucket in the order in which they were added, some at a time."""
+    """Yield the entries of a bucket in the order in which they were added, `ENTRIES` at a time."""
     with path.open("rb") as file:
         while len(entries := np.fromfile(file, dtype=ENTRY, count=ENTRIES)):
             yield entries
 
 
 def code_of(text: str) -> bytes:
-    """Eight bytes that are the same for texts that differ in white space alone."""
+    """An 8-byte hash of a text that ignores differences in white space."""
     code, at_start = blake2b(digest_size=8), True
     for words in (part.split() for part in in_parts(text, PART)):
         if words:
@@ -165,7 +165,7 @@ def code_of(text: str) -> bytes:
 def groups(
     entries: NDArray[np.void], first: NDArray[np.int64], last: NDArray[np.int64], numbers: NDArray[np.int64]
 ) -> list[list[RowPlace]]:
-    """The first and the last place of some texts that several rows have, in a bucket that is sorted."""
+    """The locations of the first and the last row of some of the texts that several rows have, in a sorted bucket."""
     found = []
     for number in numbers[:SHOWN].tolist():
         both = (entries[first[number]], entries[last[number]])
