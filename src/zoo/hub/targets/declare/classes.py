@@ -1,6 +1,6 @@
-"""What the classes of transformers have in common across families: Auto class, heads, template, pipeline.
+"""What transformers classes have in common across families: Auto class, heads, template, pipeline.
 
-`own` are the other fields of `NativeClass`: the family's renames, keys, requirements and copies.
+`own` holds further fields of `NativeClass`: the family's renames, keys, requirements and copies.
 """
 
 import dataclasses
@@ -14,12 +14,12 @@ from zoo.hub.targets.declare.requirements import plain_language
 from zoo.hub.targets.declare.target import Copy, NativeClass
 from zoo.models.heads.head import heads as known
 
-SCORES = "logits"  # the field of their output
-ONE_SCORE = "logits[]"  # the same, with one score for each place
-CHECKED = 2  # choices of an example, where an export is checked
+SCORES = "logits"  # the output field
+ONE_SCORE = "logits[]"  # the same field, with a single score per token
+CHECKED = 2  # choices per example when an export is checked
 SPAN = "start_logits end_logits"
 TAGS = "token-classification"  # the pipeline
-# how a choice is summed up: transformers' SequenceSummary can read other places, and compute more than a map
+# the only form of transformers' `SequenceSummary` that zoo's head computes: a linear map of one position's state
 SUMMED_UP: dict[str, tuple[Any, ...]] = {
     "summary_type": ("cls_index",),
     "summary_activation": (None, "linear"),
@@ -31,21 +31,22 @@ decoder = partial(NativeClass, heads={"language": SCORES}, generates=True)
 
 
 def classifies(native: NativeClass) -> bool:
-    """Whether a head of a class says what the label of a whole row is, which config.json has a `problem_type` for."""
+    """Return whether a head assigns a label to whole documents, for which config.json has a `problem_type`."""
     return any(known[head].scores_documents and "labels" in known.options(head) for head in native.heads)
 
 
 def causal_lm(name: str, **own: Any) -> NativeClass:
-    """A decoder that continues a text."""
+    """A decoder that predicts the next token."""
     begun = ("start", None)
     return decoder(name, "AutoModelForCausalLM", text=begun, shifts=True, pipeline="text-generation", **own)
 
 
 def tied_causal_lm(name: str, table: str, tied: bool = True) -> NativeClass:
-    """A decoder whose head is tied to the token vectors, or is a matrix `lm_head.weight` of its own, without a bias.
+    """A decoder whose language head is tied to the token embeddings or has its own `lm_head.weight`, without a bias.
 
     Args:
-        table: their name of the token vectors. tied: what a config.json means that does not say.
+        table: transformers' name of the token embeddings.
+        tied: the default of `tie_word_embeddings`.
     """
     return causal_lm(
         name,
@@ -57,48 +58,48 @@ def tied_causal_lm(name: str, table: str, tied: bool = True) -> NativeClass:
 
 
 def last_token_classifier(name: str) -> NativeClass:
-    """A decoder that classifies by its last token."""
+    """A decoder that classifies a text by its last token."""
     renames = (same("heads.classification.output.weight", "score.weight"),)
     return text_classifier(name, text=CLASSIFIED_TEXT, pair=CLASSIFIED_PAIR, renames=renames)
 
 
 def text_classifier(name: str, **own: Any) -> NativeClass:
-    """A class that chooses one of several labels; an encoder by its first token, unless `own` has other templates."""
+    """A text classifier, with an encoder's templates unless `own` has others."""
     heads = {"classification": SCORES}
     return encoder(name, "AutoModelForSequenceClassification", heads, pipeline="text-classification", **own)
 
 
 def token_classifier(name: str, **own: Any) -> NativeClass:
-    """A class that chooses a label for every token, of which those count that words begin with."""
+    """A token classifier; only the first token of each word counts."""
     heads = {"tagging": SCORES}
     return encoder(name, "AutoModelForTokenClassification", heads, **{"pair": (), "pipeline": TAGS, **own})
 
 
 def decoder_tagger(name: str, output: str) -> NativeClass:
-    """A decoder that chooses a label for every token.
+    """A decoder that classifies every token.
 
     Args:
-        output: their name of the last linear map.
+        output: transformers' name of the last linear layer.
     """
     dropped = key("classifier_dropout", "heads.tagging.dropout", default=0.1, null=lambda config: 0.1)
     return token_classifier(name, text=BEGUN, keys=(dropped,), renames=affine("heads.tagging.output", output))
 
 
 def chooser(name: str, **own: Any) -> NativeClass:
-    """An encoder that scores the choices of an example."""
+    """A multiple-choice class: it scores the choices of an example."""
     return encoder(name, "AutoModelForMultipleChoice", {"choice": SCORES}, choices=CHECKED, **own)
 
 
 def double_heads(name: str, table: str) -> NativeClass:
-    """GPT-1's pair of heads: a decoder that scores the next token, and the choices of an example by their last place.
+    """GPT-1's pair of heads: next-token logits, and a score for each choice, read at its last position.
 
     Args:
-        table: their name of the token vectors.
+        table: transformers' name of the token embeddings.
     """
     writer = tied_causal_lm(name, table)
     return dataclasses.replace(
         writer,
-        auto=name,  # no Auto class finds it
+        auto=name,  # no Auto class loads it
         heads={"language": SCORES, "choice": "mc_logits"},
         text=CLASSIFIED_TEXT,
         pair=CLASSIFIED_PAIR,
@@ -114,29 +115,29 @@ def double_heads(name: str, table: str) -> NativeClass:
 
 
 def question_answerer(name: str, **own: Any) -> NativeClass:
-    """An encoder that finds the answer to the first text in the second one."""
+    """An encoder that marks the answer to the first text within the second one."""
     labels = {"span": "start_positions end_positions"}
     return encoder(name, "AutoModelForQuestionAnswering", {"span": SPAN}, labels=labels, **own)
 
 
 def masked_lm(name: str, **own: Any) -> NativeClass:
-    """An encoder that fills masks."""
+    """An encoder that predicts masked tokens."""
     heads = {"masked_lm": SCORES}
     return encoder(name, "AutoModelForMaskedLM", heads, reads_roles=True, pipeline="fill-mask", **own)
 
 
 def replaced_token(name: str, **own: Any) -> NativeClass:
-    """An encoder that tells which tokens were replaced."""
+    """An encoder that detects replaced tokens."""
     return encoder(name, "AutoModelForPreTraining", {"replaced_token": ONE_SCORE}, **own)
 
 
 def next_sentence(name: str, **own: Any) -> NativeClass:
-    """An encoder that says whether one text follows another."""
+    """An encoder that predicts whether the second text follows the first."""
     return encoder(name, "AutoModelForNextSentencePrediction", {"next_sentence": SCORES}, **own)
 
 
 def pretraining(name: str, **own: Any) -> NativeClass:
-    """BERT's two heads."""
+    """BERT's two pretraining heads."""
     heads = {"masked_lm": "prediction_logits", "next_sentence": "seq_relationship_logits"}
     labels = {"next_sentence": "next_sentence_label"}
     auto = "AutoModelForPreTraining"
@@ -144,5 +145,5 @@ def pretraining(name: str, **own: Any) -> NativeClass:
 
 
 def translator(name: str, **own: Any) -> NativeClass:
-    """An encoder-decoder that writes a text about another one."""
+    """An encoder-decoder that generates a target text from a source text."""
     return decoder(name, "AutoModelForSeq2SeqLM", text=(None, "end"), pipeline="translation", **own)

@@ -1,4 +1,4 @@
-"""A model's settings as a flat table, path -> the values it takes: what native classes are compared with."""
+"""A model's settings as a flat table, path -> distinct values, which native targets are compared with."""
 
 import dataclasses
 import typing
@@ -14,17 +14,17 @@ from zoo.registry import Choice, plain
 
 T = TypeVar("T")
 FlatSettings = dict[str, tuple[Any, ...]]
-GLOBAL, LOCAL = "global", "local"  # layers whose places see all, and those with a window
+GLOBAL, LOCAL = "global", "local"  # layers without an attention window, and layers with one
 LAYER_KINDS = ("encoder.layers", "decoder.layers")
 
 
 def flatten(settings: ModelSettings) -> FlatSettings:
-    """Every setting by its path, such as `decoder.norm` and `decoder.norm.eps`, each different value once.
+    """Return every setting by its path, such as `decoder.norm` and `decoder.norm.eps`, with its distinct values.
 
-    A setting has several values where the layers of a stack differ, and is missing where the model lacks it. What
-    follows from other settings is written out: widths of heads and of token vectors, and `n_kv_heads` also where every
-    head has its own. Settings of the layers with a window, and of those without, are there a second time, as
-    `in_layers` names them; `<side>.layers` is the kind of every layer.
+    A setting has several values if the layers of a stack differ, and no entry if the model lacks it. Derived settings
+    are written out: widths of heads and of token embeddings, and `n_kv_heads` for attention without that option.
+    Settings of layers with a window, and of layers without one, appear a second time under the names of `in_layers`;
+    `<side>.layers` lists the kind of every layer.
     """
     width = settings.embeddings.width or [*settings.parts.values()][-1].settings.d_model
     embeddings = dataclasses.replace(settings.embeddings, width=width)
@@ -44,7 +44,7 @@ def flatten(settings: ModelSettings) -> FlatSettings:
 
 
 def layers_of(part: PartChoice) -> list[Any]:
-    """The settings of each layer, lists resolved; of a part without such layers its settings themselves."""
+    """The settings of each layer, with per-layer lists resolved; a part without such layers counts as one."""
     settings = part.settings
     if isinstance(settings, TransformerSettings):
         return [settings.layer(i) for i in range(settings.n_layers)]
@@ -52,7 +52,7 @@ def layers_of(part: PartChoice) -> list[Any]:
 
 
 def unfold_layer(side: str, layer: Any) -> Iterator[tuple[str, Any]]:
-    """The settings of one layer."""
+    """Yield the settings of one layer by path, derived settings included."""
     if not isinstance(layer, TransformerSettings):
         yield from unfold_fields(side, layer)
         return
@@ -69,7 +69,7 @@ def unfold_layer(side: str, layer: Any) -> Iterator[tuple[str, Any]]:
 
 
 def kinds_of(side: str, layers: list[TransformerSettings]) -> Iterator[tuple[str, Any]]:
-    """The kind of every layer, and what the layers of each kind have."""
+    """Yield the kind of every layer, and the settings of the layers of each kind."""
     if layers:
         yield f"{side}.layers", tuple(map(kind_of, layers))
     for layer in different(layers):
@@ -77,12 +77,12 @@ def kinds_of(side: str, layers: list[TransformerSettings]) -> Iterator[tuple[str
 
 
 def kind_of(layer: TransformerSettings) -> str:
-    """Whether a layer's places see all or have a window."""
+    """Return whether a layer's attention is global or has a window."""
     return GLOBAL if layer.attention.options.get("window") is None else LOCAL
 
 
 def different(layers: list[T]) -> list[T]:
-    """Settings of layers, each only once."""
+    """The distinct settings among those of several layers."""
     found: list[T] = []
     for layer in layers:
         if layer not in found:
@@ -91,14 +91,14 @@ def different(layers: list[T]) -> list[T]:
 
 
 def in_layers(kind: str, path: str) -> str:
-    """How a setting of the layers of one kind is named."""
+    """The path of a setting in one kind of layer, such as `encoder.attention.window in local layers`."""
     return f"{path} in {kind} layers"
 
 
 def by_layer(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings by path, those of the layers of one kind put together as a list over all layers.
+    """Combine the settings of different kinds of layers into lists over all layers: the inverse of `in_layers`.
 
-    The way back from `in_layers`: `<side>.layers` says which kind each layer has; what a kind is not given is null.
+    `<side>.layers` gives the kind of each layer; a layer whose kind lacks a setting gets null.
     """
     kinds = {path.split(".")[0]: tuple(value) for path, value in values.items() if path in LAYER_KINDS}
     found = {}
@@ -115,14 +115,14 @@ def by_layer(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def unfold_fields(prefix: str, settings: Any) -> Iterator[tuple[str, Any]]:
-    """The fields of a dataclass."""
+    """Yield the fields of a dataclass by path."""
     hints = typing.get_type_hints(type(settings), include_extras=True)
     for field in dataclasses.fields(settings):
         yield from unfold(f"{prefix}.{field.name}", getattr(settings, field.name), hints[field.name])
 
 
 def unfold(path: str, value: Any, annotation: Any) -> Iterator[tuple[str, Any]]:
-    """A value under its path; a choice as its name, with its options, defaults included, under theirs."""
+    """Yield a value under its path; a choice yields its name, then all its options under theirs, defaults included."""
     slot = slot_of(annotation)
     if slot is not None and isinstance(value, str):
         value = slot.parse(value, path)

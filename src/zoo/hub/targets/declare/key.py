@@ -1,4 +1,4 @@
-"""Keys of a config.json of transformers, each with the setting of ours that it holds."""
+"""Keys of a transformers config.json, each with the zoo setting that it holds."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,25 +11,25 @@ from zoo.hub.targets.declare.words import listed
 from zoo.registry import REQUIRED
 
 Merge = Callable[[Sequence[Any]], Any]
-Config = Callable[[str], Any]  # what their config.json says under a key, its class's default where it says nothing
+Config = Callable[[str], Any]  # looks up a key of config.json, by default the value of transformers' config class
 
 
 @dataclass(frozen=True)
 class Key:
-    """A key of their config.json that holds a setting of ours.
+    """A key of a transformers config.json that holds a zoo setting.
 
     Args:
-        theirs: the key; dots lead into maps, as in `rope_parameters.rope_theta`.
-        paths: of the setting; several settings, and all layers, must have one value.
-        names: our word -> theirs, for all words that they know.
-        merge: makes one value of several that may differ, because no output depends on them.
-        through: for values that they count or spell in another way.
-        otherwise: what is written where the model has no such setting, in their words.
-        default: what a config.json means that lacks the key, in their words: the default of their config class.
-        null: what null means there, in their words, by other keys.
-        also: more words of theirs -> the word in `names` that means the same.
-        joined: the settings together are one word: `names` has their values as a tuple.
-        when: a setting and the values of it with which the key is there at all.
+        theirs: the key; dots lead into nested maps, as in `rope_parameters.rope_theta`.
+        paths: paths of the setting in `FlatSettings`; all paths and all layers must have the same value.
+        names: zoo's word -> transformers' word, for every word that the family supports.
+        merge: picks one value where paths or layers differ, for settings that no output depends on.
+        through: converts the value, where transformers counts or spells it in another way.
+        otherwise: the value written if the model lacks the setting, in transformers' words.
+        default: what a config.json without the key means, in transformers' words: the default of the config class.
+        null: computes what null means, in transformers' words, from other keys.
+        also: synonyms: a word of transformers -> the word in `names` that means the same.
+        joined: the values of all paths together are one word; the keys of `names` are tuples of these values.
+        when: (path, values): the key exists only if the setting at `path` has one of these values.
     """
 
     theirs: str
@@ -45,16 +45,17 @@ class Key:
     when: tuple[str, tuple[Any, ...]] | None = None
 
     def speaks(self, flat: FlatSettings) -> bool:
-        """Whether a model with these settings has the key."""
+        """Return whether the config.json of a model with these settings has the key."""
         return self.when is None or flat.get(self.when[0], (None,))[0] in self.when[1]
 
     def values(self, flat: FlatSettings) -> list[Any]:
+        """The distinct values of the setting; if `joined`, tuples with one value per path."""
         found = [flat.get(path, ()) for path in self.paths]
         every: list[Any] = [*product(*found)] if self.joined else sum(map(list, found), [])
-        return [value for i, value in enumerate(every) if value not in every[:i]]  # a stranger's may be a list
+        return [value for i, value in enumerate(every) if value not in every[:i]]  # no set: a value may be a list
 
     def obstacle(self, flat: FlatSettings, family: str) -> str | None:
-        """As that of a requirement."""
+        """Say why the key cannot hold these settings; None if it can."""
         values = self.values(flat) if self.speaks(flat) else []
         if len(values) > 1 and self.merge is None:
             return f"{' and '.join(self.paths)} differ ({listed(values)}); {family} has one value for all"
@@ -65,7 +66,7 @@ class Key:
         return None
 
     def value(self, flat: FlatSettings) -> Any:
-        """What is written."""
+        """The value that export writes, in transformers' words."""
         if not (values := self.values(flat)):
             return self.otherwise
         value = values[0] if self.merge is None else self.merge(values)
@@ -74,7 +75,7 @@ class Key:
         return value if self.names is None else self.names[value]
 
     def back(self, value: Any) -> dict[str, Any]:
-        """Settings by path, from what is written.
+        """Settings by path, from the value in a config.json; empty if the key is not read back.
 
         Raises:
             ValueError: a word that `names` lacks.
@@ -93,15 +94,15 @@ class Key:
 
 
 def key(theirs: str, *paths: str, **said: Any) -> Key:
-    """A key of their config.json; `said` are the fields of `Key`, by name."""
+    """Build a `Key`; `said` are its other fields, by name."""
     return Key(theirs, paths, **said)
 
 
 def like(other: str) -> Callable[[Config], Any]:
-    """For `Key.null`: null means what another key says."""
+    """For `Key.null`: null means the value of another key."""
     return lambda config: config(other)
 
 
 def first(values: Sequence[Any]) -> Any:
-    """For settings that act in training only: the first layer's."""
+    """For `Key.merge`, of settings that act in training only: take the first value."""
     return values[0]

@@ -1,4 +1,4 @@
-"""The key `layer_types`: which layers of a stack have a window, as newer families of transformers list it."""
+"""The key `layer_types` of newer transformers families: which layers of a stack have an attention window."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -13,10 +13,10 @@ OURS = {theirs: ours for ours, theirs in THEIRS.items()}
 
 
 def layer_types(side: str, older: Callable[[Config], Sequence[str]]) -> Key:
-    """The kinds of a side's layers.
+    """The key that lists the kind of each layer of a side.
 
     Args:
-        older: our kinds of layers, from the keys of files that do not list them.
+        older: computes zoo's kinds of layers from other keys, for files without the list.
     """
     words = Change(lambda kinds: [THEIRS[kind] for kind in kinds], lambda named: tuple(OURS[word] for word in named))
     return key(
@@ -29,10 +29,10 @@ def layer_types(side: str, older: Callable[[Config], Sequence[str]]) -> Key:
 
 
 def numbers(config: Config) -> range:
-    """The layers' numbers, from 0; where a file claims more than there can be, and is refused later, the first ones."""
+    """The indices of the layers, capped at the most that zoo allows; a larger number in the file is refused later."""
     return range(min(config("num_hidden_layers"), MOST_LAYERS))
 
 
 def also(theirs: str, side: str, said: Callable[[tuple[str, ...]], Any], default: Any) -> Key:
-    """A key that says with other words what `layer_types` says; `said` makes its value of the kinds of layers."""
+    """A write-only key that repeats `layer_types` in another form; `said` computes it from the kinds of layers."""
     return key(theirs, f"{side}.layers", through=Change(said, None), default=default)

@@ -1,7 +1,8 @@
-"""Tokenizers of published vocabulary files, built as the class of their family builds them.
+"""Build tokenizers from published vocabulary files, as each family's tokenizer class builds them.
 
-`transformers.convert_slow_tokenizer` would do so from a tokenizer of theirs only, whose loading follows file names in a
-stranger's tokenizer_config.json and needs sentencepiece; and importing a checkpoint needs no transformers.
+`transformers.convert_slow_tokenizer` is no alternative: it converts a loaded transformers tokenizer, and loading one
+needs sentencepiece and follows file names in an untrusted tokenizer_config.json. Importing a checkpoint must also work
+without transformers.
 """
 
 from collections.abc import Callable, Mapping
@@ -21,15 +22,15 @@ Options = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Recipe:
-    """How a family's vocabulary files make a tokenizer.
+    """How to build a tokenizer from a family's vocabulary files.
 
     Args:
-        class_name: of the tokenizer class that does it so; `alike` are others that do.
-        frames: whether that class puts its own special tokens around a text, whatever tokenizer.json says.
-        files: what it needs.
-        tokens: the special tokens, by the names that tokenizer_config.json gives them, unless it says otherwise.
-        build: makes the tokenizer of the files and of tokenizer_config.json.
-        least: the smallest files that make one, to see what the switches of tokenizer_config.json do to a text.
+        class_name: the tokenizer class that the recipe reproduces; `alike`: further classes that build the same.
+        files: the vocabulary files that it needs.
+        tokens: default special tokens, by their names in tokenizer_config.json.
+        build: builds the tokenizer from the vocabulary files and the options in tokenizer_config.json.
+        least: minimal vocabulary files, to see what options in tokenizer_config.json do to a text; None: not compared.
+        frames: whether the class adds its own special tokens around a text, whatever tokenizer.json says.
     """
 
     class_name: str
@@ -41,20 +42,20 @@ class Recipe:
     frames: bool = True
 
     def is_of(self, named: Any) -> bool:
-        """Whether a class, or its Fast twin, does it so; where a folder names none, its family's own does."""
+        """Return whether a class, or its Fast version, builds this tokenizer; None means the family's own class."""
         every = (self.class_name, *self.alike)
         return named is None or named in (*every, *(f"{name}Fast" for name in every))
 
     def writes_around(self, named: Any) -> bool:
-        """Whether a folder's class puts its own special tokens around a text, whatever tokenizer.json says."""
+        """Return whether a folder's tokenizer class adds its own special tokens, whatever tokenizer.json says."""
         return self.frames and self.is_of(named)
 
 
 def option(options: Options, name: str, default: bool | None) -> bool | None:
-    """A switch of tokenizer_config.json.
+    """Read a switch of tokenizer_config.json.
 
     Raises:
-        ValueError: it is neither true nor false.
+        ValueError: it is neither true, false nor null.
     """
     value = options.get(name, default)
     if value is not None and type(value) is not bool:
@@ -63,13 +64,17 @@ def option(options: Options, name: str, default: bool | None) -> bool | None:
 
 
 def spelling(token: Any) -> str | None:
-    """How a token is written, whichever way a file says it."""
+    """The text of a token, which a file gives as a string or as a map with `content`; None if it is neither."""
     token = token.get("content") if isinstance(token, Mapping) else token
     return token if isinstance(token, str) and token else None
 
 
 def read_vocabulary(files: Files) -> dict[str, int]:
-    """vocab.json: token -> id."""
+    """Read vocab.json: token -> id.
+
+    Raises:
+        ValueError: it is not a JSON map, or an id is not a whole number from 0.
+    """
     vocabulary = parse_json(files["vocab.json"], "vocab.json")
     if not all(type(i) is int and i >= 0 for i in vocabulary.values()):
         raise ValueError("vocab.json: ids must be whole numbers from 0")
@@ -77,7 +82,11 @@ def read_vocabulary(files: Files) -> dict[str, int]:
 
 
 def read_merges(files: Files) -> list[tuple[str, str]]:
-    """merges.txt: two pieces a line, most frequent first; the first line may be a comment."""
+    """Read merges.txt: two pieces per line, most frequent first; the first line may be a comment.
+
+    Raises:
+        ValueError: a line does not hold two pieces.
+    """
     lines = [line for line in files["merges.txt"].decode("utf-8").split("\n") if line.strip()]
     if lines and lines[0].startswith("#version"):
         lines = lines[1:]
@@ -88,7 +97,7 @@ def read_merges(files: Files) -> list[tuple[str, str]]:
 
 
 def wordpiece(files: Files, options: Options) -> Backend:
-    """BERT's: Devlin et al. 2019, `BasicTokenizer`, then longest matches first."""
+    """BERT's tokenizer: `BasicTokenizer`, then greedy longest-match-first WordPiece (Devlin et al. 2019)."""
     words = files["vocab.txt"].decode("utf-8").removesuffix("\n").split("\n")
     vocabulary = {word.rstrip("\r"): i for i, word in enumerate(words)}
     unk = spelling(options.get("unk_token")) or BERT.tokens["unk_token"]
@@ -112,7 +121,7 @@ def wordpiece(files: Files, options: Options) -> Backend:
 
 
 def byte_level(files: Files, options: Options) -> Backend:
-    """GPT-2's: pairs of bytes, merged within words that begin with their space (Radford et al. 2019, section 2.2)."""
+    """GPT-2's tokenizer: byte-level BPE; words include their leading space (Radford et al. 2019, section 2.2)."""
     backend = Backend(models.BPE(read_vocabulary(files), read_merges(files), continuing_subword_prefix=""))
     backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=bool(option(options, "add_prefix_space", False)))
     backend.decoder = decoders.ByteLevel()
@@ -126,10 +135,10 @@ def byte_level(files: Files, options: Options) -> Backend:
 
 
 def end_of_text(options: Options, name: str, backend: Backend) -> str:
-    """The token that `add_<name>` puts around texts.
+    """The token that the switch `add_<name>` adds to every text.
 
     Raises:
-        ValueError: there is none.
+        ValueError: `name` is not a token of the vocabulary.
     """
     named = options.get(name, ENDING)
     token = spelling(named)
@@ -139,7 +148,7 @@ def end_of_text(options: Options, name: str, backend: Backend) -> str:
 
 
 def word_ends(files: Files, options: Options) -> Backend:
-    """GPT-1's: pairs of letters, merged within lower-case words whose last piece is marked (Radford et al. 2018)."""
+    """GPT-1's tokenizer: BPE within lower-cased words, with `</w>` at the end of a word (Radford et al. 2018)."""
     unk = spelling(options.get("unk_token")) or OPENAI_GPT.tokens["unk_token"]
     merges = read_merges(files)
     backend = Backend(models.BPE(read_vocabulary(files), merges, end_of_word_suffix="</w>", unk_token=unk))
@@ -150,7 +159,7 @@ def word_ends(files: Files, options: Options) -> Backend:
 
 
 def t5_pieces(files: Files, options: Options) -> Backend:
-    """T5's: a unigram model's pieces, then sentinels <extra_id_0> … from the last id down (Raffel et al. 2020)."""
+    """T5's tokenizer: a unigram model, then the sentinels, with <extra_id_0> as the last id (Raffel et al. 2020)."""
     found = read_pieces(files[SPIECE], SPIECE)
     sentinels = [f"<extra_id_{i}>" for i in reversed(range(whole(options, "extra_ids", 100)))]
     backend = unigram([*found.scored, *((token, 0.0) for token in sentinels)], found.unk, found)
@@ -163,7 +172,7 @@ def t5_pieces(files: Files, options: Options) -> Backend:
 
 
 def pegasus_pieces(files: Files, options: Options) -> Backend:
-    """Pegasus': roles, masks and unused tokens before the pieces of a unigram model (Zhang et al. 2020)."""
+    """Pegasus's tokenizer: special and unused tokens, then the pieces of a unigram model (Zhang et al. 2020)."""
     found, offset = read_pieces(files[SPIECE], SPIECE), whole(options, "offset", 103)
     ahead = ["<pad>", "</s>", "<mask_1>", "<mask_2>"]
     unused = [f"<unk_{i}>" for i in range(2, offset)]
@@ -178,10 +187,15 @@ def pegasus_pieces(files: Files, options: Options) -> Backend:
 
 
 def unigram(scored: list[tuple[str, float]], unk: int, found: Pieces) -> Backend:
-    """Pieces by id, what stands for itself, and </s> behind each text.
+    """A unigram tokenizer that appends </s> to each text.
+
+    Args:
+        scored: (piece, log-probability) by id.
+        unk: id of the unknown piece.
+        found: the sentencepiece model, whose special and user-defined pieces are matched before segmentation.
 
     Raises:
-        ValueError: there is no such token, or no place for the unknown one.
+        ValueError: there is no piece </s>, or no unknown piece.
     """
     words = [word for word, _ in scored]
     if "</s>" not in words or unk >= len(words):
@@ -197,10 +211,10 @@ def unigram(scored: list[tuple[str, float]], unk: int, found: Pieces) -> Backend
 
 
 def whole(options: Options, name: str, default: int) -> int:
-    """A count in tokenizer_config.json.
+    """Read a count from tokenizer_config.json.
 
     Raises:
-        ValueError: it is none.
+        ValueError: it is not a whole number from 0 to `MOST_EXTRA`.
     """
     value = options.get(name, default)
     if type(value) is not int or not 0 <= value <= MOST_EXTRA:

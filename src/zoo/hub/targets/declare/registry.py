@@ -1,4 +1,4 @@
-"""Every native target: each family of `hub/targets/` registers itself."""
+"""The registry of native targets; each module of `hub/targets/` registers its family."""
 
 from zoo.hub.targets.declare.target import Target
 
@@ -6,10 +6,10 @@ targets: dict[str, Target] = {}  # in the order in which export tries them
 
 
 def register(target: Target) -> None:
-    """Add a family to those that export and import know.
+    """Register a family for export and import.
 
     Raises:
-        ValueError: its name or model type is taken.
+        ValueError: its name or model type is already registered.
     """
     for other in targets.values():
         if target.name == other.name or target.model_type == other.model_type:

@@ -1,4 +1,4 @@
-"""Rename tables: which tensor of ours is which of theirs, and what is done to it on the way there and back."""
+"""Rename tables: which zoo tensors form which transformers tensor, and how they are converted in both directions."""
 
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -15,10 +15,11 @@ Tensors = dict[str, Tensor]
 
 @dataclass(frozen=True)
 class Change:
-    """What is done to a tensor or a setting on its way to their files, and its inverse.
+    """A conversion of a tensor or a setting into transformers' form, and its inverse.
 
     Args:
-        back: None: a setting that is not read back, since other keys say it too.
+        there: zoo's value -> transformers' value.
+        back: the inverse; None: the setting is not read back, since other keys hold it too.
     """
 
     there: Callable[[Any], Any]
@@ -29,32 +30,31 @@ AnyChange = Change | Callable[[FlatSettings], Change]
 
 
 def halves(n: int) -> Tensor:
-    """0, 2, 4, …, 1, 3, 5, …: from interleaved sines and cosines to all sines before all cosines."""
+    """The permutation 0, 2, 4, …, 1, 3, 5, …, which moves all sines before all cosines where they were interleaved."""
     return torch.cat([torch.arange(0, n, 2), torch.arange(1, n, 2)])
 
 
 def split_halves(axis: int) -> Change:
-    """Put the even places of an axis before the odd ones."""
+    """Move the even indices of an axis before the odd ones."""
     return Change(
         lambda t: t.index_select(axis, halves(t.shape[axis])),
         lambda t: t.index_select(axis, halves(t.shape[axis]).argsort()),
     )
 
 
-TRANSPOSED = Change(lambda t: t.T, lambda t: t.T)  # their Conv1D is a linear map with its matrix transposed
-ROW = Change(lambda t: t[None], lambda t: t[0])  # a vector kept as a matrix of one row
+TRANSPOSED = Change(lambda t: t.T, lambda t: t.T)  # transformers' Conv1D stores a linear layer's weight transposed
+ROW = Change(lambda t: t[None], lambda t: t[0])  # a vector stored as a matrix with one row
 
 
 @dataclass(frozen=True)
 class Rename:
-    """Tensors of ours, one after the other along their first axis, are one of theirs.
+    """One or more zoo tensors that, concatenated along the first axis, form one transformers tensor.
 
     Args:
-        ours, theirs: names; `{i}` stands for every layer.
-        through: what is done to the tensor, in the order of the way there; a function makes its change from the model's
-            settings (rows ordered by heads need the number of heads).
-        when: (path, value) of the setting without which the tensor is not there.
-        start: the first layer that has it.
+        ours, theirs: names in zoo and in transformers; `{i}` stands for the layer index.
+        through: conversions, in the order of export; a function computes its conversion from the model's settings.
+        when: (path, value): the tensor exists only if the setting at `path` has this value.
+        start: the first layer that has the tensor.
     """
 
     ours: tuple[str, ...]
@@ -64,24 +64,25 @@ class Rename:
     start: int = 0
 
     def layer(self, i: int) -> "Rename":
+        """The entry for layer `i`."""
         return Rename(tuple(name.format(i=i) for name in self.ours), self.theirs.format(i=i), self.through)
 
     def of(self, flat: FlatSettings) -> "Rename":
-        """The entry for one model."""
+        """The entry with its conversions resolved for one model."""
         made = (change if isinstance(change, Change) else change(flat) for change in self.through)
         return replace(self, through=tuple(made))
 
     def there(self, tensors: Mapping[str, Tensor]) -> Tensor:
-        """Their tensor, from ours; it shares no memory with them."""
+        """Convert zoo's tensors to the transformers tensor, which shares no memory with them."""
         parts = [tensors[name] for name in self.ours]
-        tensor = torch.cat(parts) if len(parts) > 1 else parts[0].clone()  # a single number cannot be concatenated
+        tensor = torch.cat(parts) if len(parts) > 1 else parts[0].clone()  # torch.cat rejects scalars
         for change in self.through:
-            assert isinstance(change, Change)  # `expand` has asked the functions
+            assert isinstance(change, Change)  # `expand` has resolved the functions
             tensor = change.there(tensor)
         return tensor.contiguous()
 
     def back(self, tensor: Tensor) -> Tensors:
-        """Our tensors, from theirs."""
+        """Convert the transformers tensor back to zoo's tensors."""
         for change in reversed(self.through):
             assert isinstance(change, Change) and change.back is not None, f"{self.theirs} cannot be read back"
             tensor = change.back(tensor)
@@ -90,7 +91,7 @@ class Rename:
 
 
 def same(ours: str, theirs: str, *through: AnyChange, when: tuple[str, Any] | None = None) -> Rename:
-    """One tensor of each side."""
+    """A `Rename` of one zoo tensor to one transformers tensor."""
     return Rename((ours,), theirs, through, when)
 
 
@@ -102,10 +103,10 @@ def affine(
     start: int = 0,
     biased: str | None = None,
 ) -> tuple[Rename, Rename]:
-    """Weight and bias of a linear map or a norm; of several of ours, one after the other.
+    """The weight and bias of a linear layer or a norm; several zoo modules are concatenated.
 
     Args:
-        biased: the setting that says whether there is a bias.
+        biased: path of the setting that says whether there is a bias; None: there always is one.
     """
     when = None if biased is None else (biased, True)
     names = (ours,) if isinstance(ours, str) else ours
@@ -116,10 +117,10 @@ def affine(
 
 
 def expand(renames: Sequence[Rename], flat: FlatSettings, ours: Container[str]) -> Iterator[Rename]:
-    """The table for one model: the entries of settings and tensors that it has, layer by layer.
+    """Yield the entries that apply to one model, layer by layer.
 
     Args:
-        ours: the names of its tensors.
+        ours: the names of the model's tensors.
     """
     for rename in renames:
         if rename.when is None or flat[rename.when[0]] == (rename.when[1],):

@@ -1,4 +1,4 @@
-"""Keys that say how rotary positions are scaled: `rope_parameters` of version 5, `rope_scaling` of versions before."""
+"""Keys for the scaling of rotary positions: `rope_parameters` in transformers 5, `rope_scaling` before."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -9,8 +9,8 @@ from zoo.hub.targets.declare.renaming import Change
 NEWER, OLDER, TRAINED = "rope_parameters", "rope_scaling", "original_max_position_embeddings"
 NAMES = {None: "default", "linear": "linear", "dynamic": "dynamic", "yarn": "yarn", "llama3": "llama3"}
 SCALED = tuple(name for name in NAMES if name is not None)
-REMEMBER = ("yarn", "llama3")  # those whose file says how long the texts of training were
-OPTIONS: tuple[tuple[str, str, tuple[str, ...], Any], ...] = (  # theirs, ours, of which scalings, and their default
+REMEMBER = ("yarn", "llama3")  # scalings whose files give the context length of training
+OPTIONS: tuple[tuple[str, str, tuple[str, ...], Any], ...] = (  # transformers' name, zoo's name, scalings, default
     ("attention_factor", "attention_factor", ("yarn",), None),
     ("beta_fast", "beta_fast", ("yarn",), 32.0),
     ("beta_slow", "beta_slow", ("yarn",), 1.0),
@@ -18,7 +18,7 @@ OPTIONS: tuple[tuple[str, str, tuple[str, ...], Any], ...] = (  # theirs, ours, 
     ("low_freq_factor", "low", ("llama3",), 1.0),
     ("high_freq_factor", "high", ("llama3",), 4.0),
 )
-# what else their functions read
+# further keys that transformers' scaling functions read, with the values that change nothing
 UNREAD_SCALING: Mapping[str, tuple[Any, ...]] = {
     f"{NEWER}.mscale": (None, 0),
     f"{NEWER}.mscale_all_dim": (None, 0),
@@ -28,9 +28,9 @@ UNREAD_SCALING: Mapping[str, tuple[Any, ...]] = {
 
 
 def newer_rope(config: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A config.json whose `rope_scaling`, which counts first where it is not empty, has become `rope_parameters`.
+    """Return a config.json in which `rope_scaling`, unless it is empty, has replaced `rope_parameters`.
 
-    Either may spell its `rope_type` as `type`, and a length of training beside it goes before the one in it.
+    Either may spell `rope_type` as `type`. A top-level `original_max_position_embeddings` overrides the one in the map.
 
     Source: transformers' `modeling_rope_utils`, `standardize_rope_params`.
     """
@@ -46,7 +46,7 @@ def newer_rope(config: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def scaling_keys(side: str) -> Iterator[Key]:
-    """How the rotary positions of a side are scaled, as both versions say it; the older keys are written only."""
+    """Yield the keys for a side's rotary scaling, as both versions spell them; the older keys are not read back."""
     path, never = f"{side}.position.scaling", Change(lambda value: value, None)
     yield key(f"{NEWER}.rope_type", path, names=NAMES, default="default")
     none = {"default": None, "null": lambda _: None}
@@ -58,13 +58,13 @@ def scaling_keys(side: str) -> Iterator[Key]:
         theirs = f"{prefix}.{TRAINED}"
         yield key(theirs, f"{path}.trained_length", through=way, when=(path, REMEMBER), **trained)
         for name, ours, among, default in OPTIONS:
-            nothing = False if default is True else default  # their class takes null of a switch for false
+            nothing = False if default is True else default  # transformers reads null as false
             said = {"default": default, "null": lambda _, value=nothing: value}
             yield key(f"{prefix}.{name}", f"{path}.{ours}", through=way, when=(path, among), **said)
 
 
 def longest_keys(side: str, default: int) -> Iterator[Key]:
-    """The most positions; where the scaling is dynamic, those of training, beyond which their class scales."""
+    """Yield the key of the maximum length; with dynamic scaling it holds the length in training."""
     path, said = f"{side}.position.scaling", {"default": default}
     others = tuple(name for name in NAMES if name != "dynamic")
     longest = f"{side}.max_length"

@@ -1,4 +1,4 @@
-"""What a native target is: a family of transformers classes, the choices it demands, its names for ours."""
+"""What a native target is: a family of transformers classes, the settings it requires, and how it names zoo's parts."""
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
@@ -24,9 +24,9 @@ class Requirement:
     """A setting that must have one of a few values, in every layer.
 
     Args:
-        path: of the setting, as in `FlatSettings`; a setting that the model lacks is null.
-        allowed: the values, or how they follow from other settings.
-        meaning: what the allowed values are, where they do not say it themselves.
+        path: path of the setting in `FlatSettings`; a setting that the model lacks counts as null.
+        allowed: the allowed values, or a function that computes them from the other settings.
+        meaning: explains the allowed values in messages.
     """
 
     path: str
@@ -34,11 +34,11 @@ class Requirement:
     meaning: str = ""
 
     def values(self, flat: FlatSettings) -> tuple[Any, ...]:
-        """What is allowed, given the other settings."""
+        """The allowed values, given the other settings."""
         return self.allowed(flat) if callable(self.allowed) else self.allowed
 
     def obstacle(self, flat: FlatSettings, family: str) -> str | None:
-        """What is in the way, and what the family has instead."""
+        """Say which value is not allowed, and what the family has instead; None if all are allowed."""
         allowed = self.values(flat)
         wrong = [value for value in flat.get(self.path, (None,)) if value not in allowed]
         if not wrong:
@@ -49,11 +49,13 @@ class Requirement:
 
 @dataclass(frozen=True)
 class Copy:
-    """A tensor of theirs that a file may hold although it is tied to another one.
+    """A tensor that a file may hold although transformers ties it to another one.
 
     Args:
-        theirs: the copy. of: what it is tied to.
-        untied: the setting that is false where the two differ. rules: whether their class reads the copy then.
+        theirs: name of the copy.
+        of: name of the tensor that it is tied to.
+        untied: path of the setting that is false if the two differ; None: they must be equal.
+        rules: whether the class uses the copy, not the other tensor, where they differ.
     """
 
     theirs: str
@@ -64,20 +66,22 @@ class Copy:
 
 @dataclass(frozen=True)
 class NativeClass:
-    """A class of transformers and the heads of ours that it carries.
+    """A transformers class and the zoo heads that it has.
 
     Args:
-        name: the class. auto: the Auto class that finds it.
-        heads: head -> the field of its output with logits (`[]` behind it: one score a place), or one for each kind.
-        renames, requirements, keys, copies: what it adds to those of its family.
-        text, pair: where their tokenizer puts special tokens; `pair` is empty where they read no pairs.
-        labels: head -> the argument that takes its labels, where that is not `labels`, or one for each kind of score.
-        choices: how many rows it reads as the choices of one example in the export's check; 0: rows are read alone.
-        lasts: the argument that takes the last place of each choice; empty: none. generates: whether it writes text.
-        shifts: whether its loss compares each place with the next one's label. pipeline: its task in model cards.
-        reads_roles: whether a special token that a text spells, such as [MASK], stands for itself.
-        unread: constants of its family that change nothing in this class; importing takes any value of theirs.
-        demands: key -> the values with which a config.json is this class, beside those that its family demands.
+        name: the class. auto: the Auto class that loads it.
+        heads: head -> the output field with its logits, or several fields, separated by spaces, with one kind of score
+            each; a trailing `[]` marks a field with a single score per token.
+        renames, requirements, keys, copies: added to those of the family.
+        text, pair: where the tokenizer puts special tokens; `pair` is empty if the class reads no pairs.
+        labels: head -> the argument for its labels, if that is not `labels`; several, separated by spaces, take one
+            kind each.
+        choices: number of rows that form one example (its choices) when an export is checked; 0: each row is one.
+        lasts: the argument for the last position of each choice; empty: none. generates: whether it generates text.
+        shifts: whether the logits at a position are trained on the next label. pipeline: its task in model cards.
+        reads_roles: whether a special token spelled in a text, such as [MASK], is encoded as that token.
+        unread: constants of the family that this class ignores, so import accepts any value of them.
+        demands: key -> the values that a config.json of this class may have, in addition to the family's `demands`.
     """
 
     name: str
@@ -100,44 +104,49 @@ class NativeClass:
     pipeline: str | None = None
 
     def label_of(self, head: str) -> str:
-        """The argument that takes a head's labels."""
+        """The argument for a head's labels; several are separated by spaces."""
         return self.labels.get(head, "labels")
 
 
 def class_of(classes: Sequence[NativeClass], settings: ModelSettings) -> NativeClass | None:
-    """Of the classes that carry the model's first head and none that it lacks, the first with the most heads."""
+    """Pick the class with the most heads among those that have the model's first head and no head that it lacks.
+
+    The first of equals is taken; None: there is no such class.
+    """
     own = [head.name for head in settings.heads]
     return max((c for c in classes if {own[0]} <= {*c.heads} <= {*own}), key=lambda c: len(c.heads), default=None)
 
 
 @dataclass(frozen=True)
 class Target:
-    """A family of transformers classes: everything that export, and importing, must know of it.
+    """A family of transformers classes: everything that export and import must know about it.
 
     Args:
-        name: how commands say it.
-        family: how messages say it.
+        name: its name in commands.
+        model_type: the value of `model_type` in config.json.
+        family: its name in messages.
         models: what its models are, for the table of targets.
-        example: a shipped model that it is the default for, with the settings to change, as words of a command.
-        sides: the parts it has.
-        requirements: the choices that all its classes demand; the first that is not met is reported.
-        keys: config.json <- settings. constants: config.json <- always the same.
-        roles: config.json <- the token of a role.
+        example: a shipped model that it is the default for, with settings to change, as arguments of a command.
+        sides: the parts of its models.
+        requirements: settings that all its classes require; the first one that is not met is reported.
+        keys: the keys of config.json that hold settings. constants: keys of config.json with a fixed value.
+        roles: key of config.json -> the role whose token id it holds.
         renames: the tensors that all its classes have.
-        tables: their tensors that follow from settings alone, for loaders that fill an empty model from the file.
-        classes: a model's first head decides, then how many of its heads one carries, then their order.
-        longest: path of the longest text that its tokenizer lets through (tokens).
-        prefix: of the names of tensors, which files of their headless class leave out.
-        copies: tied tensors that files may hold twice. strays: ends of names that old files hold beside weights.
-        demands: key -> the values with which a config.json is this family, where export does not write the key.
-        lenient: the constants that say nothing about the model. aliases: other names of keys -> theirs.
-        newer: a config.json as newer versions of transformers write it, from one of any version.
-        begins: settings that a class without a head does not speak of, as other classes have them.
-        recipe: makes a tokenizer of the family's published vocabulary files, where there is no tokenizer.json.
-        imports: the module that makes the classes known; empty: they are transformers' own.
+        tables: tensors computed from settings alone, for loaders that fill an empty model from the file.
+        classes: in order of preference, after the model's first head and the number of heads (`class_of`).
+        longest: path of the setting that becomes the tokenizer's maximum length (tokens).
+        prefix: prefix of tensor names, which files of the headless class omit.
+        copies: tied tensors that files may hold twice. strays: suffixes of tensors in old files that are no weights.
+        demands: key -> the values that zoo can import, for keys that export does not write.
+        lenient: constants that do not describe the model, so import accepts any value. aliases: other names of keys ->
+            the keys of this declaration.
+        newer: converts a config.json of any transformers version to the newest form.
+        begins: settings that a headless folder does not give, with the values that other classes have.
+        recipe: builds a tokenizer from the family's published vocabulary files, if there is no tokenizer.json.
+        imports: the module that registers the classes; empty: they are transformers' own.
         counts_positions: whether its classes count positions from the mask, on whichever side the padding is.
-        pictures: how its processor reads pictures, as preprocessor_config.json says it; empty: it reads none.
-        rank: of several targets that fit a model, the one with the lowest is the default (then by name).
+        pictures: the content of preprocessor_config.json; empty: its models read no images.
+        rank: if several targets fit a model, the one with the lowest rank is the default (then by name).
     """
 
     name: str
@@ -169,11 +178,11 @@ class Target:
     rank: int = 10
 
     def native_class(self, settings: ModelSettings) -> NativeClass | None:
-        """The class that carries the model."""
+        """The class for the model; None if no class fits its heads."""
         return class_of(self.classes, settings)
 
     def narrowed(self, chosen: NativeClass) -> "Target":
-        """The family with one class alone, whose own demands, keys, renames and copies follow the family's."""
+        """The target with one class only, whose requirements, keys, renames and copies are appended to the family's."""
         return dataclasses.replace(
             self,
             classes=(chosen,),
@@ -184,7 +193,7 @@ class Target:
         )
 
     def obstacle(self, settings: ModelSettings) -> str | None:
-        """The first choice that keeps a model from being one of this family."""
+        """Say which choice keeps a model from fitting this target, the first if there are several; None if it fits."""
         if tuple(settings.parts) != self.sides:
             return f"the model has {articles(settings.parts)}; {self.family} has {articles(self.sides)}"
         for side, kind in ((side, part.kind) for side, part in settings.parts.items() if part.kind != "transformer"):

@@ -1,22 +1,22 @@
-"""Settings and parts in the words of messages."""
+"""How messages spell settings and parts."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 
 def articles(sides: Sequence[str] | Mapping[str, Any]) -> str:
-    """'an encoder and a decoder', 'a decoder alone'."""
+    """Name parts with their articles: 'an encoder and a decoder', 'a decoder alone'."""
     named = [f"{'an' if side[0] in 'aeiou' else 'a'} {side}" for side in sides]
     return " and ".join(named) if len(named) > 1 else f"{named[0]} alone"
 
 
 def listed(values: Sequence[Any], between: str = ", ") -> str:
-    """Values as files write them, each once."""
+    """Join the distinct values, spelled as in config files."""
     return between.join(dict.fromkeys(map(written, values)))
 
 
 def written(value: Any) -> str:
-    """A value as files write it."""
+    """Spell a value as config files do."""
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
     if isinstance(value, tuple):
@@ -25,7 +25,7 @@ def written(value: Any) -> str:
 
 
 def carried_heads(classes: Iterable[Any]) -> str:
-    """The heads of several native classes; one that none of them has alone stands with those beside it."""
+    """List the heads of several native classes; a head that no class has alone is named with the heads beside it."""
     tables = [tuple(known.heads) for known in classes]
     alone = {table[0] for table in tables if len(table) == 1}
     found = []
