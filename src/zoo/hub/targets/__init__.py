@@ -1,4 +1,4 @@
-"""Every native target: one family a file, found by being in this folder."""
+"""Native targets, one module per family; importing this package registers all of them."""
 
 from zoo.discover import import_all
 

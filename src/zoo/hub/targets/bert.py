@@ -38,7 +38,7 @@ MASKED_LM = (
     *affine("heads.masked_lm.norm", "cls.predictions.transform.LayerNorm"),
     same("heads.masked_lm.bias", "cls.predictions.bias"),
 )
-# their head takes its activation and eps from the stack's
+# BERT's masked-LM head has no activation or eps of its own: it uses the stack's
 MASKED_LM_REQUIREMENTS = (
     *exactly("heads.masked_lm", bias=True, width=None),
     *plain_layernorm("heads.masked_lm.norm"),
@@ -54,11 +54,11 @@ COPIES = (
 
 
 def dropout(head: str) -> Key:
-    """What their head drops in training."""
+    """The key for a head's dropout."""
     return key("classifier_dropout", f"heads.{head}.dropout", default=None, null=like("hidden_dropout_prob"))
 
 
-UNTIED = ("tie_word_embeddings",)  # of classes without a masked_lm head
+UNTIED = ("tie_word_embeddings",)  # classes without a masked_lm head ignore it
 
 target = Target(
     name="bert",

@@ -1,4 +1,4 @@
-"""Which target a model is exported to: the first native one that fits, or zoo's own; needs no transformers."""
+"""Choose the target of an export: the named one, or the first native one that fits. Needs no transformers."""
 
 from zoo.hub.targets.declare.registry import targets
 from zoo.hub.targets.declare.target import Target
@@ -9,22 +9,22 @@ from zoo.wording import refuse_unknown
 
 
 def obstacles(settings: ModelSettings) -> dict[str, str]:
-    """For every target that a model does not fit, the first choice in the way."""
+    """Return, for every native target that the model does not fit, the first choice in the way."""
     found = {name: target.obstacle(settings) for name, target in targets.items()}
     return {name: obstacle for name, obstacle in found.items() if obstacle is not None}
 
 
 def fits(settings: ModelSettings) -> list[str]:
-    """The targets that a model can be exported to, the default one first."""
+    """The native targets that a model can be exported to, the default one first."""
     in_the_way = obstacles(settings)
     return [name for name in targets if name not in in_the_way]
 
 
 def choose_target(settings: ModelSettings, name: str | None = None) -> Target:
-    """The target asked for, or the first native one that fits.
+    """Return the named target, or the first native one that fits.
 
     Raises:
-        ValueError: an unknown target, or a choice of the model is in the way; the message says which.
+        ValueError: an unknown target, the model does not fit it, or none fits; the message names the choice in the way.
     """
     if name == SHELL:
         try:
@@ -48,7 +48,7 @@ def choose_target(settings: ModelSettings, name: str | None = None) -> Target:
 
 
 def way_out(settings: ModelSettings) -> str:
-    """How a model that fits no native target is exported, or why it is not."""
+    """How to export a model that fits no native target, or why that is not possible."""
     try:
         target_of(settings)
     except ValueError as error:

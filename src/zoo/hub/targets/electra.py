@@ -1,7 +1,7 @@
 """Native target `electra`: encoders that are transformers' ElectraFor… classes.
 
-The layers are BERT's; the vectors of tokens, segments and positions may have a width of their own, and documents are
-summed up through a gelu. Of a model with a generator, the discriminator alone is exported.
+The layers are BERT's. Token, segment and position embeddings may have a width of their own, and the pooler uses gelu.
+Of a model with a generator, only the discriminator is exported.
 
 Source: Clark et al. 2020, arXiv:2003.10555; transformers' `models/electra`.
 """
@@ -29,12 +29,12 @@ TOKENS = "electra.embeddings.word_embeddings.weight"
 POOLER = exactly("pooler", activation="gelu", norm=None, bias=True, mean=False)
 UNPOOLED = exactly("pooler", places=False)
 SUMMARY = {"summary_type": "first", "summary_use_proj": True, "summary_activation": "gelu"}  # of choices
-UNTIED = (*SUMMARY, "tie_word_embeddings")  # what classes without a head of masked words or choices do not read
-SMALL = {"hidden_size": 256, "num_attention_heads": 4, "intermediate_size": 1024}  # the defaults that are not BERT's
+UNTIED = (*SUMMARY, "tie_word_embeddings")  # classes without a head for masked tokens or choices ignore them
+SMALL = {"hidden_size": 256, "num_attention_heads": 4, "intermediate_size": 1024}  # defaults that differ from BERT's
 
 
 def renamed(rename: Rename) -> Rename:
-    """BERT's tensor under ELECTRA's name."""
+    """Rename BERT's tensor to ELECTRA's."""
     return dataclasses.replace(rename, theirs=rename.theirs.replace("bert.", "electra.", 1))
 
 
@@ -117,7 +117,7 @@ target = Target(
     prefix="electra.",
     strays=bert.strays,
     demands=bert.demands,
-    begins={"pooler.activation": lambda flat: "gelu"},  # of the pooler that fine-tuning gives it
+    begins={"pooler.activation": lambda flat: "gelu"},  # for a pooler that fine-tuning adds
     recipe=dataclasses.replace(BERT, class_name="ElectraTokenizer"),
 )
 register(target)

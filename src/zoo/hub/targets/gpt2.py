@@ -1,6 +1,6 @@
 """Native target `gpt2`: pre-norm decoders that are transformers' GPT2… classes.
 
-Its layers are those of `openai-gpt` too, with norms in other places.
+`openai-gpt` has the same layers, with norms in other places.
 
 Source: Radford et al. 2019, "Language Models are Unsupervised Multitask Learners"; transformers' `models/gpt2`.
 """

@@ -1,6 +1,6 @@
 """Native target `llama`: pre-norm decoders with rotary positions and gated feed-forwards, transformers' Llama… classes.
 
-Its tensors, and most of its keys, are those of `mistral` and `qwen3` too.
+`mistral` and `qwen3` share its tensors and most of its keys.
 
 Source: Touvron et al. 2023, arXiv:2302.13971 and arXiv:2307.09288; transformers' `models/llama`.
 """
@@ -35,7 +35,7 @@ KEYS = (
     activation("hidden_act", "decoder.feed_forward.activation", default="silu"),
     key("rms_norm_eps", "decoder.norm.eps", default=1e-6),
     *scaling_keys("decoder"),
-    # transformers reads the first since version 5 and the second before it, and neither reads the other's
+    # transformers 5 reads the first key, version 4 the second, and neither reads the other's
     key("rope_parameters.rope_theta", "decoder.position.base", default=10000.0),
     key("rope_theta", "decoder.position.base", default=None, null=like("rope_parameters.rope_theta")),
     key("attention_dropout", "decoder.attention.dropout", "decoder.dropout", merge=first, default=0.0),
@@ -56,13 +56,13 @@ RENAMES = (
 
 
 def even_width(config: Config) -> int:
-    """What d_model leaves for each head, where the file does not say it."""
+    """The width of a head if the file does not give it."""
     width: int = config("hidden_size") // config("num_attention_heads")
     return width
 
 
 def sizes(vocab_size: int, d_ff: int, max_length: int, n_kv_heads: int | None, d_key: int | None) -> tuple[Key, ...]:
-    """The sizes whose defaults families choose for themselves; None follows from the others."""
+    """The keys of sizes whose defaults differ between families; None: the default follows from other keys."""
     return (
         key("vocab_size", "decoder.vocab_size", default=vocab_size),
         key("intermediate_size", "decoder.d_ff", default=d_ff),
@@ -73,7 +73,7 @@ def sizes(vocab_size: int, d_ff: int, max_length: int, n_kv_heads: int | None, d
 
 
 def classes(family: str) -> tuple[NativeClass, ...]:
-    """A language model, a classifier of its last token, and one of every token."""
+    """A language model, a classifier of the last token, and a token classifier."""
     return (
         tied_causal_lm(f"{family}ForCausalLM", TOKENS, tied=False),
         last_token_classifier(f"{family}ForSequenceClassification"),
@@ -82,7 +82,7 @@ def classes(family: str) -> tuple[NativeClass, ...]:
 
 
 def divisors(flat: FlatSettings) -> tuple[int, ...]:
-    """The numbers that divide d_model."""
+    """All divisors of d_model."""
     d_model = flat["decoder.d_model"][0]
     return tuple(n for n in range(1, d_model + 1) if d_model % n == 0)
 
@@ -98,7 +98,7 @@ target = Target(
     requirements=(
         *REQUIREMENTS,
         *exactly("decoder.attention", window=None, qk_norm=False),
-        Requirement("decoder.n_heads", divisors, "divisors of d_model"),  # its configuration checks it
+        Requirement("decoder.n_heads", divisors, "divisors of d_model"),  # LlamaConfig checks it
     ),
     keys=(
         *KEYS,

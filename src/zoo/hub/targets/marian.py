@@ -1,7 +1,8 @@
-"""Native target `marian`: encoder-decoders of 2017 that are transformers' MarianMTModel.
+"""Native target `marian`: the encoder-decoders of 2017 as transformers' MarianMTModel.
 
-Their sinusoids are ours with all sines before all cosines. A model whose residual stream is permuted in the same way is
-the same model: what reads the stream has its input axis permuted, what writes into it its output axis.
+Marian's sinusoids are zoo's with all sines before all cosines. Permuting the whole residual stream in this way gives an
+equivalent model: weights that read the stream have their input axis permuted, weights that write into it their output
+axis.
 
 Source: Vaswani et al. 2017, arXiv:1706.03762; transformers' `models/marian`.
 """
@@ -23,17 +24,17 @@ LOGITS_BIAS = same("heads.language.bias", "final_logits_bias", ROW, when=("heads
 
 
 def reads_stream(ours: str, theirs: str) -> tuple[Rename, Rename]:
-    """A linear map out of the stream, or out of the memory, which is the encoder's stream."""
+    """A linear layer that reads the residual stream or the memory, which is the encoder's stream."""
     return affine(ours, theirs, weight=[COLUMNS])
 
 
 def writes_stream(ours: str, theirs: str) -> tuple[Rename, Rename]:
-    """A linear map into the stream, or a norm of it."""
+    """A linear layer that writes into the residual stream, or a norm of the stream."""
     return affine(ours, theirs, weight=[ROWS], bias=[ROWS])
 
 
 def attention(ours: str, theirs: str) -> tuple[Rename, ...]:
-    """The four maps of an attention."""
+    """The four linear layers of attention."""
     return (
         *reads_stream(f"{ours}.query", f"{theirs}.q_proj"),
         *reads_stream(f"{ours}.key", f"{theirs}.k_proj"),
@@ -43,7 +44,7 @@ def attention(ours: str, theirs: str) -> tuple[Rename, ...]:
 
 
 def layers(side: str) -> tuple[Rename, ...]:
-    """What layers of both sides have."""
+    """The tensors that the layers of both sides have."""
     ours, theirs = f"{side}.stack.blocks.{{i}}", f"model.{side}.layers.{{i}}"
     return (
         *attention(f"{ours}.mixer.attention", f"{theirs}.self_attn"),
@@ -89,7 +90,7 @@ COPIES = (
 
 
 def stacks(block: str, ends_with_norm: bool) -> tuple[Requirement, ...]:
-    """Both stacks, and the embeddings that they read."""
+    """Require plain blocks with sinusoids on both sides, and embeddings without a norm or segments."""
     return (
         *plain_blocks("encoder", block, "sinusoidal", ends_with_norm),
         *plain_blocks("decoder", block, "sinusoidal", ends_with_norm),
@@ -100,7 +101,7 @@ def stacks(block: str, ends_with_norm: bool) -> tuple[Requirement, ...]:
 
 
 def sines(flat: FlatSettings) -> Tensor:
-    """The sinusoids of every position, all sines before all cosines."""
+    """The sinusoidal table of all positions, all sines before all cosines."""
     longest = max(flat[path][0] for path in both("max_length"))
     table: Tensor = COLUMNS.there(sinusoids(longest, flat["encoder.d_model"][0]))
     return table

@@ -1,7 +1,7 @@
-"""Native target `mistral`: Llama's decoders without biases, with a window or not, transformers' Mistral… classes.
+"""Native target `mistral`: Llama's decoders without biases, with or without a window, transformers' Mistral… classes.
 
-Source: Jiang et al. 2023, arXiv:2310.06825; transformers' `models/mistral`. Its window of W is ours: a place sees those
-at distances below W.
+Source: Jiang et al. 2023, arXiv:2310.06825; transformers' `models/mistral`. Its window W means the same as zoo's: a
+position attends to distances below W.
 """
 
 import dataclasses

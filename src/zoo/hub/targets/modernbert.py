@@ -1,7 +1,7 @@
 """Native target `modernbert`: encoders with rotary positions, gated feed-forwards and windows, ModernBertFor… classes.
 
-Their layers see all or have a window W, where a place sees those at distances up to W // 2; each kind has a base of its
-rotary positions. The first layer reads the embeddings without another norm.
+Layers are global or have a window W, in which a position attends to distances up to W // 2; each kind has its own
+rotary base. The first layer has no norm before its attention, since the embeddings are normalized already.
 
 Source: Warner et al. 2024, arXiv:2412.13663; transformers' `models/modernbert`.
 """
@@ -34,18 +34,18 @@ TOKENS = "model.embeddings.tok_embeddings.weight"
 GATE_AND_UP = [f"{OURS}.feed_forward.{name}" for name in ("gate", "up")]
 NORM_BIAS = "encoder.norm.bias"
 WINDOW = in_layers(LOCAL, "encoder.attention.window")
-# they count the places on both sides, zoo the places up to the farthest one
+# ModernBERT's window counts positions on both sides; zoo's is the largest distance plus one
 BOTH_WAYS = Change(lambda window: 2 * (window - 1), lambda theirs: theirs // 2 + 1)
-BASES = {  # their names, and the base of their published models
+BASES = {  # the keys of versions 5 and 4, and the base of the published models
     GLOBAL: ("rope_parameters.full_attention.rope_theta", "global_rope_theta", 160000.0),
     LOCAL: ("rope_parameters.sliding_attention.rope_theta", "local_rope_theta", 10000.0),
 }
 
 
 def newer(config: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A config.json whose window is that of `sliding_window`, places on one side, which sets `local_attention`.
+    """Return a config.json with `local_attention` set from `sliding_window`, which counts positions on one side.
 
-    A kind of layers may spell its `rope_type` as `type`.
+    Each kind of layer in `rope_parameters` may spell `rope_type` as `type`.
     """
     side, kinds = config.get("sliding_window"), config.get("rope_parameters")
     window = {"local_attention": 2 * side} if type(side) is int else {}
@@ -56,19 +56,19 @@ def newer(config: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def older_layers(config: Config) -> list[str]:
-    """The kinds of layers where the file does not list them: every n-th one sees all, the first among them."""
+    """The kinds of layers if the file does not list them: every n-th layer is global, starting with the first."""
     every = config("global_attn_every_n_layers") or 3
     return [LOCAL if i % every else GLOBAL for i in numbers(config)]
 
 
 def every_nth(kinds: tuple[str, ...]) -> int | None:
-    """n, where every n-th layer sees all; None, which version 4 refuses, where no n says it."""
+    """n if exactly every n-th layer is global; None, which transformers 4 refuses, if there is no such n."""
     fits = [n for n in range(1, len(kinds) + 1) if all((kind == LOCAL) == bool(i % n) for i, kind in enumerate(kinds))]
     return fits[0] if fits else None
 
 
 def bases(kind: str) -> tuple[Key, ...]:
-    """The base of the layers of one kind, as version 5 reads it, and as version 4 does."""
+    """The keys of the rotary base of one kind of layer, for transformers 5 and for version 4."""
     newer, older, published = BASES[kind]
     path = in_layers(kind, "encoder.position.base")
     return (
@@ -78,7 +78,7 @@ def bases(kind: str) -> tuple[Key, ...]:
 
 
 def head(ours: str) -> tuple[Requirement, ...]:
-    """Their one prediction head has the norm of the stack."""
+    """Require the prediction head's norm to be the stack's: ModernBERT has one setting for both."""
     return (
         *exactly(ours, norm="layernorm"),
         as_in(f"{ours}.norm.eps", "encoder.norm.eps"),
@@ -87,7 +87,7 @@ def head(ours: str) -> tuple[Requirement, ...]:
 
 
 def head_keys(ours: str) -> tuple[Key, ...]:
-    """What a config.json says of it."""
+    """The keys of the prediction head's bias and activation."""
     return (
         key("classifier_bias", f"{ours}.bias", default=False),
         activation("classifier_activation", f"{ours}.activation", default="gelu"),
@@ -95,11 +95,11 @@ def head_keys(ours: str) -> tuple[Key, ...]:
 
 
 def dropout(head: str) -> Key:
-    """What their head drops in training."""
+    """The key for a head's dropout."""
     return key("classifier_dropout", f"heads.{head}.dropout", default=0.0)
 
 
-UNTIED = ("tie_word_embeddings",)  # of classes without a head of token scores
+UNTIED = ("tie_word_embeddings",)  # classes without a masked_lm head ignore it
 POOLER_KEYS = (
     *head_keys("pooler"),
     key("classifier_pooling", "pooler.mean", names={False: "cls", True: "mean"}, default="cls"),
@@ -157,7 +157,7 @@ target = Target(
         "tie_word_embeddings": True,
     },
     lenient=("sparse_prediction",),
-    demands={  # what is said of all layers at once: the older way to scale, and a base that no kind of layer has
+    demands={  # keys for all layers at once: scaling in its older form, and one type and base of rotary positions
         "rope_scaling": (None, {"rope_type": "default"}, {"type": "default"}),
         "rope_parameters.rope_type": (None,),
         "rope_parameters.rope_theta": (None,),
@@ -219,7 +219,7 @@ target = Target(
     longest="encoder.max_length",
     newer=newer,
     prefix="model.",
-    begins={  # the pooler that fine-tuning gives a model of masked words
+    begins={  # for a pooler that fine-tuning adds to a masked-LM checkpoint
         "pooler.activation": lambda flat: flat.get("heads.masked_lm.activation", ("gelu",))[0],
         "pooler.norm": lambda flat: "layernorm",
         "pooler.norm.eps": lambda flat: flat["encoder.norm.eps"][0],

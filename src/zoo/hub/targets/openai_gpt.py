@@ -13,7 +13,7 @@ from zoo.hub.targets.declare.requirements import exactly, plain_blocks, plain_em
 from zoo.hub.targets.declare.target import Requirement, Target
 from zoo.hub.targets.gpt2 import ALIASES, LAYERS, SIZES, TRAINING
 
-ACTIVATIONS = {"gelu_tanh": "gelu", "relu": "relu", "silu": "silu"}  # what they call gelu is the approximation
+ACTIVATIONS = {"gelu_tanh": "gelu", "relu": "relu", "silu": "silu"}  # OpenAI-GPT's gelu is the tanh form
 
 target = Target(
     name="openai-gpt",

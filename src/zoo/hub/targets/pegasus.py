@@ -1,6 +1,6 @@
 """Native target `pegasus`: pre-norm encoder-decoders with sinusoids that are transformers' PegasusFor… class.
 
-Its layers are those of `marian`, with norms in other places.
+It has the layers of `marian`, with norms in other places.
 
 Source: Zhang et al. 2020, arXiv:1912.08777; transformers' `models/pegasus`.
 """

@@ -1,6 +1,7 @@
 """Native target `qwen3`: Llama's decoders with normalized queries and keys, transformers' Qwen3… classes.
 
-Source: Yang et al. 2025, arXiv:2505.09388; transformers' `models/qwen3`. Layers may have a window, all the same one.
+Source: Yang et al. 2025, arXiv:2505.09388; transformers' `models/qwen3`. Some layers may have a window, of one size for
+all.
 """
 
 import dataclasses
@@ -22,13 +23,13 @@ WINDOW = in_layers(LOCAL, "decoder.attention.window")
 
 
 def newer(config: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A config.json that uses no window where it says that there is none."""
+    """Return a config.json with newer rotary keys, and with `use_sliding_window` false if `sliding_window` is null."""
     unused = {"use_sliding_window": False} if "sliding_window" in config and config["sliding_window"] is None else {}
     return {**newer_rope(config), **unused}
 
 
 def older_layers(config: Config) -> list[str]:
-    """The kinds of layers where the file does not list them: the last ones have the window, if it is used."""
+    """The kinds of layers if the file does not list them: with `use_sliding_window`, the last ones have the window."""
     whole = config("max_window_layers") if config("use_sliding_window") else config("num_hidden_layers")
     return [GLOBAL if i < whole else LOCAL for i in numbers(config)]
 

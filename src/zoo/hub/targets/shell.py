@@ -1,4 +1,4 @@
-"""The target `zoo`: any model, in zoo's own classes; settings, not a recipe, say what it is.
+"""The target `zoo`: any model, in zoo's own transformers classes, which build it from its settings.
 
 Needs no transformers; the classes themselves are in `hub/modeling/shell.py`.
 """
@@ -21,7 +21,7 @@ from zoo.models.kinds.part import PartChoice
 from zoo.models.settings import ModelSettings, dump_settings, parse_settings
 
 MODEL_TYPE = "zoo"
-MODULE = "zoo.hub.modeling.shell"  # transformers knows the classes once it is imported
+MODULE = "zoo.hub.modeling.shell"  # importing it registers the classes with transformers
 PROCESSOR = "ZooImageProcessor"
 SETTINGS = "settings"  # the key of config.json
 TRANSLATION = classes.translator("ZooForConditionalGeneration")
@@ -38,7 +38,7 @@ PICTURES = NativeClass(
 CHOOSER = "ZooForMultipleChoice"
 CLASSIFIER = "ZooForSequenceClassification"
 TAGGER, TAGGER_AUTO = "ZooForTokenClassification", "AutoModelForTokenClassification"
-CLASSES = {  # by the parts that read tokens and those that read pictures, in the order in which they are tried
+CLASSES = {  # (parts that read tokens, parts that read images) -> classes, in the order in which they are tried
     (("decoder",), ()): (
         classes.causal_lm("ZooForCausalLM"),
         classes.text_classifier(CLASSIFIER, text=CLASSIFIED_TEXT, pair=CLASSIFIED_PAIR),
@@ -62,10 +62,10 @@ FAMILY = "zoo's own"
 
 
 def target_of(settings: ModelSettings) -> Target:
-    """The target that one model fits: its tensors under their own names, its settings as they are.
+    """Build the target that fits one model: tensors under their own names, and the settings unchanged.
 
     Raises:
-        ValueError: no class has its first head.
+        ValueError: no class has the model's first head.
     """
     readers, sizes = readers_of(settings)
     chosen = own_class(settings)
@@ -86,7 +86,7 @@ def target_of(settings: ModelSettings) -> Target:
         roles=roles if readers else {},
         renames=tuple(same(name, name) for name in names),
         classes=(chosen,),
-        lenient=(SETTINGS,),  # a file may say them shorter
+        lenient=(SETTINGS,),  # a file may leave defaults out
         longest=f"{readers[0]}.max_length" if readers else "",
         imports=MODULE,
         counts_positions=True,
@@ -95,25 +95,25 @@ def target_of(settings: ModelSettings) -> Target:
 
 
 def image_size(part: PartChoice) -> int | None:
-    """Side of the pictures that a part reads; None: it reads tokens."""
+    """Side of the square images that a part reads (pixels); None: it reads tokens."""
     size: int | None = getattr(part.settings, "image_size", None)
     return size
 
 
 def readers_of(settings: ModelSettings) -> tuple[tuple[str, ...], dict[str, int]]:
-    """The parts that read tokens, and the sides of the pictures that the others read."""
+    """The parts that read tokens, and the image size of each part that reads images."""
     sizes = {side: size for side, part in settings.parts.items() if (size := image_size(part)) is not None}
     return tuple(side for side in settings.parts if side not in sizes), sizes
 
 
 def own_class(settings: ModelSettings) -> NativeClass:
-    """Of the classes that carry the model's first head and none that it lacks, the first with the most heads.
+    """Pick the class with the most heads among those that have the model's first head and no head that it lacks.
 
-    A head that no class here names, such as one of another package, is scored as transformers' classifiers score
-    theirs: document by document, or token by token.
+    A first head that no class lists, such as one of another package, is exported in the class for classification: of
+    documents, or of tokens.
 
     Raises:
-        ValueError: no class has its first head.
+        ValueError: no class has the model's first head.
     """
     readers, sizes = readers_of(settings)
     known, name = CLASSES.get((readers, tuple(sizes)), ()), settings.heads[0].name
@@ -129,17 +129,17 @@ def own_class(settings: ModelSettings) -> NativeClass:
 
 
 def plain_settings(settings: ModelSettings) -> Json:
-    """The settings as config.json has them: without what only training reads, and without the name of any file."""
+    """The settings as config.json holds them: without training settings and file names."""
     embeddings = dataclasses.replace(settings.embeddings, vectors=None)
     tree = dump_settings(dataclasses.replace(settings, embeddings=embeddings))
     return {key: value for key, value in tree.items() if key != "training"}
 
 
 def read_settings(tree: Any, place: str) -> ModelSettings:
-    """The settings that a config.json has.
+    """Read the settings from a config.json.
 
     Raises:
-        ValueError: they are none, do not combine, or name a file.
+        ValueError: they are no map, do not combine, or name a file.
     """
     if not isinstance(tree, dict):
         raise ValueError(f"{place}: expected a map of settings, got {tree!r:.80}")
@@ -150,10 +150,10 @@ def read_settings(tree: Any, place: str) -> ModelSettings:
 
 
 def read_target(foreign: CheckpointFolder, config: Json, place: str) -> tuple[Target, ModelSettings]:
-    """What a folder of this target holds, as its config.json says.
+    """Read the target and the settings of a folder from its config.json.
 
     Raises:
-        ValueError: its settings are damaged, or sizes are beyond the tensors that are there.
+        ValueError: the settings are damaged, claim sizes beyond the stored tensors, or disagree with `id2label`.
     """
     where = f"{place}: {SETTINGS}"
     if SETTINGS not in config:
@@ -163,7 +163,7 @@ def read_target(foreign: CheckpointFolder, config: Json, place: str) -> tuple[Ta
     Bounds(elements).check(config[SETTINGS], where)  # before anything is built, or counted, layer by layer
     named = config.get("id2label")
     counts = [head.option("labels") for head in settings.heads if "labels" in heads.options(head.name)]
-    known = 2 if named is None else len(named) if isinstance(named, dict) else 0  # two without names are not written
+    known = 2 if named is None else len(named) if isinstance(named, dict) else 0  # two unnamed classes are left out
     if counts and known != counts[0]:
         raise ValueError(f"{place}: id2label must name the {counts[0]} classes of the head, got {named!r:.80}")
     try:
@@ -173,13 +173,13 @@ def read_target(foreign: CheckpointFolder, config: Json, place: str) -> tuple[Ta
 
 
 def heads_of(settings: ModelSettings, class_name: str) -> tuple[str, ...]:
-    """The heads that a folder with these settings names for a class; empty: it is a folder of another class."""
+    """The heads that a folder with these settings has for a class; empty if the folder is of another class."""
     chosen = own_class(settings)
     return tuple(chosen.heads) if chosen.name == class_name else ()
 
 
 def with_heads(settings: ModelSettings, names: Sequence[str], labels: int) -> ModelSettings:
-    """The settings with exactly these heads; one that chooses among classes chooses among so many."""
+    """Return the settings with exactly these heads; heads with an option `labels` get this number of classes."""
     written = {head.name: head for head in settings.heads}
     found = []
     for name in names:

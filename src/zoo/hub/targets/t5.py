@@ -1,7 +1,7 @@
 """Native target `t5`: pre-norm encoder-decoders with relative positions that are transformers' T5For… class.
 
-Version 1.0 ties its head to the token vectors and divides the states before it by sqrt(d_model); version 1.1 has a head
-of its own, undivided.
+Version 1.0 ties its head to the token embeddings and divides the hidden states before it by sqrt(d_model). Version 1.1
+has an untied head without that division.
 
 Source: Raffel et al. 2020, arXiv:1910.10683; transformers' `models/t5`.
 """
@@ -29,7 +29,7 @@ FEED_FORWARDS = {
 
 
 def blocks(side: str) -> tuple[Requirement, ...]:
-    """What a stack must have: no biases, scores that are not scaled, and a norm at its end."""
+    """Require pre-norm blocks without biases, unscaled attention scores, and a final norm."""
     return (
         *exactly(side, block="pre_norm", norm="rmsnorm", first_norm=True),
         Requirement(f"{side}.final_norm", (None, True)),
@@ -41,13 +41,13 @@ def blocks(side: str) -> tuple[Requirement, ...]:
 
 
 def attention(ours: str, theirs: str) -> tuple[Rename, ...]:
-    """The four maps of an attention."""
+    """The four linear layers of attention."""
     names = {"query": "q", "key": "k", "value": "v", "output": "o"}
     return tuple(same(f"{ours}.{name}.weight", f"{theirs}.{letter}.weight") for name, letter in names.items())
 
 
 def feed_forward(side: str, theirs: str) -> tuple[Rename, ...]:
-    """Two maps, or three where one of them is a gate."""
+    """The tensors of a feed-forward: two linear layers, or three if one of them is a gate."""
     ours, kind = f"{side}.stack.blocks.{{i}}", f"{side}.feed_forward"
     return (
         same(f"{ours}.feed_forward.up.weight", f"{theirs}.DenseReluDense.wi.weight", when=(kind, "mlp")),
@@ -59,7 +59,7 @@ def feed_forward(side: str, theirs: str) -> tuple[Rename, ...]:
 
 
 def stack(side: str, last: int) -> tuple[Rename, ...]:
-    """A side's tensors; `last` is the number of the feed-forward among the sublayers of their blocks."""
+    """A side's tensors; `last` is the index of the feed-forward among the sublayers of a T5 block."""
     ours, theirs = f"{side}.stack.blocks.{{i}}", f"{side}.block.{{i}}.layer"
     table = f"{side}.block.0.layer.0.SelfAttention.relative_attention_bias.weight"
     return (
@@ -72,12 +72,15 @@ def stack(side: str, last: int) -> tuple[Rename, ...]:
 
 
 def decoder_depth(config: Config) -> Any:
-    """Layers of the decoder; where nothing is said, as many as the encoder has."""
+    """The number of decoder layers; by default the encoder's."""
     return config("num_decoder_layers") or config("num_layers")
 
 
 def newer(config: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A config.json whose activation is that of `dense_act_fn`, which goes first, and where null scales nothing."""
+    """Return a config.json with `dense_act_fn`, which takes precedence, merged into `feed_forward_proj`.
+
+    A null `scale_decoder_outputs` becomes false, as transformers reads it.
+    """
     named, own = config.get("feed_forward_proj", "relu"), config.get("dense_act_fn")
     gate, _, act = str(named).rpartition("-")
     changed = {"scale_decoder_outputs": False} if config.get("scale_decoder_outputs", True) is None else {}
@@ -109,7 +112,7 @@ target = Target(
         key("d_ff", *both("d_ff"), default=2048),
         key("num_layers", "encoder.n_layers", default=6),
         key("num_decoder_layers", "decoder.n_layers", default=None, null=decoder_depth),
-        # unread by the class, but generate() makes its cache as deep as this says, else as deep as the encoder
+        # the model ignores it, but generate() creates a cache with this many layers, else with the encoder's
         key("decoder_layers", "decoder.n_layers", default=None, null=decoder_depth),
         key("num_heads", *both("n_heads"), default=8),
         key("relative_attention_num_buckets", *both("position.buckets"), default=32),
@@ -124,7 +127,7 @@ target = Target(
             default="relu",
             also={"gated-gelu_new": "gated-gelu"},
         ),
-        key("n_positions", *both("max_length"), merge=max, default=512),  # of the tasks: its positions have no end
+        key("n_positions", *both("max_length"), merge=max, default=512),  # the tasks' limit, not the model's
         key("dropout_rate", *both("dropout", "attention.dropout", "feed_forward.dropout"), merge=first, default=0.1),
     ),
     constants={"is_encoder_decoder": True},
@@ -150,7 +153,7 @@ target = Target(
             ),
             keys=(
                 key("tie_word_embeddings", "heads.language.tied", default=True),
-                # of transformers 5; before, heads were scaled where they were tied
+                # since transformers 5; before, tied heads were always scaled
                 key("scale_decoder_outputs", "heads.language.scale", default=None, null=like("tie_word_embeddings")),
             ),
             renames=(same("heads.language.output.weight", "lm_head.weight", when=("heads.language.tied", False)),),
