@@ -1,4 +1,4 @@
-"""A model of the Hugging Face hub on this disk: its config, weights and tokenizer, and nothing else of it."""
+"""Download a model from the Hugging Face Hub: its config, weights and tokenizer, nothing else."""
 
 import logging
 from collections.abc import Callable
@@ -19,14 +19,15 @@ T = TypeVar("T")
 logger = logging.getLogger(__name__)
 HUB = "hub:"
 WANTED = [*SMALL_FILES, f"{CHATS}/*.jinja", WHOLE, "model-*.safetensors", INDEX]
-SECONDS = 10.0  # until a hub that does not answer counts as out of reach
+SECONDS = 10.0  # until a silent Hub counts as unreachable
 
 
 def download(name: str) -> Path:
-    """The folder of `hub:ORG/NAME`; what was fetched before is not fetched again, and serves without a network.
+    """Return the local folder of `hub:ORG/NAME`, from the cache as far as possible; a complete copy needs no network.
 
     Raises:
-        ValueError: it is no name of a repository, there is no such one, or the hub is out of reach.
+        ValueError: the name is invalid, there is no such repository, its weights are pickles, or the Hub is
+            unreachable.
     """
     repository = name.removeprefix(HUB)
     try:
@@ -43,7 +44,7 @@ def download(name: str) -> Path:
             if kept is None:
                 advice = "nothing was downloaded. A local folder needs no network"
                 raise ValueError(f"{name}: {failure}; {advice}") from None
-            if not constants.is_offline_mode():  # who sets that knows it
+            if not constants.is_offline_mode():  # a user who set offline mode expects this
                 logger.warning("%s: %s; using the copy that was downloaded before", name, failure)
             return kept
     if not any(name.endswith(".safetensors") for name in names):
@@ -52,10 +53,13 @@ def download(name: str) -> Path:
 
 
 def look(repository: str) -> list[str]:
-    """One quick question, so that a missing network or repository is known at once: the names of the files there.
+    """List a repository's files with one quick request, so that a missing network or repository fails at once.
 
-    `snapshot_download` alone would not do: its question has no time limit (`etag_timeout` is for files), and after an
-    error it gives an old copy without a word.
+    `snapshot_download` alone would not do: its request has no time limit (`etag_timeout` is for files), and after an
+    error it silently returns an old copy.
+
+    Raises:
+        HubFailure: offline mode is set, or the request failed.
     """
     if constants.is_offline_mode():
         raise HubFailure("HF_HUB_OFFLINE is set, and it was not downloaded before", passing=True)
@@ -65,20 +69,22 @@ def look(repository: str) -> list[str]:
 
 
 def within(seconds: float, work: Callable[[], T]) -> T:
-    """What the work gives, if it does in time; a client's own limit holds for each address of a name, one by one.
+    """Return the result of `work`, if it finishes in time.
+
+    A client's own timeout would apply to each address of a host name in turn.
 
     Raises:
-        TimeoutError: it took longer; it is left to itself then.
+        TimeoutError: it took longer; its thread is left to finish alone.
     """
     answer: Future[T] = Future()
 
     def carry_out() -> None:
         try:
             answer.set_result(work())
-        except Exception as error:  # whatever it is, it is raised where it is waited for
+        except Exception as error:  # `answer.result` raises it in the waiting thread
             answer.set_exception(error)
 
-    # a daemon, which no executor starts: Python waits for an executor's threads before it ends
+    # a daemon thread and no executor: Python waits for an executor's threads at exit
     Thread(target=carry_out, daemon=True).start()
     try:
         return answer.result(seconds)
@@ -87,7 +93,7 @@ def within(seconds: float, work: Callable[[], T]) -> T:
 
 
 def fetched_before(repository: str) -> Path | None:
-    """What an earlier download left in the hub's cache."""
+    """The folder that an earlier download left in the Hub's cache; None if there is none."""
     try:
         found = Path(snapshot_download(repository, allow_patterns=WANTED, local_files_only=True))
     except (OSError, ValueError):

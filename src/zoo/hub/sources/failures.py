@@ -1,8 +1,8 @@
-"""What goes wrong with the hub: one message for each failure, whether it may pass, and trying again.
+"""Failures of the Hugging Face Hub: one message for each, whether it is temporary, and retries.
 
-The client's `http_backoff` repeats single requests, and its errors are a page each, with addresses and sometimes a
-server's raw words. Here a whole piece of work is repeated (a push must look at the repository again), and a message is
-one line, without control characters and without the token.
+The client's `http_backoff` retries single requests, and its errors are a page long, with URLs and sometimes a server's
+raw reply. Here a whole unit of work is retried (a push must look at the repository again), and a message is one line,
+without control characters and without the token.
 """
 
 import logging
@@ -21,9 +21,9 @@ from huggingface_hub.utils import logging as client_log
 T = TypeVar("T")
 Kinds = type[BaseException] | tuple[type[BaseException], ...]
 logger = logging.getLogger(__name__)
-SHOWN = 300  # characters of what a server says
-PASSING = {408, 429, 500, 502, 503, 504}
-NETWORK = (HfHubHTTPError.__mro__[1], TimeoutError)  # the first: the HTTP library's own base, whichever library it is
+SHOWN = 300  # characters of a server's reply in a message
+PASSING = {408, 429, 500, 502, 503, 504}  # the status codes of temporary failures
+NETWORK = (HfHubHTTPError.__mro__[1], TimeoutError)  # the first: the base error of the client's HTTP library
 MEANINGS = {
     400: "the request was refused",
     401: "the token was not accepted; log in again with `hf auth login`, or set HF_TOKEN",
@@ -40,8 +40,8 @@ class HubFailure(RuntimeError):
     """A request that failed.
 
     Args:
-        passing: whether it may go well another time.
-        wait: seconds that the hub asked to wait, if it did.
+        passing: whether it is temporary, so that a retry may succeed.
+        wait: seconds that the Hub asked to wait; 0 if it did not ask.
     """
 
     def __init__(self, message: str, passing: bool, wait: float = 0.0) -> None:
@@ -51,11 +51,11 @@ class HubFailure(RuntimeError):
 
 @dataclass(frozen=True)
 class RetryPolicy:
-    """How long the hub is waited for.
+    """How often and how long zoo retries.
 
     Args:
-        retries: after a failure that may pass: too many requests, an error of the server, a broken connection.
-        first_wait, longest_wait: seconds before the first retry, and before any; each is twice the one before.
+        retries: number of retries after temporary failures: too many requests, server errors, broken connections.
+        first_wait, longest_wait: seconds before the first retry, and at most before any; each wait doubles the last.
         timeout: seconds until a silent connection counts as broken.
     """
 
@@ -65,7 +65,11 @@ class RetryPolicy:
     timeout: float = 60.0
 
     def persist(self, work: Callable[[], T]) -> T:
-        """Do something, again where it fails with what may pass."""
+        """Run `work`, and again after temporary failures.
+
+        Raises:
+            HubFailure: it failed for good, or still after the last retry.
+        """
         for retry in range(self.retries):
             try:
                 return work()
@@ -79,9 +83,9 @@ class RetryPolicy:
 
     @contextmanager
     def applied(self) -> Iterator[None]:
-        """The hub's client, which would wait for ever and log addresses that are signed, made to do neither.
+        """Set the timeout of the Hub's client, which has none, and silence its log, which would show signed URLs.
 
-        A factory that the user's program has set (for a proxy, for certificates) goes on making the clients.
+        A client factory that the user's program has set (for a proxy, for certificates) still builds the clients.
         """
         verbosity, factory = client_log.get_verbosity(), _http._GLOBAL_CLIENT_FACTORY
 
@@ -101,15 +105,18 @@ class RetryPolicy:
 
 @contextmanager
 def explaining(doing: str, persisted: bool = False) -> Iterator[None]:
-    """Turn whatever the hub's client raises into one message, with what the server said; never with the token.
+    """Turn any exception of the Hub's client into one `HubFailure`, with the server's reply and without the token.
 
     Args:
-        doing: what was asked for.
-        persisted: whether the client has tried again by itself.
+        doing: the action, as the message names it.
+        persisted: whether the client has already retried, so that zoo does not.
+
+    Raises:
+        HubFailure: the block raised an exception.
     """
     try:
         yield
-    except Exception as error:  # the network's errors and the client's have no common type
+    except Exception as error:  # errors of the network and of the client have no common base class
         answer, broken = cause(error, HfHubHTTPError), cause(error, NETWORK)
         passing, asked = broken is not None, ""
         if isinstance(answer, HfHubHTTPError):
@@ -125,14 +132,14 @@ def explaining(doing: str, persisted: bool = False) -> Iterator[None]:
 
 
 def cause(error: BaseException | None, kinds: Kinds) -> BaseException | None:
-    """The error itself or the first of those that led to it, if it is one of these kinds."""
+    """The error itself, or the first of its causes, that is of these types; None if there is none."""
     while error is not None and not isinstance(error, kinds):
         error = error.__cause__
     return error
 
 
 def clean(text: str) -> str:
-    """A server's words on one line, short, without control characters and without the token."""
+    """A server's reply on one line, shortened, without control characters and without the token."""
     text = re.sub(r"[\x00-\x1f\x7f-\x9f]+", " ", text).strip()
     token = get_token()
     text = text.replace(token, "…") if token else text

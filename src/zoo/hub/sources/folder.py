@@ -1,4 +1,4 @@
-"""A folder that a stranger made: zoo reads inside of it only, with limits, and never runs anything in it."""
+"""An untrusted checkpoint folder: zoo reads only inside it, within limits, and runs no code from it."""
 
 import stat
 from dataclasses import dataclass
@@ -13,59 +13,60 @@ Json = dict[str, Any]
 CONFIG, GENERATION = "config.json", "generation_config.json"
 OPTIONS, SPECIAL = "tokenizer_config.json", "special_tokens_map.json"
 ADDED = "added_tokens.json"  # of older folders
-HASHES = "hashes.json"  # of an export: `zoo import` and `zoo check` compare what is there with it
+HASHES = "hashes.json"  # of an export; `zoo import` and `zoo check` compare the files with it
 VOCABULARIES = ("vocab.txt", "vocab.json", "merges.txt", "spiece.model")
-CHAT, CHATS = "chat_template.jinja", "additional_chat_templates"  # the second is a folder, of a file for each other one
-PREPROCESSOR = "preprocessor_config.json"  # of pictures; zoo writes it and reads none
+CHAT, CHATS = "chat_template.jinja", "additional_chat_templates"  # the second is a folder of further templates
+PREPROCESSOR = "preprocessor_config.json"  # of images; zoo writes it and never reads it
 ADAPTER = "adapter_config.json"  # peft's
-# all that zoo reads, or refuses, but weights
+# every file that zoo reads or refuses, except weights
 SMALL_FILES = (CONFIG, GENERATION, HASHES, BACKEND_FILE, OPTIONS, SPECIAL, ADDED, CHAT, ADAPTER, *VOCABULARIES)
-MOST_BYTES = 64 * 2**20  # of a file that is read whole: the largest published tokenizers have half of it
+MOST_BYTES = 64 * 2**20  # of a file that is read whole: the largest published tokenizers have half as many
 
 
 @dataclass(frozen=True)
 class CheckpointFolder:
     """A folder of files that somebody else wrote.
 
-    Links are followed as long as they stay inside, or lead to the blobs of a hub cache whose snapshot this is.
+    Symbolic links may lead to files inside it or, in a snapshot of the Hub's cache, to the cache's blobs.
     """
 
     folder: Path
 
     @cached_property
     def allowed(self) -> tuple[Path, ...]:
-        """Where its files may really lie."""
+        """The folders that its files, with links resolved, may lie in."""
         root = self.folder.resolve()
-        # a snapshot of the hub's cache holds nothing but links: models--ORG--NAME/snapshots/COMMIT -> ../../blobs
+        # a snapshot in the Hub's cache holds only links: models--ORG--NAME/snapshots/COMMIT -> ../../blobs
         return (root, root.parents[1] / "blobs") if root.parent.name == "snapshots" else (root,)
 
     @cached_property
     def config(self) -> Json:
-        """config.json; empty where there is none."""
+        """The content of config.json; empty if there is none."""
         return self.read_json(CONFIG)
 
     @property
     def class_name(self) -> str | None:
-        """The class of transformers that config.json says the folder was saved from."""
+        """The transformers class that config.json names as the one it was saved from; None if it names none."""
         found = self.config.get("architectures")
         return found[0] if isinstance(found, list) and found and isinstance(found[0], str) else None
 
     @property
     def tokenizer_class(self) -> Any:
-        """The class of transformers that reads its texts, as tokenizer_config.json says or else config.json."""
+        """The tokenizer class that tokenizer_config.json names, or else config.json; None if neither does."""
         return self.read_json(OPTIONS).get("tokenizer_class") or self.config.get("tokenizer_class")
 
     def has(self, name: str) -> bool:
+        """Return whether there is such a file; a broken link counts as one."""
         try:
             return (self.folder / name).exists() or (self.folder / name).is_symlink()
-        except OSError:  # a name that a damaged file lists may be longer than names are
+        except OSError:  # a damaged file may list a name that is too long for the file system
             return False
 
     def path(self, name: str) -> Path:
-        """Where a file lies.
+        """The path of a file, with links resolved.
 
         Raises:
-            ValueError: it is not there, is no ordinary file, or is a link that leads out of the folder.
+            ValueError: it is missing, is not a regular file, or lies outside the folder.
         """
         path = self.folder / name
         try:
@@ -95,5 +96,9 @@ class CheckpointFolder:
         return content
 
     def read_json(self, name: str) -> Json:
-        """A JSON file that holds a map; an empty one where there is no such file."""
+        """Read a JSON file that holds a map; an empty map if there is no such file.
+
+        Raises:
+            ValueError: as `read`, or it is not a JSON map.
+        """
         return parse_json(self.read(name), str(self.folder / name)) if self.has(name) else {}

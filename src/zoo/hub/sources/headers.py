@@ -1,4 +1,4 @@
-"""Safetensors of a stranger: zoo checks what they hold before it reads any of it."""
+"""Headers of untrusted safetensors files: zoo checks what they claim before it reads a tensor."""
 
 import math
 from dataclasses import dataclass
@@ -16,12 +16,12 @@ OTHERS = (".h5", ".msgpack", ".onnx", ".gguf", ".safetensors")
 MOST_HEADER = 8 * 2**20  # bytes; a hundred thousand tensors with long names take less
 MOST_FILES = 1000
 MOST_AXES, MOST_NAME = 8, 300  # of a tensor; messages repeat its shape and its name
-READ = ("F64", "F32", "F16", "BF16")  # what a weight may be
+READ = ("F64", "F32", "F16", "BF16")  # the dtypes that a weight may have
 
 
 @dataclass(frozen=True)
 class TensorInfo:
-    """A tensor in a file, under the name that it has there."""
+    """A tensor in a safetensors file, under its name in that file."""
 
     path: Path
     name: str
@@ -30,14 +30,15 @@ class TensorInfo:
 
     @property
     def elements(self) -> int:
+        """The number of elements."""
         return math.prod(self.shape)
 
 
 def find_tensors(foreign: CheckpointFolder) -> dict[str, TensorInfo]:
-    """The tensors of a folder by name.
+    """Find the tensors of a folder by name, from the headers of its files.
 
     Raises:
-        ValueError: there are none, they are no safetensors, or the files do not belong together.
+        ValueError: there are none, they are not safetensors, or the index does not fit the files.
     """
     if foreign.has(WHOLE):
         return read_header(foreign.path(WHOLE))
@@ -51,11 +52,14 @@ def find_tensors(foreign: CheckpointFolder) -> dict[str, TensorInfo]:
 
 
 def refuse_pickles(foreign: CheckpointFolder, names: list[str], source: str, into: str) -> None:
-    """Refuse weights that are a pickle, with the command that converts them.
+    """Refuse pickled weights and show the command that converts them.
 
     Args:
-        names: of the files; `foreign` may lack those that are not downloaded.
-        source: what `from_pretrained` reads. into: the folder that is written.
+        names: names of all files; `foreign` may lack those that were not downloaded.
+        source: the folder or repository for `from_pretrained`. into: the folder that the command writes.
+
+    Raises:
+        ValueError: one of the files is a pickle.
     """
     pickles = [name for name in names if name.endswith(PICKLES)]
     if not pickles:
@@ -72,7 +76,11 @@ def refuse_pickles(foreign: CheckpointFolder, names: list[str], source: str, int
 
 
 def refuse_adapter(foreign: CheckpointFolder) -> None:
-    """Refuse a folder with an adapter: transformers adds it to the weights wherever peft is installed."""
+    """Refuse a folder with an adapter, which transformers adds to the weights if peft is installed.
+
+    Raises:
+        ValueError: there is an adapter.
+    """
     if foreign.has(ADAPTER):
         raise ValueError(
             f"{foreign.folder}: {ADAPTER} adds an adapter to the weights; zoo reads whole models only. "
@@ -82,7 +90,11 @@ def refuse_adapter(foreign: CheckpointFolder) -> None:
 
 
 def read_index(foreign: CheckpointFolder) -> dict[str, TensorInfo]:
-    """The tensors of several files, as the index says."""
+    """The tensors of a sharded checkpoint, as its index lists them.
+
+    Raises:
+        ValueError: the index is damaged, or lists tensors that the files lack.
+    """
     place = foreign.folder / INDEX
     where = foreign.read_json(INDEX).get("weight_map")
     if not isinstance(where, dict) or not where:
@@ -101,13 +113,14 @@ def read_index(foreign: CheckpointFolder) -> dict[str, TensorInfo]:
 
 
 def read_header(path: Path) -> dict[str, TensorInfo]:
-    """What a safetensors file says it holds; no tensor is read.
+    """The tensors that a safetensors file declares; no tensor is read.
 
-    safetensors itself refuses shapes whose product overflows, offsets that overlap or leave a hole, and a size of the
-    file that is not the header's; it takes a header of 100 MB and repeats long names, so zoo has limits for these.
+    safetensors itself refuses shapes whose product overflows, offsets that overlap or leave a gap, and a file size that
+    differs from the header's. It accepts headers of 100 MB and repeats long names in messages, so zoo adds limits for
+    these.
 
     Raises:
-        ValueError: it is no such file, or claims what it cannot hold.
+        ValueError: it is not safetensors, is damaged, or exceeds zoo's limits.
     """
     with path.open("rb") as file:
         length = int.from_bytes(file.read(8), "little")
@@ -122,7 +135,11 @@ def read_header(path: Path) -> dict[str, TensorInfo]:
 
 
 def read_entry(path: Path, name: str, dtype: str, shape: list[int]) -> TensorInfo:
-    """One tensor of a header."""
+    """One tensor of a header.
+
+    Raises:
+        ValueError: its name is too long, or it has too many axes.
+    """
     if len(name) > MOST_NAME:
         raise ValueError(f"{path}: a tensor's name has {len(name)} characters; allowed: at most {MOST_NAME}")
     if len(shape) > MOST_AXES:
@@ -131,10 +148,10 @@ def read_entry(path: Path, name: str, dtype: str, shape: list[int]) -> TensorInf
 
 
 def load(stored: TensorInfo) -> Tensor:
-    """One tensor, in float32.
+    """Read one tensor as float32.
 
     Raises:
-        ValueError: it is of a type that no weight has, or cannot be read.
+        ValueError: its dtype is not in `READ`, or it cannot be read.
     """
     if stored.dtype not in READ:
         raise ValueError(f"{stored.path}: '{stored.name}' is {stored.dtype}; allowed: {', '.join(READ)}")

@@ -1,8 +1,8 @@
-"""A sentencepiece model of a stranger: its pieces and how it normalizes text.
+"""Read an untrusted sentencepiece model: its pieces and its text normalization.
 
-protobuf reads the file, by those fields of its messages that are asked for here. `transformers` has all of them, but
-importing it takes seconds, and its converters take a tokenizer's object and check nothing of the file (a score that is
-NaN, an unknown piece that is not there).
+protobuf parses the file by a schema of only the fields that zoo needs. transformers has the full schema, but importing
+it takes seconds, and its converters need a tokenizer object and do not check the file (NaN scores, a missing unknown
+piece).
 
 Source: Kudo and Richardson 2018, arXiv:1808.06226; google/sentencepiece, src/sentencepiece_model.proto.
 """
@@ -45,17 +45,17 @@ FILE = {
         },
     ],
 }
-UNIGRAM = 1  # of the trainer's kinds of models
-CONTROL, USER_DEFINED = 3, 4  # of the kinds of pieces
+UNIGRAM = 1  # value of the trainer's `model_type`
+CONTROL, USER_DEFINED = 3, 4  # values of a piece's `type`
 
 
 class Pieces(NamedTuple):
     """A unigram model.
 
     Args:
-        scored: spelling and log-probability, by id. unk: the id of what no piece spells.
-        charsmap: how text is normalized, as `tokenizers` reads it; empty: not at all.
-        special, user: pieces that stand for themselves wherever a text has them.
+        scored: (piece, log-probability) by id. unk: the id of the unknown piece.
+        charsmap: the precompiled normalization table that `tokenizers` reads; empty: text is not normalized.
+        special, user: control pieces and user-defined pieces, which are matched as a whole wherever a text spells them.
     """
 
     scored: list[tuple[str, float]]
@@ -66,8 +66,8 @@ class Pieces(NamedTuple):
 
 
 def message(name: str) -> Any:
-    """The class of one of the messages."""
-    pool = descriptor_pool.DescriptorPool()  # of its own: the common one may have sentencepiece's messages
+    """The protobuf class of one of the messages in `FILE`."""
+    pool = descriptor_pool.DescriptorPool()  # a private one: the default pool may hold sentencepiece's messages
     pool.AddSerializedFile(ParseDict(FILE, FileDescriptorProto()).SerializeToString())
     return message_factory.GetMessageClass(pool.FindMessageTypeByName(name))
 
@@ -76,10 +76,10 @@ Model = message("Model")
 
 
 def read_pieces(content: bytes, name: str) -> Pieces:
-    """The model in a file.
+    """Read a unigram model from the content of a file.
 
     Raises:
-        ValueError: it is none, or of another kind than unigram.
+        ValueError: it is damaged, or not a unigram model, or has byte fallback.
     """
     model: Any = Model()
     try:
@@ -89,7 +89,7 @@ def read_pieces(content: bytes, name: str) -> Pieces:
     if model.trainer.model_type != UNIGRAM or model.trainer.byte_fallback:
         raise ValueError(f"{name}: is not a unigram model without byte pieces; zoo reads only those")
     for number, piece in enumerate(model.pieces):
-        if not isinstance(piece.piece, str):  # protobuf answers bytes where they are not UTF-8
+        if not isinstance(piece.piece, str):  # protobuf returns bytes that are not UTF-8 as bytes
             raise ValueError(f"{name}: piece {number} is damaged")
         if not math.isfinite(piece.score):
             raise ValueError(f"{name}: the score of piece {number} is not a number")
