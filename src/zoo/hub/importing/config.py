@@ -1,4 +1,4 @@
-"""config.json read backwards: the target it names, the names of labels, and the model's settings."""
+"""Read a config.json: the target that it names, the names of labels, and the model's settings."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -22,32 +22,36 @@ from zoo.objectives.answers import ANSWERS, OneClass, OneNumber
 from zoo.registry import REQUIRED
 from zoo.wording import nearest
 
-# what changes every family's numbers, or what its tensors are
+# keys that change the outputs or the tensors of any family, with the values that zoo accepts
 DEMANDS: Mapping[str, tuple[Any, ...]] = {
-    "configuration_files": ([],),  # of which transformers reads one in place of config.json, by its own version
+    "configuration_files": ([],),  # transformers reads one of these in place of config.json, by its own version
     "per_layer_config": (None, {}),
     "quantization_config": (None,),
     "pruned_heads": ({}, None),
     "transformers_weights": (None, WHOLE),  # the file that is read in place of the usual one
 }
 MOST_LABELS = 2**20
-ODD = ("Cc", "Cs")  # escapes, which a terminal would obey, and halves of characters, which no file can hold
+ODD = ("Cc", "Cs")  # control characters, which a terminal would obey, and surrogates, which UTF-8 cannot hold
 
 
 class ConfigReader:
-    """What a folder's config.json says, by key; dots lead into maps."""
+    """The values of a folder's config.json by key; dots lead into nested maps.
+
+    Raises:
+        ValueError: there is no config.json, or it is empty.
+    """
 
     def __init__(self, foreign: CheckpointFolder) -> None:
         self.tree, self.place = foreign.config, str(foreign.folder / CONFIG)
-        self.defaults: dict[str, Any] = {}  # of the class's keys, once the class is known
+        self.defaults: dict[str, Any] = {}  # of the target's keys, once the target is known
         if not self.tree:
             raise ValueError(f"{self.place}: no such file, or an empty one; a Hugging Face folder has one")
 
     def find(self, key: str) -> Any:
-        """A key's value, or REQUIRED where there is none.
+        """The value of a key in the file, or REQUIRED if it is missing.
 
         Raises:
-            ValueError: what the key leads through is no map.
+            ValueError: the key leads through a value that is not a map.
         """
         found: Any = self.tree
         names = key.split(".")
@@ -62,10 +66,10 @@ class ConfigReader:
         return found
 
     def take_aliases(self, aliases: Mapping[str, str]) -> None:
-        """Have keys by the names that everything is read by.
+        """Store the values of alias keys under the keys that zoo reads.
 
         Raises:
-            ValueError: a key has two values, by two names.
+            ValueError: a key and its alias have different values.
         """
         for alias, key in aliases.items():
             if self.tree.get(alias) is None:
@@ -77,10 +81,10 @@ class ConfigReader:
                 raise ValueError(f"{self.place}: {both}; they are two names of one key")
 
     def __call__(self, key: str) -> Any:
-        """A key's value, or the default of their class.
+        """The value of a key, by default that of transformers' config class.
 
         Raises:
-            ValueError: it is not there and has no default.
+            ValueError: the key is missing and has no default.
         """
         found = self.find(key)
         value = self.defaults.get(key, REQUIRED) if found is REQUIRED else found
@@ -89,10 +93,10 @@ class ConfigReader:
         return value
 
     def following(self, key: Key, null: Callable[[Config], Any]) -> Any:
-        """What a key means that says nothing, by other keys.
+        """The meaning of a null key, computed by `null` from other keys.
 
         Raises:
-            ValueError: their values cannot be.
+            ValueError: it cannot be computed from their values.
         """
         try:
             return null(self)
@@ -101,10 +105,10 @@ class ConfigReader:
             raise ValueError(f"{self.place}: {unsaid}: {error}") from None
 
     def settings(self, key: Key) -> dict[str, Any]:
-        """The settings that a key gives.
+        """The settings that a key gives, by path.
 
         Raises:
-            ValueError: a value that the target does not know.
+            ValueError: the target cannot express the value.
         """
         value = self(key.theirs)
         if value is None and key.null is not None:
@@ -113,15 +117,15 @@ class ConfigReader:
             return key.back(value)
         except ValueError as error:
             raise ValueError(f"{self.place}: {error}") from None
-        except (TypeError, AttributeError, LookupError):  # a value of a kind that the way back cannot take
+        except (TypeError, AttributeError, LookupError):  # a value of a type that the conversion cannot take
             raise ValueError(f"{self.place}: {key.theirs} cannot be {value!r:.80}") from None
 
 
 def read_family(foreign: CheckpointFolder, config: ConfigReader) -> tuple[Target, ModelSettings | None]:
-    """The target that a config.json names, and the settings where it holds them as zoo writes them.
+    """The target that a config.json names; for zoo's own target, also the settings, which it holds as zoo writes them.
 
     Raises:
-        ValueError: none has its model_type, or a key has a value that the target cannot express.
+        ValueError: an unknown model_type, or a key has a value that the target cannot express.
     """
     named, settings = config.tree.get("model_type"), None
     known = {target.model_type: target for target in targets.values()}
@@ -148,12 +152,12 @@ def read_family(foreign: CheckpointFolder, config: ConfigReader) -> tuple[Target
 
 
 def read_flat(config: ConfigReader, target: Target) -> FlatSettings:
-    """Settings by path, from the keys, then from what the target demands of all its models.
+    """Read settings by path from the keys, then fill in settings for which the target requires one value.
 
-    Keys that the file has come before defaults, and the first key of several for one setting.
+    Keys in the file take precedence over defaults; of several keys for one setting the first counts.
 
     Raises:
-        ValueError: an unknown value, or two keys that contradict each other.
+        ValueError: an unknown value, or two keys in the file contradict each other.
     """
     config.defaults = {key.theirs: key.default for key in target.keys}
     said = [key for key in target.keys if config.find(key.theirs) is not REQUIRED]
@@ -162,7 +166,7 @@ def read_flat(config: ConfigReader, target: Target) -> FlatSettings:
         if not key.speaks(found):
             continue
         for path, value in config.settings(key).items():
-            # where settings are merged, several keys may say different things of what no output depends on
+            # keys with `merge` may disagree, since no output depends on their settings
             if path in found and found[path] != (value,) and key in said and key.merge is None:
                 raise ValueError(
                     f"{config.place}: {key.theirs} is {written(value)}, but another key gives {listed(found[path])}; "
@@ -173,7 +177,7 @@ def read_flat(config: ConfigReader, target: Target) -> FlatSettings:
         if demand.path not in found:
             try:
                 allowed = demand.values(found)
-            except (KeyError, TypeError, ZeroDivisionError):  # it follows from a default, or is no number
+            except (KeyError, TypeError, ZeroDivisionError):  # it depends on a setting not read, or no number
                 continue
             if allowed and allowed[0] is not None:
                 found[demand.path] = (allowed[0],)
@@ -181,23 +185,23 @@ def read_flat(config: ConfigReader, target: Target) -> FlatSettings:
 
 
 def build_settings(flat: FlatSettings, target: Target, elements: Iterable[int], place: str) -> ModelSettings:
-    """The model's settings, from settings by path.
+    """Build the model's settings from settings by path.
 
     Args:
-        elements: of each tensor in the files.
+        elements: number of elements of each stored tensor.
 
     Raises:
-        ValueError: they do not combine, are beyond the tensors, or are not what the target has.
+        ValueError: they do not combine, claim sizes beyond the stored tensors, or do not fit the target.
     """
     layered = by_layer({path: value for path, (value, *_) in flat.items()})
-    # outer settings first: a name gets its options, a map does not become a name
+    # shorter paths first, so that options are added to a name, and no name replaces its options
     tree = as_tree((path.split("."), layered[path]) for path in sorted(layered, key=lambda path: path.count(".")))
     stream = tree[target.sides[-1]]
     own = tree.get("heads", {})
     tree |= {name: stream[name] for name in INHERITED if name in stream}
     tree["heads"] = {name: own.get(name, {}) for name in target.classes[0].heads}
     settings = parse_settings(tree, place=place)
-    Bounds(elements).check(tree, place)  # before anything is built, or counted, layer by layer
+    Bounds(elements).check(tree, place)  # before anything is built, or counted, layer by layer: sizes are untrusted
     obstacle = target.obstacle(settings)
     if obstacle is not None:
         raise ValueError(f"{place}: {obstacle}")
@@ -206,11 +210,11 @@ def build_settings(flat: FlatSettings, target: Target, elements: Iterable[int], 
 
 @dataclass(frozen=True)
 class LabelNames:
-    """What the labels of a class are.
+    """The labels of a class.
 
     Args:
-        names: of the classes; none where there are none.
-        kind: as a task says it. count: how many scores the head gives.
+        names: names of the classes; empty if there are none.
+        kind: kind of label, as in a task's `labels`. count: number of scores of the head.
     """
 
     names: list[str]
@@ -218,22 +222,22 @@ class LabelNames:
     count: int = 0
 
     def plain(self) -> Any:
-        """`labels` of a task."""
+        """The value of `labels` in a task."""
         return self.names if self.kind == "one" else {self.kind: self.names} if self.names else self.kind
 
 
 def read_labels(config: ConfigReader, chosen: NativeClass) -> LabelNames:
-    """The labels of a class that has some; named as transformers names them where the file does not.
+    """Read the labels of a class, if it has any; without names in the file, transformers' LABEL_0, LABEL_1, … are used.
 
     Raises:
-        ValueError: they are no list of names, or the problem is none that zoo knows.
+        ValueError: `id2label` is not a list of names, or zoo does not know the problem type.
     """
     if not any("labels" in heads.options(name) for name in chosen.heads):
         return LabelNames([])
     names, problem = label_names(config), config.tree.get("problem_type")
     if not classifies(chosen):
         return LabelNames(names, count=len(names))
-    if problem is None:  # as their classes decide it
+    if problem is None:  # as transformers' classes decide it
         problem = (OneNumber if len(names) == 1 else OneClass).problem
     kinds = {answer.problem: kind for kind, answer in ANSWERS.items()}
     if not isinstance(problem, str) or problem not in kinds:
@@ -246,10 +250,10 @@ def read_labels(config: ConfigReader, chosen: NativeClass) -> LabelNames:
 
 
 def label_names(config: ConfigReader) -> list[str]:
-    """The names of the labels.
+    """Read the names of the labels.
 
     Raises:
-        ValueError: they are no list of names.
+        ValueError: `id2label` does not name the classes 0, 1, …, or has control characters.
     """
     named = config.tree.get("id2label")
     if named is None:

@@ -1,4 +1,4 @@
-"""How a stranger's model generates: generation_config.json, or config.json in older folders, in a task's words."""
+"""Read generation settings from generation_config.json, or config.json in older folders, as a task's `generate:`."""
 
 from contextlib import suppress
 from typing import Any
@@ -9,14 +9,14 @@ from zoo.hub.sources.folder import GENERATION, CheckpointFolder, Json
 from zoo.hub.targets.declare.target import Target
 from zoo.models.generation.settings import parse_generate
 
-MOST_BEAMS = 256  # each of them is a row in memory
-LIKELIEST = 50  # theirs, where they sample and top_k is not there or null
-BEGINS = ("decoder_start_token_id", "bos_token_id")  # what a decoder beside an encoder begins with
+MOST_BEAMS = 256  # each beam is a row in memory
+LIKELIEST = 50  # transformers' top_k when it samples and the key is missing or null
+BEGINS = ("decoder_start_token_id", "bos_token_id")  # the start token of a decoder with an encoder: the first one set
 SAMPLING = ("temperature", "top_k", "top_p")
-# what acts on their texts and has a setting here -> that setting
+# keys that affect generated texts and have a zoo setting -> that setting
 OURS = {"max_new_tokens": "max_new_tokens", "max_length": "max_new_tokens", "num_beams": "beams"}
 OURS |= {key: key for key in ("length_penalty", *SAMPLING)}
-# what acts on their texts and has no setting here, by the values with which it does nothing
+# keys that affect generated texts and have no zoo setting, by the value with which they do nothing
 IDLE_AT_ONE = """
     repetition_penalty encoder_repetition_penalty typical_p num_beam_groups guidance_scale num_return_sequences
 """.split()
@@ -26,7 +26,7 @@ IDLE_WHERE_FALSE = """
     watermarking_config dola_layers max_time bad_words_ids suppress_tokens begin_suppress_tokens stop_strings
     sequence_bias force_words_ids constraints
 """.split()
-# 0 is the id of a token
+# for these keys 0 is a token id and has an effect
 IDLE_WHERE_NULL = ("forced_bos_token_id", "forced_eos_token_id", "exponential_decay_length_penalty")
 Generation = tuple[Json, dict[str, int], tuple[str, ...]]
 
@@ -34,24 +34,24 @@ Generation = tuple[Json, dict[str, int], tuple[str, ...]]
 def read_generation(
     foreign: CheckpointFolder, config: Json, target: Target, writes: bool, vocab_size: int, roles: Roles
 ) -> Generation:
-    """How a folder's model generates, its special tokens, and the keys that are left out.
+    """Read the generation settings of a folder, its special tokens, and the keys that are left out.
 
-    The settings are as a task's `generate:`, the special tokens ids by role. Left out are keys that act on their texts
-    and that zoo has no setting for, or none with such a value.
+    The settings are those of a task's `generate:`, the special tokens ids by role. Left out are keys that affect
+    generated texts and for which zoo has no setting, or no setting with this value.
 
     Args:
-        writes: whether its class generates at all.
-        roles: of its tokenizer; none where it has none.
+        writes: whether the class generates at all.
+        roles: roles of the tokenizer; none without a tokenizer.
 
     Raises:
-        ValueError: the file is no JSON.
+        ValueError: the file is not JSON.
     """
     written = foreign.read_json(GENERATION)
     both = {**config, **written}
     special = ids_by_role(both, target, vocab_size)
     if not writes:
         return {}, special, ()
-    said, alone = written or config, "encoder" not in target.sides  # transformers reads one of the files
+    said, alone = written or config, "encoder" not in target.sides  # transformers reads one file only
     wanted = settings_of(said, not alone)
     settings = possible(wanted)
     impossible = wanted.keys() - settings.keys()
@@ -64,19 +64,19 @@ def read_generation(
 
 
 def without_setting(said: Json) -> list[str]:
-    """The keys that act on their texts and have no setting here."""
+    """The keys that affect generated texts and have no zoo setting."""
     found = [key for key in IDLE_AT_ONE if said.get(key) not in (None, 1)]
     found += [key for key in IDLE_WHERE_FALSE if said.get(key)]
     return found + [key for key in IDLE_WHERE_NULL if said.get(key) is not None]
 
 
 def other_ends(both: Json, endless: bool, alone: bool, roles: Roles) -> list[str]:
-    """The keys of tokens that begin and end their texts, where others do here.
+    """Describe the start and end tokens of the folder that differ from those that zoo uses.
 
     Args:
-        both: what both files say.
-        endless: whether what transformers generates with names no end, whatever its class has for it.
-        alone: whether a decoder stands alone.
+        both: the keys of config.json, overridden by those of generation_config.json.
+        endless: whether the file that transformers generates from names no end token.
+        alone: whether it is a decoder without an encoder.
     """
     ends = both.get("eos_token_id")
     end = read_first(ends, roles.end)
@@ -89,10 +89,10 @@ def other_ends(both: Json, endless: bool, alone: bool, roles: Roles) -> list[str
 
 
 def settings_of(said: Json, both: bool) -> Json:
-    """Their words in ours, whether or not the values can be.
+    """Translate generation keys into zoo's settings, valid or not.
 
     Args:
-        both: whether an output has a start token of its own, which `max_length` counts.
+        both: whether there is an encoder, so that an output has a start token of its own, which `max_length` counts.
     """
     found: Json = {}
     longest = said.get("max_length")
@@ -114,7 +114,7 @@ def settings_of(said: Json, both: bool) -> Json:
 
 
 def possible(wanted: Json) -> Json:
-    """The settings whose values can be; without a temperature to sample with nothing is left of sampling."""
+    """Drop settings with invalid values, and settings that have no effect without a dropped one."""
     found: Json = {}
     for key, value in wanted.items():
         with suppress(ValueError):
@@ -125,14 +125,14 @@ def possible(wanted: Json) -> Json:
 
 
 def read_first(value: Any, known: int | None = None) -> Any:
-    """Which of several ids, any of which may end a text, is read: the one that is known, else the first."""
+    """Pick one of several ids that may end a text: `known` if it is among them, else the first."""
     if not isinstance(value, list) or not value:
         return value
     return known if known in value else value[0]
 
 
 def ids_by_role(said: Json, target: Target, vocab_size: int) -> dict[str, int]:
-    """The special tokens that the files name by id; what a decoder begins with is its start."""
+    """The special tokens that the files name by id; `start` is the token that a decoder starts from."""
     found: dict[str, int] = {}
     for name, role in {**THEIR_ROLES, "decoder_start_token": "start"}.items():
         value = read_first(said.get(f"{name}_id"))

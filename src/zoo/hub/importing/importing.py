@@ -1,4 +1,4 @@
-"""A Hugging Face folder as a run: its target's declaration read backwards."""
+"""Import a Hugging Face folder as a run, by its target's declaration read backwards."""
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -37,7 +37,7 @@ from zoo.runs.run import RunFiles, check_folder, create_run
 from zoo.runs.tensors import load_matching, part_of, unique_tensors
 
 CODE = ("auto_map", "custom_pipelines", "custom_generate")
-FRESH_SEED = 0  # what is not in the folder begins with the same numbers each time
+FRESH_SEED = 0  # so that missing tensors are initialised to the same values in each import
 
 
 @dataclass(frozen=True)
@@ -47,14 +47,14 @@ class ImportReport:
     Args:
         run: the new run.
         target, class_name: what the folder was read as.
-        fresh: parts that the folder lacks, newly initialised.
+        fresh: parts that are missing from the folder and newly initialised.
         untrained: heads that were newly initialised when the folder was exported, and have not been trained.
-        dropped: its tensors that the model has no place for.
-        no_tokenizer: why there is no tokenizer; empty where there is one, or nothing to read with it.
-        templates: how its tokenizer writes texts, where texts of such a model are read in another way here.
-        switches: what transformers makes of a text by tokenizer_config.json, and not by tokenizer.json.
-        idle: keys of the folder that act on what is generated, and that zoo has no setting for.
-        ignored: keys that ask for code of the folder to be run.
+        dropped: modules of the folder that the model does not have.
+        no_tokenizer: why there is no tokenizer; empty if there is one, or if the model reads no text.
+        templates: the special tokens that its tokenizer adds to texts, where zoo adds others.
+        switches: what transformers makes of sample texts by tokenizer_config.json, where tokenizer.json says otherwise.
+        idle: keys of the folder that affect generated texts and that zoo has no setting for.
+        ignored: keys that ask to run code from the folder.
     """
 
     run: Path
@@ -71,7 +71,7 @@ class ImportReport:
     ignored: tuple[str, ...]
 
     def remarks(self) -> list[str]:
-        """What a user should know before using it."""
+        """What a user should know before using the model, one line each."""
         found = {
             "newly initialised (missing from the checkpoint)": self.fresh,
             "newly initialised, never trained before the export": self.untrained,
@@ -92,12 +92,12 @@ class ImportReport:
 def recognise(
     foreign: CheckpointFolder, config: ConfigReader
 ) -> tuple[Target, weights.Stored, list[str], LabelNames, ModelSettings]:
-    """Which model a folder holds; only the headers of its tensors are read.
+    """Identify the model in a folder, from headers of its tensors; tensors are read only to compare tied copies.
 
-    The target has the folder's class alone. The names are those of tensors that no class of the target has.
+    The target is narrowed to the folder's class. The list names tensors that no class of the target has.
 
     Raises:
-        ValueError: none that zoo can express.
+        ValueError: zoo cannot express the model.
     """
     place = str(foreign.folder)
     target, settings = read_family(foreign, config)
@@ -109,14 +109,14 @@ def recognise(
 
 
 def import_folder(source: Path, folder: Path) -> ImportReport:
-    """Write a Hugging Face folder as a new run, which stands before its first step.
+    """Write a Hugging Face folder as a new run at step 0.
 
     Args:
-        source: the folder; nothing outside of it is read, nothing in it is run.
-        folder: of the run, new or empty.
+        source: the folder; nothing outside it is read, and no code in it is run.
+        folder: the folder of the run, new or empty.
 
     Raises:
-        ValueError: the folder is none, is damaged, or holds a model that zoo cannot express; nothing is written.
+        ValueError: the folder is not a model, is damaged, or holds a model that zoo cannot express; nothing is written.
         RuntimeError: the run cannot be written.
     """
     check_folder(folder, resume=False, resumable=False)
@@ -139,7 +139,7 @@ def import_folder(source: Path, folder: Path) -> ImportReport:
         tokenizer=tokenizer_files(tokenizer, special) if stream.has_text else {},
         environment={"command": ["zoo", "import", source.name], "versions": versions()},
     )
-    read_task(files.task, config.place)  # what a run cannot be read with is refused before it is written
+    read_task(files.task, config.place)  # refuse a task that the run could not be read with, before writing it
     tensors = completed(settings, tensors) if missing else tensors
     random = [name for name in untrained_heads(foreign) if name in model.heads]
     untrained = sorted({*missing_heads(model, missing), *random})
@@ -162,18 +162,18 @@ def import_folder(source: Path, folder: Path) -> ImportReport:
 
 @contextmanager
 def whole_or_nothing(folder: Path) -> Iterator[None]:
-    """Leave nothing in a new or empty folder that could not be filled.
+    """Empty a new or empty folder again if it could not be filled.
 
     Raises:
-        RuntimeError: it could not.
+        RuntimeError: it could not be filled.
     """
     existed = folder.is_dir()
     try:
         yield
-    except ValueError:  # it was refused, and may be another process's
+    except ValueError:  # the folder was refused, and may belong to another process
         raise
     except BaseException as error:
-        with suppress(OSError):  # what went wrong before says more
+        with suppress(OSError):  # the first error says more
             if (folder / LOCK).read_text().strip() == str(os.getpid()):  # else another process's run is there
                 clear(folder, existed)
         if isinstance(error, OSError):
@@ -182,7 +182,7 @@ def whole_or_nothing(folder: Path) -> Iterator[None]:
 
 
 def clear(folder: Path, keep: bool) -> None:
-    """Delete what a folder holds; the folder itself, which may be a mount point or a link, unless it is kept."""
+    """Delete what a folder holds, and unless `keep` the folder; an existing one may be a mount point or a link."""
     for path in folder.iterdir():
         remove(path)
     if not keep:
@@ -190,22 +190,22 @@ def clear(folder: Path, keep: bool) -> None:
 
 
 def tokenizer_files(tokenizer: Tokenizer | str, special: Mapping[str, int]) -> dict[str, bytes]:
-    """A tokenizer as a run keeps it; without one, a run keeps the ids of its special tokens."""
+    """The tokenizer files of a run; without a tokenizer, a file with the ids of special tokens."""
     return tokenizer.files() if isinstance(tokenizer, Tokenizer) else {ROLES_FILE: to_json(special)}
 
 
 def modules_of(tensors: Sequence[str]) -> tuple[str, ...]:
-    """The modules of theirs, two names deep, that have these tensors."""
+    """The modules that these tensors of the folder belong to, named by at most two components."""
     return tuple(dict.fromkeys(".".join(name.split(".")[:-1][:2]) or name for name in sorted(tensors)))
 
 
 def code_asked_for(*trees: Mapping[str, Any]) -> tuple[str, ...]:
-    """The keys by which their files ask for code of their own to be run."""
+    """The keys in these files that ask to run code from the folder."""
     return tuple(key for key in CODE if any(key in tree for tree in trees))
 
 
 def settle(config: ConfigReader, target: Target, stored: weights.Stored, labels: int, place: str) -> ModelSettings:
-    """The model's settings: what config.json says, then what the tensors show."""
+    """The model's settings: what config.json says, then what the presence of tensors shows."""
     flat, elements = read_flat(config, target), [tensor.elements for tensor in stored.values()]
     weights.settle_copies(stored, flat, target, place)
     weights.settle_presence(stored, flat, target)
@@ -216,7 +216,7 @@ def settle(config: ConfigReader, target: Target, stored: weights.Stored, labels:
 
 
 def chats_as_ours(tokenizer: Tokenizer | str) -> bool:
-    """Whether the tokenizer writes conversations as zoo does, so that the model was trained on such ones."""
+    """Return whether the tokenizer's chat template is the one that zoo writes for models trained on conversations."""
     if isinstance(tokenizer, str) or not {"start", "separator", "end"} <= set(tokenizer.role_tokens):
         return False
     return tokenizer.chat_templates == {DEFAULT_CHAT: chat_template(tokenizer)}
@@ -230,10 +230,10 @@ def task_of(
     chats: bool,
     answers: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """What the model is for: an objective for each of its heads, and no data.
+    """The task of an imported model: one objective per head, and no data.
 
     Args:
-        chats: whether it answers turns of a conversation. answers: how it answers questions, as options of `span`.
+        chats: whether it answers turns of a conversation. answers: options of the objective `span`.
     """
     members: dict[str, Any] = {objective_of(head.name, stream): {} for head in settings.heads}
     known = {"columns": {MESSAGES: MESSAGES} if chats else {}, "labels": labels, "generate": generate}
@@ -244,14 +244,14 @@ def task_of(
 
 
 def about_answers(config: ConfigReader) -> dict[str, Any]:
-    """How questions are answered, as far as a file says it: options of the objective `span`."""
+    """The options of the objective `span` that config.json gives."""
     stride = config.find(STRIDE)
     options = {"no_answer": True} if config.find(IMPOSSIBLE) is True else {}
     return {**options, "stride": stride} if type(stride) is int and stride > 0 else options
 
 
 def objective_of(head: str, stream: ModelTraits) -> str:
-    """The first objective that is assumed to have trained a head of such a model."""
+    """The first objective that is assumed to have trained this head of such a model."""
     for name in objectives.names():
         known = objectives[name]
         if known.head == head and known.assumed and not Mixture({name: known()}).obstacle(stream):
@@ -260,7 +260,7 @@ def objective_of(head: str, stream: ModelTraits) -> str:
 
 
 def missing_heads(model: Model, missing: list[str]) -> list[str]:
-    """The heads that are newly initialised, or read a pooler that is."""
+    """The heads that are newly initialised, or read a newly initialised pooler."""
     parts = set(map(part_of, missing))
     return [
         name
@@ -270,7 +270,7 @@ def missing_heads(model: Model, missing: list[str]) -> list[str]:
 
 
 def completed(settings: ModelSettings, tensors: Tensors) -> Tensors:
-    """The tensors of a model, those that are lacking as they are where training begins."""
+    """All tensors of the model; missing ones are initialised as for training from scratch."""
     model = Model.drawn(settings, FRESH_SEED)
     load_matching(model, tensors)
     return unique_tensors(model)

@@ -1,4 +1,4 @@
-"""Texts that transformers would write in another way for an imported model than zoo does."""
+"""Texts that transformers would encode in another way than zoo for an imported model."""
 
 from pathlib import Path
 from typing import Any
@@ -13,31 +13,31 @@ from zoo.hub.sources.folder import OPTIONS, CheckpointFolder
 from zoo.hub.targets.declare.target import Target
 from zoo.late import load
 
-LETTERS = ("a", "b")  # texts to see templates around
-# whose classes in transformers 5 take nothing but the vocabulary of tokenizer.json
+LETTERS = ("a", "b")  # sample texts that show the template around them
+# families whose tokenizer classes in transformers 5 take only the vocabulary from tokenizer.json
 REBUILDING = ("Bert", "GPT2", "Gemma", "Llama", "OpenAIGPT", "Pegasus", "Qwen2", "T5")
-OWN = {"qwen3": "Qwen2Tokenizer"}  # of a family without a recipe, where a folder names no class
-SWITCHED = "Ab \u00c9 \u6f22\u5b57"  # a text that switches make something else of
-COMPOSED = f" e\u0301 {SWITCHED}"  # the same behind a space, and behind a letter that NFC composes
+OWN = {"qwen3": "Qwen2Tokenizer"}  # the class of a family without a recipe, if a folder names none
+SWITCHED = "Ab \u00c9 \u6f22\u5b57"  # a text that options such as lower-casing change
+COMPOSED = f" e\u0301 {SWITCHED}"  # the same after a space and a letter that NFC composes
 
 
 def texts_otherwise(
     foreign: CheckpointFolder, tokenizer: Tokenizer | str, segments: bool, target: Target
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """How transformers writes texts for the model where zoo does in another way: by templates, and by switches."""
+    """Describe where transformers encodes texts in another way than zoo: special tokens, and tokenizer options."""
     if isinstance(tokenizer, str):
         return (), ()
     return other_templates(foreign, tokenizer, segments, target), other_switches(foreign, target)
 
 
 def other_templates(foreign: CheckpointFolder, tokenizer: Tokenizer, segments: bool, target: Target) -> tuple[str, ...]:
-    """How the folder's tokenizer writes texts, where zoo writes those of the class in another way.
+    """Describe the special tokens that the folder's tokenizer adds to texts, where zoo adds others.
 
-    The family's own class writes its own template, whatever tokenizer.json says. A text that is continued begins as the
-    tokenizer begins it (`Tokenizer.begin`), without what that puts behind it.
+    Empty if the family's own class adds its template, whatever tokenizer.json says. A text that a decoder continues
+    begins as the tokenizer begins it (`Tokenizer.begin`), without the tokens that the tokenizer appends.
 
     Args:
-        segments: whether the model tells a pair's texts apart.
+        segments: whether the model distinguishes the two texts of a pair.
     """
     if target.recipe is not None and target.recipe.writes_around(foreign.tokenizer_class):
         return ()
@@ -51,9 +51,9 @@ def other_templates(foreign: CheckpointFolder, tokenizer: Tokenizer, segments: b
 
 
 def other_switches(foreign: CheckpointFolder, target: Target) -> tuple[str, ...]:
-    """What transformers' own class makes of a text by tokenizer_config.json, where tokenizer.json makes something else.
+    """Describe what transformers' class makes of sample texts by tokenizer_config.json, where tokenizer.json differs.
 
-    That class (version 5) takes the vocabulary of tokenizer.json, and its own switches instead of what stands there.
+    In transformers 5 these classes take the vocabulary from tokenizer.json, and all else from their own options.
     """
     if not foreign.has(BACKEND_FILE):
         return ()
@@ -71,31 +71,31 @@ def other_switches(foreign: CheckpointFolder, target: Target) -> tuple[str, ...]
 
 
 def rebuilt_backend(folder: Path, named: Any) -> Backend | None:
-    """The tokenizer that one of `REBUILDING` makes of a folder; None for other classes, and where none can be made."""
+    """The tokenizer that a class of `REBUILDING` builds from a folder; None for other classes, or if that fails."""
     if not isinstance(named, str) or named.removesuffix("Fast").removesuffix("Tokenizer") not in REBUILDING:
         return None
     try:
         maker = load("transformers:AutoTokenizer")
         made: Backend = maker.from_pretrained(folder, local_files_only=True, trust_remote_code=False).backend_tokenizer
-    except Exception:  # it is not installed, or a stranger's files make it raise: there is nothing to compare with
+    except Exception:  # transformers is missing, or untrusted files make it raise: there is nothing to compare with
         return None
     return made
 
 
 def tokens(backend: Backend, text: str) -> list[str]:
-    """Those of a text, without what stands around it."""
+    """The tokens of a text, without the special tokens around it."""
     found: list[str] = backend.encode(text, add_special_tokens=False).tokens
     return found
 
 
 def pieces(backend: Backend) -> list[str]:
-    """What is left of a text with capitals, marks and Chinese before the vocabulary is looked at."""
+    """The pieces of `SWITCHED` after normalization and pre-tokenization, before the vocabulary is used."""
     text = SWITCHED if backend.normalizer is None else backend.normalizer.normalize_str(SWITCHED)
     cut_up = [(text, None)] if backend.pre_tokenizer is None else backend.pre_tokenizer.pre_tokenize_str(text)
     return [piece for piece, _ in cut_up]
 
 
 def spelled(encoding: Encoding, segments: bool) -> str:
-    """The tokens of a text, with their segments behind them where those are of more than one kind."""
+    """The tokens of a text, each with its segment if there are several segments."""
     several = segments and len(set(encoding.type_ids)) > 1
     return " ".join(f"{t}:{n}" if several else t for t, n in zip(encoding.tokens, encoding.type_ids, strict=True))

@@ -1,4 +1,4 @@
-"""The tokenizer of a stranger's folder: its tokens and template as they are, and which token plays which role."""
+"""Read the tokenizer of an untrusted folder: its tokens and template unchanged, and the role of each special token."""
 
 import json
 import re
@@ -21,7 +21,7 @@ from zoo.hub.targets.declare.target import NativeClass, Target
 from zoo.strict_json import parse_json
 
 UNREAD = ("source.spm", "target.spm", "spiece.model", "tokenizer.model", "sentencepiece.bpe.model", "tekken.json")
-LISTED = "added_tokens_decoder"
+LISTED = "added_tokens_decoder"  # keys of tokenizer_config.json
 VERSIONED = "fast_tokenizer_files"
 FLAGS = ("lstrip", "rstrip", "normalized", "single_word")  # of an added token
 PLAIN_NAME = re.compile(r"[\w-]{1,64}", re.ASCII)
@@ -29,7 +29,7 @@ Tokens = dict[str, str]
 
 
 def read_tokenizer(foreign: CheckpointFolder, config: Json, target: Target, chosen: NativeClass) -> Tokenizer | str:
-    """The folder's tokenizer, or why it has none that can be read.
+    """Read the folder's tokenizer, or say why there is none that can be read.
 
     Raises:
         ValueError: a file of it is damaged.
@@ -47,14 +47,15 @@ def read_tokenizer(foreign: CheckpointFolder, config: Json, target: Target, chos
         del tokens["extract"]
     if "pad" not in tokens:
         return f"its tokenizer has no padding token, and none that could serve as one ({', '.join(tokens)})"
-    if backend.post_processor is None:  # that nothing is added is a template, too
+    if backend.post_processor is None:  # make the empty template explicit: the folder's tokenizer adds no tokens
         backend.post_processor = TemplateProcessing(single="$A", pair="$A $B", special_tokens=[])
-    # by way of its files, so that what a recipe made is checked, too
+    # through files, so that a tokenizer built by a recipe passes the same checks
     files = {BACKEND_FILE: backend.to_str().encode(), ROLES_FILE: json.dumps(tokens).encode()}
     tokenizer = Tokenizer.from_files(files, str(foreign.folder))
-    # what only a model's files name, by its id, is an ordinary token of texts (a newline ends a line, 0 may be "!")
+    # a token that only config files name, by id, remains an ordinary token of texts (a newline; id 0 may be "!")
     special = {*named.values(), *written_tokens(backend)}
     tokenizer.match(token for token in tokens.values() if token in special)
+    # a unigram model may still make a special token of a text that spells it: pre-tokenize such texts apart
     found = [t for role, t in tokens.items() if role != "unk" and t in special and is_found(t, tokenizer)]
     if found:
         cuts = pre_tokenizers.Sequence([*filter(None, [backend.pre_tokenizer]), *map(cut, found)])
@@ -65,13 +66,13 @@ def read_tokenizer(foreign: CheckpointFolder, config: Json, target: Target, chos
 
 
 def read_chat_templates(foreign: CheckpointFolder, options: Json) -> dict[str, str]:
-    """By name, the templates that the tokenizer writes conversations with: those of files, or else of its options.
+    """Chat templates by name, from their files or else from the tokenizer's options.
 
-    Templates are programs: they are kept for an export, and never run. What has no plain name is left out: transformers
-    would name a file after it.
+    Templates are programs: zoo keeps them for an export and never runs them. A template without a plain name is left
+    out, since transformers would name a file after it.
 
     Raises:
-        ValueError: the file is not UTF-8.
+        ValueError: a file is not UTF-8.
     """
     others = sorted((foreign.folder / CHATS).glob("*.jinja"))
     files = {DEFAULT_CHAT: CHAT} if foreign.has(CHAT) else {}
@@ -85,7 +86,7 @@ def read_chat_templates(foreign: CheckpointFolder, options: Json) -> dict[str, s
 
 
 def read_text(foreign: CheckpointFolder, name: str) -> str:
-    """A file of the folder as text.
+    """Read a file of the folder as text.
 
     Raises:
         ValueError: as `CheckpointFolder.read`, or it is not UTF-8.
@@ -97,25 +98,29 @@ def read_text(foreign: CheckpointFolder, name: str) -> str:
 
 
 def is_found(token: str, tokenizer: Tokenizer) -> bool:
-    """Whether a text that spells a role's token gets its id: a unigram model has it among its pieces."""
+    """Return whether a text that spells a role's token gets its id, as with a unigram model that has it as a piece."""
     texts = [text.format(token) for text in ("{}", "a {} b", "a{}b")]
     return len(token) > 1 and any(tokenizer.vocabulary[token] in ids for ids in tokenizer.encode(texts))
 
 
 def cut(token: str) -> pre_tokenizers.PreTokenizer:
-    """Cuts texts behind the first letter of what spells a token, so that no piece is all of it."""
+    """A pre-tokenizer that splits texts after the first letter of a token's spelling, so that no piece equals it."""
     return pre_tokenizers.Split(Regex(f"{re.escape(token[0])}(?={re.escape(token[1:])})"), "merged_with_previous")
 
 
 def find_backend(foreign: CheckpointFolder, options: Json, target: Target) -> Backend | str:
-    """tokenizer.json as it is, else what the family's own recipe makes of its vocabulary files."""
+    """Read tokenizer.json, or build a tokenizer from vocabulary files by the family's recipe, or say why neither works.
+
+    Raises:
+        ValueError: a file is damaged.
+    """
     if options.get(VERSIONED):
         return f"{OPTIONS} has {VERSIONED}, from which transformers chooses by its own version"
     if foreign.has(BACKEND_FILE):
         content, place = foreign.read(BACKEND_FILE), str(foreign.folder / BACKEND_FILE)
-        parse_json(content, place)  # whose keys stand once: what is checked is then what the library reads
+        parse_json(content, place)  # refuses duplicate keys, so that the library reads what is checked here
         backend = read_backend(content, place)
-        backend.no_padding()  # which may be to any length
+        backend.no_padding()  # a file may ask for any length
         backend.no_truncation()
         return backend
     recipe = target.recipe
@@ -129,7 +134,7 @@ def find_backend(foreign: CheckpointFolder, options: Json, target: Target) -> Ba
     with explain_failure(str(foreign.folder), "no tokenizer can be made from its vocabulary files"):
         files = {name: foreign.read(name) for name in recipe.files}
         backend = recipe.build(files, {**options, **older_names(foreign, options)})
-    # before anything writes the tokenizer out, which takes memory for every id up to the largest
+    # before the tokenizer is serialized, which takes memory for every id up to the largest
     check_ids(backend.get_vocab(), str(foreign.folder))
     for token in added_tokens(foreign, options, recipe.tokens):
         (backend.add_special_tokens if token.special else backend.add_tokens)([token])
@@ -137,13 +142,13 @@ def find_backend(foreign: CheckpointFolder, options: Json, target: Target) -> Ba
 
 
 def added_tokens(foreign: CheckpointFolder, options: Json, own: Mapping[str, str]) -> list[AddedToken]:
-    """The tokens beside the vocabulary, in order of their ids: tokenizer_config.json lists them, or an older file does.
+    """The added tokens in order of their ids, from tokenizer_config.json or, in older folders, added_tokens.json.
 
     Args:
-        own: special tokens that the class has of its own.
+        own: special tokens that the tokenizer class has by default.
     """
     listed = options.get(LISTED)
-    if listed is None:  # the older file has ids by spelling, and the other files say which tokens are special
+    if listed is None:  # added_tokens.json maps spellings to ids; the other files say which tokens are special
         named = [value for source in (options, foreign.read_json(SPECIAL), own) for value in source.values()]
         special = {spelling(t) for value in named for t in (value if isinstance(value, list) else [value])}
         older = foreign.read_json(ADDED)
@@ -155,14 +160,14 @@ def added_tokens(foreign: CheckpointFolder, options: Json, own: Mapping[str, str
 
 
 def added_token(token: Mapping[str, Any]) -> AddedToken:
-    """A token as a file lists it; a special one is found before a text is normalized."""
+    """An added token as a file describes it; a special one is matched before a text is normalized."""
     special = bool(token.get("special"))
     said = {} if special else {flag: value for flag in FLAGS if type(value := token.get(flag)) is bool}
     return AddedToken(token["content"], **{"normalized": not special, **said}, special=special)
 
 
 def named_tokens(foreign: CheckpointFolder, options: Json, backend: Backend, target: Target) -> Tokens:
-    """The special tokens by their names (`cls_token` …): the folder's files first, then its class's own."""
+    """The special tokens by name (`cls_token` …), from the folder's files, else from its tokenizer class."""
     default = target.recipe.tokens if target.recipe is not None else {}
     found: Tokens = {}
     for source in (older_names(foreign, options), options, default):
@@ -174,49 +179,49 @@ def named_tokens(foreign: CheckpointFolder, options: Json, backend: Backend, tar
 
 
 def older_names(foreign: CheckpointFolder, options: Json) -> Json:
-    """The special tokens that the older file names.
+    """The special tokens that special_tokens_map.json names.
 
-    As in transformers, it goes before tokenizer_config.json, and is not read where that lists the added tokens itself.
+    As in transformers, this older file overrides tokenizer_config.json, unless that one lists the added tokens itself.
     """
     return {} if LISTED in options else foreign.read_json(SPECIAL)
 
 
 def named_or_numbered(named: Tokens, config: Json, backend: Backend, target: Target, writes: bool) -> Tokens:
-    """Named tokens, and by the same names those that a model's files give as ids.
+    """The special tokens by name: those that the tokenizer names, and those that config files give as ids.
 
     Args:
-        config: config.json, with what generation_config.json says instead where a class writes text.
-        writes: whether it does.
+        config: config.json, overridden by generation_config.json if the class generates.
+        writes: whether the class generates.
     """
-    own = named.get("eos_token")  # a chat model ends its turns with it, though others may end a text, too
+    own = named.get("eos_token")  # the one that ends a chat model's turns, where several may end a text
     known = None if own is None else backend.token_to_id(own)
     ids = {name.removesuffix("_id"): read_first(i, known) for name, i in config.items() if name.endswith("_token_id")}
-    # an id that is no unsigned number of 32 bits is an OverflowError in the library
+    # the library raises OverflowError for ids beyond 32 bits
     numbered = {name: backend.id_to_token(i) for name, i in ids.items() if type(i) is int and 0 <= i < 2**31}
     by_id = {name: token for name, token in numbered.items() if token is not None}
-    # a decoder begins with what its config says, and ends with it, whatever its tokenizer has for the end of a text
+    # generation starts and ends with the tokens of the config, whatever the tokenizer names as its own
     start = by_id.get("decoder_start_token") or (by_id.get("bos_token") if writes and len(target.sides) > 1 else None)
     deciding = {"bos_token": start, "eos_token": by_id.get("eos_token") if writes else None}
     return by_id | named | {name: token for name, token in deciding.items() if token is not None}
 
 
 def role_tokens(backend: Backend, named: Mapping[str, str], target: Target, chosen: NativeClass, own: bool) -> Tokens:
-    """Which token plays which role; one token may play several.
+    """Assign tokens to roles; one token may have several roles.
 
     Args:
-        own: whether the folder's class writes the named tokens around a text, whatever the tokenizer's template shows.
+        own: whether the folder's class adds the named tokens to a text, whatever the tokenizer's template shows.
     """
     found: Tokens = {}
     first = ("cls_token", "bos_token") if target.sides == ("encoder",) else ("bos_token", "cls_token")
     for name in dict.fromkeys((*first, *THEIR_ROLES)):
         if name in named:
             found.setdefault(THEIR_ROLES[name], named[name])
-    if target.sides == ("decoder",) and not chosen.generates:  # what stands around a text is the tokenizer's to say
+    if target.sides == ("decoder",) and not chosen.generates:  # the tokenizer decides what surrounds a text
         around = ("start", "separator", "extract")
         found = {role: token for role, token in found.items() if role not in around} | written_around(backend)
     written = written_roles(backend, chosen.text) | written_roles(backend, chosen.pair)
     found = written | found if own and target.sides == ("encoder",) else found | written
-    if "start" not in found and "end" in found and chosen.generates:  # GPT-2's way: what ends one text begins the next
+    if "start" not in found and "end" in found and chosen.generates:  # as in GPT-2, one token does both
         found["start"] = found["end"]
     stand_ins = [found[role] for role in ("end", "unk", "separator", "start") if role in found]
     if "pad" not in found and stand_ins:
@@ -225,9 +230,9 @@ def role_tokens(backend: Backend, named: Mapping[str, str], target: Target, chos
 
 
 def passed_over(token: str | None, backend: Backend, config: Json, target: Target, chosen: NativeClass) -> bool:
-    """Whether a decoder that classifies texts does not read at `token`, which its tokenizer writes behind each.
+    """Return whether `token`, which the tokenizer appends to a text, is padding to a decoder that classifies texts.
 
-    Its class in transformers reads at the last token that is not `pad_token_id`, and that may be this one.
+    Its transformers class reads the last token that is not `pad_token_id`, so it would read the one before `token`.
     """
     if target.sides != ("decoder",) or "classification" not in chosen.heads:
         return False
@@ -236,14 +241,14 @@ def passed_over(token: str | None, backend: Backend, config: Json, target: Targe
 
 
 def written_tokens(backend: Backend) -> set[str]:
-    """What the tokenizer itself puts around a text, or around two."""
+    """The tokens that the tokenizer itself adds to one text, or to a pair."""
     with explain_failure("tokenizer", "it cannot read a text"):
         encodings = (backend.encode("a"), backend.encode("a", "a"))
     return {t for e in encodings for t, added in zip(e.tokens, e.special_tokens_mask, strict=True) if added}
 
 
 def written_around(backend: Backend) -> Tokens:
-    """What the tokenizer itself puts before a text, and after it."""
+    """The tokens that the tokenizer itself adds before a text (`start`) and after it (`extract`)."""
     with explain_failure("tokenizer", "it cannot read a text"):
         encoding = backend.encode("a")
     special = [token for token, added in zip(encoding.tokens, encoding.special_tokens_mask, strict=True) if added]
@@ -253,7 +258,7 @@ def written_around(backend: Backend) -> Tokens:
 
 
 def written_roles(backend: Backend, template: Template) -> Tokens:
-    """The roles that the tokenizer's own template shows, where it has as many places as ours."""
+    """The token of each role in `template`, if the tokenizer's own template has the same shape."""
     post = json.loads(backend.to_str())["post_processor"] or {}
     steps: Sequence[Any] = post.get("processors", [post])
     kind = "single" if template.count(None) == 1 else "pair"

@@ -1,4 +1,4 @@
-"""Tensors of a stranger's folder under our names: rename tables run backwards."""
+"""Read the tensors of an untrusted folder under zoo's names: rename tables run backwards."""
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -15,27 +15,27 @@ from zoo.models.settings import ModelSettings
 from zoo.runs.tensors import finite, part_of, shape, wrong_shapes
 from zoo.wording import first_few
 
-ROUNDED = 4e-3  # of sines and cosines in half precision
+ROUNDED = 4e-3  # rounding of sines and cosines in half precision
 OLD_NAMES = {".gamma": ".weight", ".beta": ".bias"}  # of norms, in the first published checkpoints
-Stored = dict[str, TensorInfo]  # by the name that a tensor's class has for it today
+Stored = dict[str, TensorInfo]  # by the current name of a tensor in its class
 
 
 def pattern(names: Iterable[str]) -> re.Pattern[str]:
-    """Any of these names, `{i}` in them for the number of a layer."""
+    """Match any of these names; `{i}` in them stands for a layer index."""
     return re.compile("|".join({re.escape(name).replace(re.escape("{i}"), r"\d{1,6}") for name in names}))
 
 
 def name_tensors(stored: Mapping[str, TensorInfo], target: Target, place: str) -> tuple[Stored, list[str]]:
-    """The tensors by the names they have today, and the names of those that the target's classes do not have.
+    """The tensors by their current names, and the names of tensors that no class of the target has.
 
     Raises:
-        ValueError: one of the body's tensors is none that the target has, or two have one name.
+        ValueError: a tensor of the body is unknown to the target, or two tensors map to one name.
     """
     families = [target.narrowed(chosen) for chosen in target.classes]
     declared = [rename.theirs for family in families for rename in family.renames]
     declared += [copy.theirs for family in families for copy in family.copies]
     known, found, dropped = pattern([*declared, *target.tables]), Stored(), list[str]()
-    # files of a class without heads leave the prefix out, so nothing in them can be told from a head's tensor
+    # files of a class without heads omit the prefix, so an unknown tensor cannot be assumed to be a head's
     headless = not any(name.startswith(target.prefix) for name in stored)
     for old, tensor in stored.items():
         stem, dot, last = old.rpartition(".")
@@ -54,9 +54,9 @@ def name_tensors(stored: Mapping[str, TensorInfo], target: Target, place: str) -
 
 
 def choose_class(target: Target, named: str | None, names: Collection[str]) -> NativeClass:
-    """The first class with the heads of the named one all of whose own tensors are there, else the named one.
+    """Pick the first class with the named class's heads and with all its own tensors stored, else the named class.
 
-    So a folder that says `BertForMaskedLM` and holds a pooler and the head of next sentences keeps them.
+    So a folder that names `BertForMaskedLM` but holds a pooler and a next-sentence head keeps them.
     """
     declared = next((chosen for chosen in target.classes if chosen.name == named), None)
     fitting = [c for c in target.classes if declared is None or set(declared.heads) <= set(c.heads)]
@@ -65,10 +65,10 @@ def choose_class(target: Target, named: str | None, names: Collection[str]) -> N
 
 
 def settle_copies(stored: Stored, flat: FlatSettings, target: Target, place: str) -> None:
-    """Keep one of two tied tensors that a file holds both of; where they differ, say in `flat` that they are not tied.
+    """Keep one of two tied tensors if a file holds both; if they differ, set them as untied in `flat`.
 
     Raises:
-        ValueError: they differ, and the target has no such head, or our model ties them always.
+        ValueError: they differ, and the target has no such head, or zoo always ties them.
     """
     real = {r.theirs for r in target.renames if r.when is None or flat.get(r.when[0], (r.when[1],)) == (r.when[1],)}
     for copy in target.copies:
@@ -89,14 +89,14 @@ def settle_copies(stored: Stored, flat: FlatSettings, target: Target, place: str
 
 
 def fits_head(path: str, flat: FlatSettings, target: Target) -> bool:
-    """Whether a target has such a head, as far as `flat` says what it is; `path` is one of the head's settings."""
+    """Return whether the target allows the settings in `flat` of the head that the setting `path` belongs to."""
     head = path.rpartition(".")[0]
     demands = [demand for demand in target.requirements if demand.path in flat and demand.path.startswith(f"{head}.")]
     return not any(demand.obstacle(flat, target.family) for demand in demands)
 
 
 def settle_presence(stored: Stored, flat: FlatSettings, target: Target) -> None:
-    """Add the settings that no key says: whether a tensor is there shows them."""
+    """Add settings that no key gives, from the presence of tensors."""
     for rename in target.renames:
         if rename.when is not None and rename.when[0] not in flat and isinstance(rename.when[1], bool):
             flat[rename.when[0]] = (rename.when[1] == (rename.theirs in stored),)
@@ -105,10 +105,10 @@ def settle_presence(stored: Stored, flat: FlatSettings, target: Target) -> None:
 def read_tensors(
     stored: Stored, settings: ModelSettings, target: Target, place: str
 ) -> tuple[Tensors, list[str], list[str]]:
-    """Our tensors, the names of our heads' tensors that the folder lacks, and those of theirs without a place.
+    """zoo's tensors, the names of head tensors that the folder lacks, and its tensors that the model does not have.
 
     Raises:
-        ValueError: a tensor of the body is missing, or one has another shape than config.json says.
+        ValueError: a tensor of the body is missing, belongs to no layer, or has another shape than config.json says.
     """
     flat, expected = flatten(settings), on_meta(settings).state_dict()
     table = [*expand(target.renames, flat, expected)]
@@ -130,14 +130,14 @@ def read_tensors(
 
 
 def check_tables(stored: Stored, flat: FlatSettings, target: Target, place: str) -> None:
-    """Compare what follows from the settings with what the folder has instead, if it has it.
+    """Compare tensors that follow from the settings, such as sinusoids, with those in the folder, if there are any.
 
     Raises:
-        ValueError: they are not the same, so the model would be another one.
+        ValueError: they differ, so it would be another model.
     """
     for name in sorted(stored.keys() & target.tables.keys()):
         make = target.tables[name]
-        with torch.device("meta"):  # what the settings claim may be far larger than what is there
+        with torch.device("meta"):  # compare shapes first: the settings may claim a huge table
             alike = stored[name].shape == make(flat).shape
         if not alike or not torch.allclose(load(stored[name]), make(flat).float(), rtol=0, atol=ROUNDED):
             raise ValueError(
@@ -146,10 +146,10 @@ def check_tables(stored: Stored, flat: FlatSettings, target: Target, place: str)
 
 
 def take_back(table: Sequence[Rename], stored: Stored, place: str) -> Tensors:
-    """Our tensors; only one of theirs is held at a time.
+    """Convert the folder's tensors to zoo's; only one of them is held in memory at a time.
 
     Raises:
-        ValueError: a tensor has a shape that cannot be or holds a NaN, or two of theirs are one of ours and differ.
+        ValueError: a tensor has an impossible shape or is not finite, or two tensors that zoo has only once differ.
     """
     ours: Tensors = {}
     source: dict[str, str] = {}
@@ -164,6 +164,6 @@ def take_back(table: Sequence[Rename], stored: Stored, place: str) -> Tensors:
             if name in ours and not torch.equal(ours[name], tensor):
                 both = f"{source[name]} and {rename.theirs}"
                 raise ValueError(f"{place}: {both} differ; zoo has one tensor for both, {name}")
-            # `contiguous` in `back` gives a view of theirs where nothing was moved, and would keep all of it
+            # `contiguous` in `back` returns a view if nothing was moved, which would keep the whole tensor alive
             ours[name], source[name] = tensor.clone(), rename.theirs
     return ours
