@@ -1,4 +1,4 @@
-"""What a decoder remembers between steps, in the form in which transformers hands it around."""
+"""The state of a decoder between generation steps, as a transformers cache."""
 
 from typing import Any
 
@@ -9,44 +9,44 @@ from zoo.models.kinds.part import Decoder, Memory
 
 
 class StateCache(Cache):  # type: ignore[misc]
-    """The state of a decoder of ours, whatever it consists of: keys and values, a recurrent state, last places.
+    """The state of a zoo decoder, whatever it holds: keys and values, a recurrent state, a convolution's last inputs.
 
     Args:
-        rows: sequences that are continued side by side.
-        memory: what an encoder made of their sources.
+        rows: number of sequences that are generated side by side.
+        memory: the encoder's output for their sources; None in a decoder alone.
     """
 
     is_compileable = False  # a state may grow with each step
-    # Of no layers at all transformers 5.24 takes all to be linear, and `generate` reads again what is remembered.
+    # transformers 5.24 takes an empty list of layers for all linear, and `generate` then reads cached tokens again.
     is_linear = (False,)
 
     def __init__(self, decoder: Decoder, rows: int, memory: Memory | None) -> None:
-        super().__init__(layers=[])  # theirs would hold keys and values layer by layer
+        super().__init__(layers=[])  # transformers' layers would hold keys and values
         self.decoder, self.length = decoder, 0
         self.state = decoder.start(rows, memory)
 
     def step(self, tokens: Tensor, documents: Tensor | None) -> Tensor:
-        """The states of new tokens."""
+        """Read new tokens and return their hidden states."""
         states: Tensor = self.decoder.step(tokens, documents, self.state)
         self.length += tokens.shape[1]
         return states
 
     def get_seq_length(self, layer_idx: int = 0) -> int:
-        """How many places were read, padding included."""
+        """The number of positions read so far, padding included."""
         return self.length
 
     def reorder_cache(self, beam_idx: Tensor) -> None:
-        """Continue with these rows (beams)."""
+        """Continue with these rows, in this order (beam search)."""
         self.decoder.reorder(self.state, beam_idx, beam_idx)  # `generate` repeats the memory for every beam
 
     def crop(self, *_: Any) -> None:
-        """A state cannot forget what it has read.
+        """Refuse: a state cannot drop tokens that it has read.
 
         Raises:
             ValueError: always.
         """
         raise ValueError("this cache cannot be cropped to fewer tokens; start again without a cache")
 
-    # The base class does these layer by layer, and there are none: it would change nothing, without a word.
+    # The base class loops over its layers; since there are none, it would silently do nothing.
     batch_select_indices = reorder_cache
     reset = batch_repeat_interleave = crop

@@ -1,4 +1,4 @@
-"""config.json of a model in the shell, as transformers reads it: our settings, and what its own tools ask for."""
+"""config.json of a model in zoo's classes: zoo's settings, and the fields that transformers' tools ask for."""
 
 from typing import Any
 
@@ -9,11 +9,11 @@ from zoo.models.settings import ModelSettings
 
 
 class ZooConfig(PreTrainedConfig):  # type: ignore[misc]
-    """Settings as plain data; everything else that transformers asks for is computed from them.
+    """Settings as plain data; every other field that transformers asks for is computed from them.
 
     Args:
-        settings: of the model, as in config.yaml of a run.
-        tie_word_embeddings: whether an encoder and a decoder that share token vectors do so.
+        settings: settings of the model, as in a run's config.yaml.
+        tie_word_embeddings: whether transformers ties the tensors that parts of the model share.
     """
 
     model_type = MODEL_TYPE
@@ -26,21 +26,21 @@ class ZooConfig(PreTrainedConfig):  # type: ignore[misc]
 
     def __post_init__(self, **rest: Any) -> None:
         super().__post_init__(**rest)
-        if self.settings is not None:  # transformers also makes empty configs, to know the defaults
+        if self.settings is not None:  # transformers also builds empty configs, to find the defaults
             self.is_encoder_decoder = len(self.model_settings.parts) > 1
 
     @property
     def model_settings(self) -> ModelSettings:
-        """The settings, read strictly.
+        """The parsed settings.
 
         Raises:
-            ValueError: there are none, or they are damaged.
+            ValueError: they are missing or damaged.
         """
         return read_settings(self.settings, f"config.json: {SETTINGS}")
 
     @property
     def image_size(self) -> int | None:
-        """Side of the pictures that the model reads; None: it reads tokens."""
+        """Side of the square images that the model reads (pixels); None: it reads tokens."""
         encoder = self.model_settings.encoder
         return None if encoder is None else image_size(encoder)
 
@@ -63,5 +63,5 @@ class ZooConfig(PreTrainedConfig):  # type: ignore[misc]
 
     @property
     def stream(self) -> Any:
-        """The settings of the part whose states the heads score."""
+        """The settings of the last part, whose hidden states the heads score."""
         return [*self.model_settings.parts.values()][-1].settings

@@ -1,4 +1,4 @@
-"""The losses of the shell's classes, as transformers' own classes compute theirs."""
+"""The losses of zoo's transformers classes, computed as transformers' own classes compute theirs."""
 
 import torch
 from torch import Tensor, nn
@@ -6,14 +6,14 @@ from torch import Tensor, nn
 from zoo.models.heads.scores import Scores
 from zoo.objectives.answers import Answer, OneClass, OneNumber, SeveralClasses
 
-IGNORED = -100  # transformers' mark of labels that do not count
+IGNORED = -100  # transformers' label of positions that do not count
 
 
 def mean_loss(logits: Tensor, labels: Tensor, count: Tensor | int | None = None) -> Tensor:
     """The mean cross-entropy over labels.
 
     Args:
-        count: of the labels in all rows of a step, of which these may be a part; None: these are all.
+        count: number of labels in the whole optimizer step, of which these may be a part; None: these are all.
     """
     targets, exact = labels.to(logits.device).flatten(), torch.promote_types(logits.dtype, torch.float32)
     known = (targets != IGNORED).sum() if count is None else torch.as_tensor(count, device=logits.device)
@@ -22,25 +22,26 @@ def mean_loss(logits: Tensor, labels: Tensor, count: Tensor | int | None = None)
 
 
 def binary_loss(logits: Tensor, labels: Tensor, count: Tensor | int | None = None) -> Tensor:
-    """The mean binary cross-entropy of several classes at once; arguments as in `mean_loss`.
+    """The mean binary cross-entropy of a multi-label classifier; arguments as in `mean_loss`.
 
-    Trainer counts every class of a row as a label; what a row costs here is the mean over its classes.
+    Trainer counts every class of a row as a label; here the loss of a row is the mean over its classes.
     """
     return mean_cost(SeveralClasses(), logits, labels, None if count is None else count / labels.shape[-1])
 
 
 def squared_loss(logits: Tensor, labels: Tensor, count: Tensor | int | None = None) -> Tensor:
-    """The mean squared error of numbers, of each row one or several; arguments as in `mean_loss`."""
+    """The mean squared error of one or more numbers per row; arguments as in `mean_loss`."""
     return mean_cost(OneNumber(), logits.reshape(-1, 1), labels.flatten(), count)
 
 
 def mean_cost(answer: Answer, logits: Tensor, labels: Tensor, count: Tensor | float | None) -> Tensor:
+    """The mean of the loss that belongs to a kind of label; arguments as in `mean_loss`."""
     found = answer.cost(Scores.of(logits), labels.to(logits.device), label_smoothing=0.0)
     return found.sum / (found.count if count is None else torch.as_tensor(count, device=logits.device)).clamp_min(1)
 
 
 def detection_loss(logits: Tensor, labels: Tensor, count: Tensor | int | None = None) -> Tensor:
-    """The mean binary cross-entropy over the places with a label; arguments as in `mean_loss`."""
+    """The mean binary cross-entropy over the labelled positions; arguments as in `mean_loss`."""
     return mean_cost(SeveralClasses(), logits, labels[..., None], count)
 
 
@@ -48,7 +49,7 @@ LOSSES = {SeveralClasses.problem: binary_loss, OneNumber.problem: squared_loss, 
 
 
 def problem_of(logits: Tensor, labels: Tensor) -> str:
-    """What a document's labels are where config.json does not say it, as transformers' own classes decide it."""
+    """Infer the problem type that config.json does not name, as transformers' own classes do."""
     if logits.shape[-1] == 1:
         return OneNumber.problem
     return SeveralClasses.problem if labels.is_floating_point() else OneClass.problem

@@ -1,4 +1,4 @@
-"""A metric of zoo as the `evaluate` library takes it."""
+"""A zoo metric for the `evaluate` library."""
 
 from typing import Any
 
@@ -9,9 +9,9 @@ from zoo.metrics.metric import metrics
 
 
 class EvaluateMetric(evaluate.Metric):  # type: ignore[misc]  # evaluate ships no types
-    """A registered metric: `add_batch` collects, `compute` answers {name: number}, `evaluate.combine` takes it.
+    """A registered metric: `add_batch` collects, `compute` returns {name: number}, and `evaluate.combine` accepts it.
 
-    It needs no network and writes no file. zoo itself measures without it.
+    It needs no network and writes no file. zoo itself does not use it.
     """
 
     def __init__(self, name: str) -> None:
@@ -19,7 +19,7 @@ class EvaluateMetric(evaluate.Metric):  # type: ignore[misc]  # evaluate ships n
         super().__init__(keep_in_memory=True)
 
     def _build_data_dir(self) -> str:
-        return ""  # evaluate would make a folder for its cache here, also where all is kept in memory
+        return ""  # evaluate would create a cache folder here, even with keep_in_memory
 
     @property
     def name(self) -> str:

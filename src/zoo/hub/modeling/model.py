@@ -1,4 +1,4 @@
-"""What all classes of the shell have in common: a model of ours inside a `PreTrainedModel`."""
+"""The base of zoo's transformers classes: a zoo model inside a `PreTrainedModel`."""
 
 from collections.abc import Callable
 from functools import wraps
@@ -25,15 +25,15 @@ from zoo.models.settings import ModelSettings
 F = TypeVar("F", bound=Callable[..., Any])
 ROW = ("input_ids", "attention_mask", "token_type_ids")
 LABELS = ("labels", "num_items_in_batch")
-OLD_CACHE = "past_key_values"  # what transformers called a cache before 5.24
+OLD_CACHE = "past_key_values"  # transformers' name of `cache` before 5.24
 
 
 def answering(forward: F) -> F:
-    """Let a forward pass give a tuple for `return_dict=False`, and refuse by name what its class does not take.
+    """Let a forward pass return a tuple for `return_dict=False`, and refuse arguments that its class does not take.
 
-    Tools hand `inputs_embeds`, `position_ids`, `output_attentions` and the like to every model, mostly empty. What is
-    empty is left out; anything else would be ignored without a word (positions follow from the mask). A cache may come
-    under either of its names: transformers 5.24 renamed `past_key_values` to `cache`.
+    Tools pass `inputs_embeds`, `position_ids`, `output_attentions` and the like to every model, mostly empty. Empty
+    ones are dropped; any other would be silently ignored, so it is an error (positions follow from the mask). The cache
+    may have either of its names: transformers 5.24 renamed `past_key_values` to `cache`.
     """
 
     @wraps(forward)
@@ -46,7 +46,7 @@ def answering(forward: F) -> F:
         if refused := [name for name in said if name not in self.takes]:
             raise ValueError(f"{type(self).__name__} does not take {', '.join(refused)}")
         if hasattr(self, "_hf_hook") and any(parameter.is_meta for parameter in self.parameters()):
-            # accelerate brings weights where their module is called, and a head reads the token vectors without
+            # accelerate loads offloaded weights when their module is called, but a tied head reads them directly
             raise ValueError(f"{type(self).__name__} cannot be offloaded: load it where all weights fit into memory")
         return forward(self, *given, **said)
 
@@ -54,7 +54,7 @@ def answering(forward: F) -> F:
 
 
 class SourceReader(nn.Module):
-    """An encoder with the arguments and the answer that `generate` expects of one."""
+    """An encoder with the arguments and the output that `generate` expects."""
 
     takes = ("input_ids", "attention_mask", "pixel_values")
 
@@ -71,22 +71,22 @@ class SourceReader(nn.Module):
 
 
 class Shell(PreTrainedModel):  # type: ignore[misc]
-    """A model of ours that transformers loads, saves, generates with and trains.
+    """A zoo model that transformers loads, saves, trains and generates with.
 
     Class attributes:
-        carries: the heads that it has, unless its folder names one for it; None: the folder's, none of which is used.
-        sides: the parts it can have; empty: any.
-        takes: the arguments of `forward` that it reads.
-        answers: the type of its output, whose fields say what is in it.
-        shifts: whether a place is scored by the label of the next one.
+        carries: the heads of the class, unless the folder names others for it; None: the folder's heads, all unused.
+        sides: the allowed combinations of parts; empty: any.
+        takes: the arguments of `forward` that the class accepts.
+        answers: the type of its output, whose fields decide what is returned.
+        shifts: whether the logits at a position are compared with the label of the next one.
     """
 
     config_class = ZooConfig
     main_input_name = "input_ids"
     supports_gradient_checkpointing = True
-    accepts_loss_kwargs = True  # the count of labels in a whole step, by which losses are divided
+    accepts_loss_kwargs = True  # `num_items_in_batch`: labels in the whole optimizer step, by which losses are divided
     _supports_sdpa = True
-    _is_stateful = True  # a state cannot go back, so there is no assisted generation
+    _is_stateful = True  # a state cannot drop tokens, which assisted generation needs
     carries: ClassVar[tuple[str, ...] | None] = ()
     sides: ClassVar[tuple[tuple[str, ...], ...]] = ()
     takes: ClassVar[tuple[str, ...]] = (*ROW, *LABELS)
@@ -99,19 +99,19 @@ class Shell(PreTrainedModel):  # type: ignore[misc]
         super().__init__(config)
         self.config.settings = plain_settings(settings)  # what `save_pretrained` writes
         model = Model(settings)
-        self.__dict__["inside"] = model  # not as a module, so that torch finds its parts under their own names alone
+        self.__dict__["inside"] = model  # not as a submodule, so that each tensor has one name only
         self.encoder, self.decoder, self.heads, self.pooler = model.encoder, model.decoder, model.heads, model.pooler
-        self._modules = model._modules  # what peft puts in the place of a module, `inside` reads too
+        self._modules = model._modules  # shared, so that `inside` uses modules that peft replaces
         if model.parts[0].image_size is not None:
             self.main_input_name = "pixel_values"
-        # `generate` asks it of whatever is called `encoder`
+        # `generate` reads this attribute of the module named `encoder`
         setattr(model.parts[0], "main_input_name", self.main_input_name)  # noqa: B010 - a module declares tensors only
-        self._tied_weights_keys = ties(model) or None  # `peft` asks a model with ties for its token vectors
+        self._tied_weights_keys = ties(model) or None  # None: peft asks any model with ties for its token embeddings
         self._no_split_modules = {type(part).__name__ for part in model.parts}
         self.post_init()
 
     def settle(self, config: ZooConfig) -> ModelSettings:
-        """The settings, with the heads that this class has.
+        """The settings, with the heads of this class.
 
         Raises:
             ValueError: the model lacks the parts, or the head, that the class needs.
@@ -140,10 +140,10 @@ class Shell(PreTrainedModel):  # type: ignore[misc]
         logits_to_keep: int = 0,
         num_items_in_batch: Tensor | int | None = None,
     ) -> Any:
-        """What the class answers with; `takes` says which of these arguments it reads."""
+        """Compute the class's output; `takes` lists the arguments that it accepts."""
         row, mask, memory = input_ids if pixel_values is None else pixel_values, attention_mask, None
         if self.main_input_name == "pixel_values":
-            mask = None  # `generate` makes one of whatever it is given, here as long as a picture has channels
+            mask = None  # `generate` makes one for any input, here of shape (batch, channels)
         if self.config.is_encoder_decoder:
             if cache is None:
                 encoder_outputs = encoder_outputs or self.get_encoder()(row, mask)
@@ -168,7 +168,7 @@ class Shell(PreTrainedModel):  # type: ignore[misc]
         return self.answers(**{name: said.get(name) for name in self.answers.__dataclass_fields__})
 
     def logits_of(self, states: Tensor, given: PartInput, head: str | None = None) -> Tensor:
-        """A head's logits; of the first one, unless another is named."""
+        """The logits of the named head, by default the first one."""
         model, name = self.inside, head or next(iter(self.heads))
         reading = Reading(model.stream, given, {}, model.averages)
         return model.score(name, reading.select(name, model.heads_by_name()[name], states)).logits()
@@ -180,7 +180,7 @@ class Shell(PreTrainedModel):  # type: ignore[misc]
         cache: StateCache | None = None,
         use_cache: bool | None = None,
     ) -> tuple[Tensor, StateCache | None]:
-        """The states of a row; of the new tokens, where a cache has the others."""
+        """The hidden states of a row; with a cache, those of the new tokens."""
         model = self.inside
         if model.decoder is None:
             assert model.encoder is not None
@@ -195,18 +195,18 @@ class Shell(PreTrainedModel):  # type: ignore[misc]
             )
         if given.segments is not None and bool(given.segments.any()):
             raise ValueError("token_type_ids: with a cache all tokens are of type 0; pass use_cache=False")
-        assert not isinstance(given.documents, Documents)  # what a mask shows
+        assert not isinstance(given.documents, Documents)  # `part_input` gives a tensor or None
         return cache.step(given.tokens, given.documents), cache
 
     def remember(self, states: Tensor, mask: Tensor | None) -> Memory:
-        """The memory, from an encoder's states and the mask of its sources."""
+        """The memory, from an encoder's hidden states and the mask of its sources."""
         encoder = self.inside.encoder
         assert encoder is not None
         return Memory(states, Documents.of(documents_of(mask, states), states), encoder)
 
     def _replicate_for_data_parallel(self) -> Any:
         replica, inside = (nn.Module._replicate_for_data_parallel(each) for each in (self, self.inside))  # type: ignore[no-untyped-call]
-        replica.__dict__["inside"], inside._modules = inside, replica._modules  # whose modules are given to it later
+        replica.__dict__["inside"], inside._modules = inside, replica._modules  # which torch fills in later
         return replica
 
     def get_encoder(self, modality: str | None = None) -> nn.Module:
@@ -215,7 +215,7 @@ class Shell(PreTrainedModel):  # type: ignore[misc]
 
     @torch.no_grad()
     def initialize_weights(self) -> None:
-        """Let what no file gave begin as a new model of these settings begins; torch's seed decides."""
+        """Initialise the parameters that no file provided, as in a new model; torch's seed decides."""
         named = [(name, p) for name, p in self.named_parameters() if not p.is_meta]
         fresh = [name for name, p in named if not getattr(p, "_is_hf_initialized", False)]
         if fresh:
@@ -225,11 +225,11 @@ class Shell(PreTrainedModel):  # type: ignore[misc]
                 self.get_parameter(name).copy_(drawn[name])
 
     def _init_weights(self, module: nn.Module) -> None:
-        """Nothing: `initialize_weights` has done it for the whole model."""
+        """Do nothing: `initialize_weights` initialises the whole model."""
 
     @classmethod
     def _supports_default_dynamic_cache(cls) -> bool:
-        return False  # `generate` would make one of keys and values, which not every decoder has
+        return False  # `generate` would create one for keys and values, which not every decoder has
 
     def _set_gradient_checkpointing(self, enable: bool = True, *_: Any, **__: Any) -> None:
         for part in self.inside.parts:
@@ -242,7 +242,7 @@ class Shell(PreTrainedModel):  # type: ignore[misc]
         return embeddings.tokens
 
     def resize_token_embeddings(self, new_num_tokens: int | None = None, *_: Any, **__: Any) -> nn.Module:
-        """The token vectors, where their number stays.
+        """Return the token embeddings; their number cannot change.
 
         Raises:
             ValueError: another number is wanted.
@@ -257,7 +257,7 @@ class Shell(PreTrainedModel):  # type: ignore[misc]
 
 
 def ties(model: Model) -> dict[str, str]:
-    """Further names of tensors that several parts share -> the first."""
+    """The tensors that several parts share: every further name -> the first name."""
     first: dict[int, str] = {}
     return {
         name: kept

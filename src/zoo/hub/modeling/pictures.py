@@ -1,4 +1,4 @@
-"""How pictures are brought to the size that a model in the shell reads."""
+"""Bring images to the size that a zoo model reads."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -9,11 +9,11 @@ from transformers import BaseImageProcessor, BatchFeature
 
 from zoo.data.columns.pictures import square
 
-STACKED = 4  # axes of an array that holds several pictures
+STACKED = 4  # axes of an array that stacks several images
 
 
 class ZooImageProcessor(BaseImageProcessor):  # type: ignore[misc]
-    """Pictures as the models read them: the middle square, as bytes of red, green and blue, channels first.
+    """Prepare images as the models read them: the central square, as uint8 RGB, channels first.
 
     Args:
         image_size: side of the square (pixels).
@@ -25,9 +25,9 @@ class ZooImageProcessor(BaseImageProcessor):  # type: ignore[misc]
         super().__init__(**rest)
         self.image_size = image_size
 
-    # Theirs checks options for resizing with torchvision. `square` is what training reads pictures with, to the bit.
+    # Not the base class's, which needs torchvision for its options. `square` is the function that training uses.
     def __call__(self, images: Any, *_: Any, return_tensors: str | None = None, **__: Any) -> BatchFeature:
-        """One picture or several: Pillow's, or arrays of bytes (height, width, channels), which may be stacked."""
+        """Prepare one image or several: Pillow images, or uint8 arrays (height, width, channels), stacked or not."""
         several = images if isinstance(images, Sequence) or np.ndim(images) == STACKED else [images]
         pixels = [square(opened(picture), self.image_size) for picture in several]
         return BatchFeature({"pixel_values": np.stack(pixels)}, tensor_type=return_tensors)
@@ -36,10 +36,10 @@ class ZooImageProcessor(BaseImageProcessor):  # type: ignore[misc]
 
 
 def opened(picture: Any) -> Image.Image:
-    """A picture of Pillow's.
+    """Convert an image to a Pillow image.
 
     Raises:
-        ValueError: it is neither a picture of Pillow's nor an array that Pillow can read.
+        ValueError: it is neither a Pillow image nor an array that Pillow can read.
     """
     if isinstance(picture, Image.Image):
         return picture

@@ -1,4 +1,4 @@
-"""Rows of tokens and their masks, as transformers hands them to a model, and as ours reads them."""
+"""Convert the tokens and masks that transformers passes to a model into the input of zoo's parts."""
 
 from torch import Tensor
 
@@ -7,10 +7,10 @@ from zoo.models.kinds.part import PartInput
 
 
 def part_input(row: Tensor | None, mask: Tensor | None, segments: Tensor | None = None) -> PartInput:
-    """What a part reads, from the arguments of a forward pass.
+    """The input of a part, from the arguments of a forward pass.
 
     Raises:
-        ValueError: there is no row, or the mask is not one of its places.
+        ValueError: there is no row, or the mask has another shape.
     """
     if row is None:
         raise ValueError(
@@ -21,10 +21,12 @@ def part_input(row: Tensor | None, mask: Tensor | None, segments: Tensor | None 
 
 
 def documents_of(mask: Tensor | None, row: Tensor) -> Tensor | None:
-    """What the mask shows as one document a row, for the last places that it speaks of; None where all is shown.
+    """The mask as document numbers, 1 for tokens and 0 for padding, of the row's positions; None if nothing is masked.
+
+    The mask may be longer than the row, which then holds its last positions.
 
     Raises:
-        ValueError: it is no mask of rows.
+        ValueError: the mask does not fit the rows.
     """
     if mask is None:
         return None
@@ -36,7 +38,7 @@ def documents_of(mask: Tensor | None, row: Tensor) -> Tensor | None:
 
 
 def shift(labels: Tensor, start: int, padding: int) -> Tensor:
-    """A target's tokens: its labels one place later, behind the start token; what does not count is padding."""
+    """A target's tokens: its labels shifted right by one, after the start token; ignored labels become padding."""
     tokens = labels.new_full(labels.shape, start)
     tokens[:, 1:] = labels[:, :-1].masked_fill(labels[:, :-1] == IGNORED, padding)
     return tokens

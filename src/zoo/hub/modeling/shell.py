@@ -1,10 +1,10 @@
-"""Classes of transformers for the models of zoo; once this module is imported, `AutoModelFor…` knows them.
+"""zoo's model classes for transformers; importing this module registers them with `AutoModelFor…`.
 
     import zoo.hub.modeling.shell
     model = transformers.AutoModelForCausalLM.from_pretrained(DIR)
 
-Labels, masks and answers are those of transformers' own classes: a label of -100 does not count, and a mask hides
-places on either side. A cache is made where `use_cache=True` asks for it, as `generate` does.
+Labels, masks and outputs are those of transformers' own classes: a label of -100 is ignored, and a mask may hide
+positions on either side. A cache is created if `use_cache=True` is passed, as `generate` does.
 """
 
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ import transformers
 from torch import Tensor
 from transformers import GenerationMixin, modeling_outputs
 
-# some versions hide it from `transformers` itself without torchvision
+# without torchvision some versions do not export it from `transformers` itself
 from transformers.models.auto.image_processing_auto import AutoImageProcessor
 
 from zoo.hub.modeling.config import ZooConfig
@@ -30,71 +30,71 @@ WRITING = (*LABELS, "cache", "use_cache", "logits_to_keep")
 
 
 class ZooModel(Shell):
-    """The states of every place, of the targets where there are sources; it keeps the heads but does not use them."""
+    """Hidden states of every position, of the targets if there are sources; heads are kept but not used."""
 
     carries, takes, answers = None, (*ROW, *TARGET, "pixel_values"), modeling_outputs.Seq2SeqModelOutput
 
 
 class ZooForCausalLM(Shell, GenerationMixin):  # type: ignore[misc]
-    """Scores of the next token."""
+    """Logits of the next token."""
 
     carries, sides, takes = ("language",), (DECODER,), (*ROW, *WRITING)
     answers, shifts = modeling_outputs.CausalLMOutputWithPast, True
 
 
 class TargetWriter(Shell, GenerationMixin):  # type: ignore[misc]
-    """Scores of the next token of a target, given its source; labels are targets without their start token."""
+    """Logits of the next token of a target, given its source; labels are targets without their start token."""
 
     carries, sides, answers = ("language",), (BOTH,), modeling_outputs.Seq2SeqLMOutput
 
     def prepare_decoder_input_ids_from_labels(self, labels: Tensor) -> Tensor:
-        """The inputs that belong to labels. `DataCollatorForSeq2Seq` asks it of every model that has this method."""
+        """The decoder's inputs for labels. `DataCollatorForSeq2Seq` calls this method if a model has it."""
         return shift(labels, self.config.decoder_start_token_id, self.config.pad_token_id)
 
 
 class ZooForConditionalGeneration(TargetWriter):
-    """A target about a text."""
+    """A target generated from a text."""
 
     takes = ("input_ids", "attention_mask", *TARGET, "encoder_outputs", *WRITING)
 
 
 class ZooForImageTextToText(TargetWriter):
-    """A target about a picture."""
+    """A target generated from an image."""
 
-    # `generate` makes a mask of whatever a model reads, and a picture needs none
+    # `generate` makes a mask for any input, though an image needs none
     takes = ("pixel_values", "attention_mask", *TARGET, "encoder_outputs", *WRITING)
 
 
 class ZooForMaskedLM(Shell):
-    """Scores of the tokens that were masked."""
+    """Logits of masked tokens."""
 
     carries, sides, answers = ("masked_lm",), (ENCODER,), modeling_outputs.MaskedLMOutput
 
 
 class ZooForNextSentencePrediction(Shell):
-    """Scores of whether the second text follows the first (0: it does)."""
+    """Logits of whether the second text follows the first (label 0: it does)."""
 
     carries, sides, answers = ("next_sentence",), (ENCODER,), modeling_outputs.NextSentencePredictorOutput
 
 
 class ZooForSequenceClassification(Shell):
-    """Scores of the classes of each row."""
+    """Logits of the classes of each row."""
 
     carries, sides = ("classification",), (ENCODER, DECODER)
     answers = modeling_outputs.SequenceClassifierOutput
 
 
 class ZooForTokenClassification(Shell):
-    """Scores of the classes of each token."""
+    """Logits of the classes of each token."""
 
     carries, sides, answers = ("tagging",), (ENCODER, DECODER), modeling_outputs.TokenClassifierOutput
 
 
 class ZooForMultipleChoice(Shell):
-    """Scores of the choices of each example, which are rows (examples, choices, length)."""
+    """Scores of the choices of each example; inputs have shape (examples, choices, length)."""
 
     carries, sides, answers = ("choice",), (ENCODER, DECODER), modeling_outputs.MultipleChoiceModelOutput
-    accepts_loss_kwargs = False  # a label an example, not a row
+    accepts_loss_kwargs = False  # one label per example, not per row
 
     @answering
     def forward(  # type: ignore[override]
@@ -112,12 +112,12 @@ class ZooForMultipleChoice(Shell):
 
 
 class ZooForQuestionAnswering(Shell):
-    """Scores of the places where the answer begins, and of those where it ends."""
+    """Logits of the positions where the answer starts, and of those where it ends."""
 
     carries, sides, takes = ("span",), (ENCODER,), (*ROW, "start_positions", "end_positions")
     answers = modeling_outputs.QuestionAnsweringModelOutput
 
-    # A signature of its own: Trainer expects a label for each of both arguments.
+    # A signature of its own: Trainer finds the label arguments of a model in it.
     @answering
     def forward(  # type: ignore[override]
         self,
@@ -130,7 +130,7 @@ class ZooForQuestionAnswering(Shell):
         given = part_input(input_ids, attention_mask, token_type_ids)
         begins, ends = self.logits_of(self.read(given)[0], given).unbind(-1)
         pairs = (begins, start_positions), (ends, end_positions)
-        beyond = input_ids.shape[1]  # a place that was cut off does not count, as in their classes, and -1 is place 0
+        beyond = input_ids.shape[1]  # as in transformers, a position that was cut off is ignored, and -1 counts as 0
         known = [(logits, at.clamp_min(0)) for logits, at in pairs if at is not None]
         losses = [mean_loss(logits, at.masked_fill(at >= beyond, IGNORED)) for logits, at in known]
         loss = sum(losses) / len(losses) if losses else None
@@ -138,7 +138,7 @@ class ZooForQuestionAnswering(Shell):
 
 
 class ZooForImageClassification(Shell):
-    """Scores of the classes of each picture."""
+    """Logits of the classes of each image."""
 
     carries, sides, takes = ("classification",), (ENCODER,), ("pixel_values", *LABELS)
     answers = modeling_outputs.ImageClassifierOutput
@@ -146,7 +146,7 @@ class ZooForImageClassification(Shell):
 
 @dataclass
 class PreTrainingOutput(modeling_outputs.ModelOutput):  # type: ignore[misc]
-    """Both heads' logits, and the sum of their losses."""
+    """The logits of both heads, and the sum of their losses."""
 
     loss: Tensor | None = None
     prediction_logits: Tensor | None = None
@@ -154,12 +154,12 @@ class PreTrainingOutput(modeling_outputs.ModelOutput):  # type: ignore[misc]
 
 
 class ZooForPreTraining(Shell):
-    """Scores of masked tokens, and of whether the second text follows the first (0: it does)."""
+    """Logits of masked tokens, and of whether the second text follows the first (label 0: it does)."""
 
     carries, sides, takes = ("masked_lm", "next_sentence"), (ENCODER,), (*ROW, "labels", "next_sentence_label")
     accepts_loss_kwargs = False  # the two losses count different things
 
-    # A signature of its own: Trainer expects a label for every argument of a class with `label` in its name.
+    # A signature of its own: Trainer takes every argument with `label` in its name as a label.
     @answering
     def forward(  # type: ignore[override]
         self,
