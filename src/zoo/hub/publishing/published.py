@@ -1,4 +1,4 @@
-"""The files that a push shows: a run's export, or a Hugging Face folder as it lies."""
+"""The files that a push publishes: a run's export, or the files of a Hugging Face folder."""
 
 import logging
 from pathlib import Path
@@ -17,16 +17,16 @@ from zoo.runs.saved import is_run
 SETTINGS = (CONFIG, GENERATION, PREPROCESSOR, OPTIONS)
 KNOWN = (CARD, CURVES, PREPROCESSOR, *SMALL_FILES)
 WEIGHTS = (".safetensors", ".safetensors.index.json")
-SMALL = 1 << 26  # bytes: more than this only weights may have
+SMALL = 1 << 26  # bytes; only weights may be larger
 logger = logging.getLogger(__name__)
 
 
 def published_files(checkpoint: str | Path, aside: Path, address: str) -> list[Path]:
-    """Export a run into the folder `aside`, or check a Hugging Face folder; the files to show.
+    """Export a run into the folder `aside`, or check a Hugging Face folder; return the files to publish.
 
     Raises:
-        ValueError: there is no such checkpoint, or it cannot be exported, or a file of the folder must not be shown.
-        RuntimeError: transformers does not give what our model gives.
+        ValueError: there is no such checkpoint, it cannot be exported, or a file of the folder must not be published.
+        RuntimeError: transformers computes something else than zoo's model.
     """
     place = at_home(checkpoint)
     if (place / CONFIG).is_file() and not is_run(place):
@@ -37,7 +37,11 @@ def published_files(checkpoint: str | Path, aside: Path, address: str) -> list[P
 
 
 def files_of_folder(folder: Path) -> list[Path]:
-    """A model's own files in a Hugging Face folder, after it was found to be one that zoo understands."""
+    """The model's own files in a Hugging Face folder, which must hold a model that zoo can load.
+
+    Raises:
+        ValueError: the model cannot be loaded, or a file must not be published.
+    """
     found = sorted(folder.iterdir())
     ours = [path for path in found if path.name in KNOWN or path.name.endswith(WEIGHTS)]
     for path in ours:
@@ -45,14 +49,18 @@ def files_of_folder(folder: Path) -> list[Path]:
         asked = [key for key in CODE if key in read_json(path)] if path.name in SETTINGS else []
         if asked:
             raise ValueError(f"{path}: {asked[0]} asks readers to run other people's code, which zoo does not publish")
-    load_checkpoint(folder)  # refuses what is damaged, and what nobody could load
+    load_checkpoint(folder)  # refuses damaged files, and models that cannot be loaded
     if rest := [path.name for path in found if path not in ours]:
         logger.warning("%s: not pushed, since these are not files of a model: %.300s", folder, ", ".join(rest))
     return ours
 
 
 def refuse_file(path: Path) -> None:
-    """Refuse a link, which may show what lies elsewhere, and what is no file of its kind."""
+    """Refuse a link, which may publish a file from elsewhere, any other special file, and a large file without weights.
+
+    Raises:
+        ValueError: the file is one of these.
+    """
     if path.is_symlink() or not path.is_file():
         raise ValueError(f"{path}: is not a regular file of the folder; zoo publishes nothing else")
     if path.stat().st_size > SMALL and not path.name.endswith(WEIGHTS[0]):

@@ -1,4 +1,4 @@
-"""Publish a checkpoint on the Hugging Face hub: exported, checked, and there all at once."""
+"""Publish a checkpoint on the Hugging Face Hub: export it, check it, and show it with one commit."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,8 +20,8 @@ class PushReport:
     """What a push did.
 
     Args:
-        written, removed: files that the commit put there and took away; none of both: nothing had changed.
-        others: files that are there and are not zoo's.
+        written, removed: files that the commit wrote and removed; if both are empty, nothing had changed.
+        others: files in the repository that zoo did not write.
     """
 
     url: str
@@ -38,15 +38,16 @@ class PushReport:
 
 
 def push(checkpoint: str | Path, name: str, private: bool = False, patience: RetryPolicy | None = None) -> PushReport:
-    """Export a checkpoint, or take a Hugging Face folder as it lies, and show it as `org/name` in one commit.
+    """Export a checkpoint, or take a Hugging Face folder unchanged, and publish it as `org/name` in one commit.
 
     Args:
         private: whether a new repository is private.
-        patience: with failures that may pass.
+        patience: how temporary failures are retried; None: as `RetryPolicy` does by default.
 
     Raises:
-        ValueError: the name, the checkpoint, or files of others that it would have to overwrite; nothing is changed.
-        RuntimeError: the hub cannot be reached or refuses; the same call again completes what was begun.
+        ValueError: a wrong name or checkpoint, `private` for a public repository, or files of others that it would have
+            to overwrite; nothing is changed.
+        RuntimeError: the Hub cannot be reached or refuses; the same call again completes the push.
     """
     check_name(name)
     check_access(name)
@@ -64,7 +65,11 @@ def push(checkpoint: str | Path, name: str, private: bool = False, patience: Ret
 
 
 def check_name(name: str) -> None:
-    """Refuse what cannot be the name of a repository, before anything is asked of the network."""
+    """Refuse an invalid repository name, before any request.
+
+    Raises:
+        ValueError: it is not ORG/NAME.
+    """
     try:
         validate_repo_id(name)
     except HFValidationError as error:
@@ -74,7 +79,11 @@ def check_name(name: str) -> None:
 
 
 def check_access(name: str) -> None:
-    """Refuse what is bound to fail before the time of an export is spent on it."""
+    """Refuse a push that is bound to fail, before spending time on the export.
+
+    Raises:
+        RuntimeError: offline mode is set, or nobody is logged in.
+    """
     if is_offline_mode():
         raise RuntimeError(f"{name}: HF_HUB_OFFLINE is set, so the Hub cannot be reached; unset it to push")
     if get_token() is None:
@@ -82,7 +91,7 @@ def check_access(name: str) -> None:
 
 
 def bring(repository: Repository, files: list[Path], private: bool) -> PushReport:
-    """One attempt: look, upload what is missing, commit, look again. It is safe to repeat after a failure."""
+    """Make one attempt: look, upload what is missing, commit, look again. It is safe to repeat after a failure."""
     before = repository.look() or repository.create(private)
     if private and not before.private:
         raise ValueError(f"{repository.name}: is public already; --private is only for new repositories")
@@ -99,7 +108,7 @@ def bring(repository: Repository, files: list[Path], private: bool) -> PushRepor
 
 
 def refuse_files_of_others(repository: Repository, before: ModelInfo, changed: list[Path]) -> None:
-    """Refuse to overwrite what zoo did not write, and to commit where files may be left out."""
+    """Refuse to overwrite files that zoo did not write, and a repository with a .gitignore, which may exclude files."""
     if IGNORES in names_of(before):
         raise ValueError(f"{repository.name}: has a {IGNORES}, which may exclude files of a model; delete it there")
     there = [path.name for path in changed if path.name in names_of(before)]
@@ -112,7 +121,11 @@ def refuse_files_of_others(repository: Repository, before: ModelInfo, changed: l
 
 
 def check_shown(repository: Repository, files: list[Path], gone: list[str]) -> None:
-    """Raise if the repository does not show what was committed: the hub may answer that all is well, and ignore it."""
+    """Check that the repository holds what was committed: the Hub may report success and ignore a file.
+
+    Raises:
+        HubFailure: it does not.
+    """
     after = repository.look()
     missing = [path.name for path in files if after is None or not shows(after, path)]
     missing += [name for name in gone if after is not None and name in names_of(after)]
