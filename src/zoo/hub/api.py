@@ -20,13 +20,13 @@ from zoo.registry import check, refuse_below
 @for_python
 @ordinary_tensors()
 def load(path: str | Path, *, device: DeviceName = AUTO, precision: str = EXACT) -> Model:
-    """The model of a CHECKPOINT, in evaluation mode.
+    """Load the model of a CHECKPOINT, in evaluation mode.
 
     Args:
         path: a run, a checkpoint folder inside one, a Hugging Face folder, or `hub:ORG/NAME`.
         device: auto: CUDA, else MPS, else the CPU; inputs must be on `model.device`.
-        precision: of the weights: float32, as trained, bfloat16, float16, or auto (bfloat16 where the hardware
-            supports it, else float32), which commands that use a model take by default.
+        precision: dtype of the weights: float32 as trained, bfloat16, float16, or auto (bfloat16 where the hardware
+            supports it, else float32), the default of the commands that use a model.
 
     Raises:
         ValueError: there is no checkpoint, a file of it is damaged, or there is no such device.
@@ -38,7 +38,7 @@ def load(path: str | Path, *, device: DeviceName = AUTO, precision: str = EXACT)
 @for_python
 @ordinary_tensors()
 def pipeline(path: str | Path, *, device: DeviceName = AUTO, precision: str = AUTO, batch: int = BATCH) -> Pipeline:
-    """Model, tokenizer and task of a CHECKPOINT in one object: call it with one text or several.
+    """Load the model, tokenizer and task of a CHECKPOINT as one object; call it with one text or several.
 
     Args:
         path: as for `load`.
@@ -62,12 +62,12 @@ def export(
     """Write a trained model into a new or empty folder that plain transformers loads.
 
     Args:
-        path: a run folder or a checkpoint folder inside one.
-        target: one that `zoo show MODEL` lists; None: the first one that fits.
+        path: as for `load`.
+        target: one that `zoo show MODEL` lists; None: the first native one that fits.
         device: where zoo's model computes in the check.
 
     Raises:
-        ValueError: no such run or target, a choice that the target lacks, or a folder that is not empty.
+        ValueError: no such checkpoint or target, a model that does not fit the target, or a folder that is not empty.
         RuntimeError: the exported model computes something else than zoo's; nothing is left behind.
     """
     refuse_no_path(path=path, folder=folder)
@@ -76,10 +76,10 @@ def export(
 
 
 def refuse_no_path(**given: Any) -> None:
-    """Check paths, by name.
+    """Check that these arguments, given by name, are paths.
 
     Raises:
-        ValueError: one of them is none.
+        ValueError: one of them is not a path.
     """
     for name, value in given.items():
         if not isinstance(value, str | os.PathLike):
@@ -87,7 +87,7 @@ def refuse_no_path(**given: Any) -> None:
 
 
 def export_on(path: str | Path, folder: Path, target: str | None, device: DeviceName) -> ExportReport:
-    """As `export`, for the command; its check is exact also where the caller's autocast is on."""
+    """Export for the command, as `export` does: in float32, also under the caller's autocast."""
     where = choose_placement(device, EXACT)
     with mixed(where.device, None):
         return export_model(load_trained(resolve(path), where), folder, target)

@@ -1,4 +1,4 @@
-"""What a CHECKPOINT means: a run folder, a checkpoint folder inside one, or a model of transformers."""
+"""Resolve a CHECKPOINT: a run folder, a checkpoint folder inside one, a Hugging Face folder, or `hub:ORG/NAME`."""
 
 import logging
 import weakref
@@ -18,19 +18,19 @@ logger = logging.getLogger(__name__)
 
 
 def resolve(path: str | Path) -> SavedRun:
-    """The run, and the one of its checkpoints, that a CHECKPOINT means.
+    """Open the run, and the checkpoint inside it, that a CHECKPOINT names.
 
-    A Hugging Face folder is imported into a temporary run, which goes with the object that is returned.
+    A Hugging Face folder is imported into a temporary run, which is deleted with the returned object.
 
     Raises:
-        ValueError: there is none, a file of it is damaged, or it is a model that zoo cannot express.
+        ValueError: there is none, a file of it is damaged, or zoo cannot express the model.
     """
     place = at_home(path)
     if not str(path).startswith(HUB) and (is_run(place) or not (place / CONFIG).is_file()):
         return open_run(place)
     scratch = Scratch()
     try:
-        name = place.resolve().name  # which a card shows; hidden ones are the scratch folder's own
+        name = place.resolve().name  # model cards show it; the scratch folder may use hidden names
         report = import_checkpoint(path, scratch.folder / ("run" if name.startswith(".") else name or "run"))
         saved = open_run(report.run)
     except BaseException:
@@ -43,10 +43,10 @@ def resolve(path: str | Path) -> SavedRun:
 
 
 def import_checkpoint(source: str | Path, run: str | Path) -> ImportReport:
-    """Write a Hugging Face folder, or `hub:ORG/NAME`, as a new run.
+    """Import a Hugging Face folder, or `hub:ORG/NAME`, as a new run.
 
     Raises:
-        ValueError: there is none, it is damaged, or it holds a model that zoo cannot express; nothing is written.
+        ValueError: there is none, it is damaged, or zoo cannot express the model; nothing is written.
         RuntimeError: the run cannot be written.
     """
     folder = download(str(source)) if str(source).startswith(HUB) else at_home(source)
@@ -58,9 +58,9 @@ def import_checkpoint(source: str | Path, run: str | Path) -> ImportReport:
 
 
 def load_checkpoint(path: str | Path, where: Placement = AS_STORED) -> Loaded:
-    """The model, tokenizer and task that a CHECKPOINT means.
+    """Load the model, tokenizer and task of a CHECKPOINT.
 
     Raises:
-        ValueError: as `resolve`, or what lies there does not fit together.
+        ValueError: as `resolve`, or its files do not fit together.
     """
     return load_run(resolve(path), where)
