@@ -1,4 +1,4 @@
-"""Micro-batches built ahead: while a step is computed, a thread or other processes build the next ones."""
+"""Build micro-batches ahead of the steps that need them, in a thread or in worker processes."""
 
 import multiprocessing
 import resource
@@ -17,16 +17,16 @@ from zoo.batches.feed import Feed
 from zoo.batches.order import share
 from zoo.strict_yaml import Tree
 
-FILES = 65_536  # open at once, where a system allows it
-AHEAD = 2  # steps that each process builds ahead
+FILES = 65_536  # open files that `open_many` asks the system for
+AHEAD = 2  # steps that each worker process builds ahead
 
 
 class Step(NamedTuple):
-    """What one process reads in a step.
+    """The data of one optimizer step for one training process.
 
     Args:
         parts: its micro-batches.
-        position: where the data stands after the step.
+        position: the data position after the step, as a checkpoint stores it.
     """
 
     parts: list[MicroBatch]
@@ -35,23 +35,23 @@ class Step(NamedTuple):
 
 @dataclass
 class Failed:
-    """An error of a process that builds; the loop raises it as it is, not wrapped in a text of the other process."""
+    """An exception raised while a step was built; the loop raises it unchanged, where DataLoader would wrap it."""
 
     error: Exception
 
 
 @dataclass
 class Steps(IterableDataset[Any]):
-    """The next steps of a feed, as one process of the training reads them.
+    """The next steps of a feed, as one training process reads them.
 
-    Where several processes build, each of them plans all rows, so that it knows where every step begins, and builds the
-    micro-batches of its own steps: no plan and no row goes from one to the other.
+    Each worker process plans all rows, so that it knows where every step begins, but builds only the micro-batches of
+    its own steps. Workers exchange neither plans nor rows.
 
     Args:
-        steps: how many.
-        batch: rows of a step over all processes of the training.
-        micro_batch: rows of a micro-batch; None, or more than that: this process's whole share.
-        process, processes: of the training.
+        steps: number of optimizer steps.
+        batch: rows per step, over all training processes.
+        micro_batch: rows per micro-batch, at most this process's share of the batch; None: the whole share.
+        process, processes: the rank of this training process, and how many there are.
     """
 
     feed: Feed
@@ -64,7 +64,7 @@ class Steps(IterableDataset[Any]):
     def __iter__(self) -> Iterator[Step | Failed]:
         worker = get_worker_info()
         first, every = (0, 1) if worker is None else (worker.id, worker.num_workers)
-        most = -(-self.batch // self.processes)  # beyond it rows would be empty
+        most = -(-self.batch // self.processes)  # this process's share; a larger micro-batch only adds empty rows
         size = most if self.micro_batch is None else min(self.micro_batch, most)
         try:
             for step in range(self.steps):
@@ -77,11 +77,11 @@ class Steps(IterableDataset[Any]):
 
 
 def build_ahead(steps: Steps, pin: bool = False, workers: int = 0) -> Generator[Step, None, None]:
-    """The steps, each built while those before it are computed.
+    """Yield the steps, each built while earlier ones are computed.
 
     Args:
-        pin: lay them into memory from which a GPU copies by itself, beside what it computes.
-        workers: processes that build them, in turn; 0: a thread builds one step ahead.
+        pin: put the tensors into pinned memory, so that copies to a GPU overlap with computation.
+        workers: worker processes that take turns building steps; 0: a thread builds one step ahead.
     """
     if workers:
         open_many()
@@ -90,10 +90,10 @@ def build_ahead(steps: Steps, pin: bool = False, workers: int = 0) -> Generator[
         batch_size=None,
         num_workers=workers,
         prefetch_factor=AHEAD if workers else None,
-        # a forked process has the feed as it stands, its memory maps with it, and nothing of it must be pickled
+        # a forked worker inherits the feed and its memory maps, so nothing needs to be pickled
         multiprocessing_context=multiprocessing.get_context("fork") if workers else None,
         worker_init_fn=leave_signals_alone if workers else None,
-        generator=torch.Generator(),  # it draws seeds for its processes: not from what initialises models
+        generator=torch.Generator(),  # for worker seeds, so that they do not consume the global generator
         collate_fn=as_it_is,
     )
 
@@ -103,27 +103,27 @@ def build_ahead(steps: Steps, pin: bool = False, workers: int = 0) -> Generator[
             raise step.error
         return step._replace(parts=[part.pinned() for part in step.parts]) if pin else step
 
-    # the thread ends before what it reads from does
+    # contexts close in reverse order: the thread ends before the loader that it reads from
     with closing(LoadedSteps(loader)) as found, ThreadPoolExecutor(1, thread_name_prefix="zoo-feed") as thread:
         ahead = thread.submit(build, found)
         for left in range(steps.steps - 1, -1, -1):
             step = ahead.result()
-            if left:  # nothing is built behind the last step
+            if left:  # there is nothing to build after the last step
                 ahead = thread.submit(build, found)
             yield step
 
 
 def open_many() -> None:
-    """Let this process have many files open, if it may: each tensor that another process built is one."""
+    """Raise this process's limit of open files: each tensor from a worker process holds a file descriptor."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = FILES if hard == resource.RLIM_INFINITY else min(hard, FILES)
     if soft != resource.RLIM_INFINITY and soft < wanted:
-        with suppress(ValueError, OSError):  # macOS allows fewer than it says
+        with suppress(ValueError, OSError):  # macOS refuses some limits below the hard limit that it reports
             resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 class LoadedSteps:
-    """The steps of a loader, one after the other; once closed, the loader's processes have ended."""
+    """An iterator over the steps of a loader; `close` ends the loader's worker processes."""
 
     def __init__(self, loader: "DataLoader[Any]") -> None:
         self.steps: Iterator[Step | Failed] | None = iter(loader)
@@ -132,25 +132,25 @@ class LoadedSteps:
         assert self.steps is not None
         try:
             return next(self.steps)
-        except (OSError, EOFError) as error:  # what building a step raises comes as `Failed`
+        except (OSError, EOFError) as error:  # not an error in a step: that arrives as `Failed`
             problem = f"a process that builds batches (DataLoader worker) failed: {error!r}"
             raise RuntimeError(f"{problem}; was it killed for lack of memory?") from error
 
     def close(self) -> None:
         steps, self.steps = self.steps, None
-        # The loader's iterator ends its processes when nothing refers to it. The traceback of an error may: that of a
-        # process which was killed. Those that are left would keep open what they inherited, for which a run waits.
+        # The loader's iterator ends its workers when it is garbage-collected, but the traceback of an error (a worker
+        # was killed) can keep it alive. The other workers would then hold the run folder's lock, which they inherited.
         if steps is not None and hasattr(steps, "_shutdown_workers"):
             steps._shutdown_workers()
 
 
 def as_it_is(step: Any) -> Any:
-    """A step is a batch already."""
+    """Return a step unchanged: it is already a batch."""
     return step
 
 
 def leave_signals_alone(worker: int) -> None:
-    """A signal to the whole group is for the training process, which ends the others when its state is saved."""
-    signal.set_wakeup_fd(-1)  # inherited: a signal here would be taken for one there
+    """Ignore signals sent to the process group: the training process saves its state and then ends its workers."""
+    signal.set_wakeup_fd(-1)  # inherited: the training process would take a worker's signal for its own
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)

@@ -1,4 +1,4 @@
-"""Rows of examples as tensors of one fixed shape."""
+"""Collate rows of examples into tensors of a fixed shape."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -18,20 +18,21 @@ from zoo.examples.form import ModelTraits
 from zoo.models.kinds.part import CHANNELS
 
 Inputs = dict[str, Tensor | Documents | dict[str, Tensor]]
-DOCUMENTS = ("documents", "source_documents")  # inputs that are numbers of documents
+DOCUMENTS = ("documents", "source_documents")  # inputs that hold document numbers
 
 
 @dataclass(frozen=True)
 class MicroBatch:
-    """A micro-batch.
+    """The inputs, targets and examples of one forward pass.
 
     Args:
         inputs: the keyword arguments of `Model.forward`.
-        targets: by objective, what stands at the scored places: as many as `inputs["places"]` of its head has entries,
-            or (rows, length) where the head scores every place; -1 where nothing is scored.
-        examples: (epoch, document, number) of each example, row after row; documents are scored in this order.
-        tokens: how many places hold a token, sources included.
-        filled: the share of all places that they are.
+        targets: by objective. Where `inputs["places"]` lists the scored positions of its head: one target for each
+            `places_each` of them. Else (rows, length), one per position. The objective's `unscored` (-1 for class and
+            token ids) where nothing is scored.
+        examples: (epoch, document, number) of each example, row by row; heads that score documents keep this order.
+        tokens: positions that hold a token, sources included.
+        filled: `tokens` divided by all positions.
     """
 
     inputs: Inputs
@@ -41,21 +42,21 @@ class MicroBatch:
     filled: float
 
     def to(self, device: torch.device) -> "MicroBatch":
-        """The same part with its tensors on a device."""
+        """Return the micro-batch with its tensors on a device."""
         return self.each(copier(device))
 
     def pinned(self) -> "MicroBatch":
-        """The same part in memory from which a GPU copies by itself."""
+        """Return the micro-batch in pinned memory, from which copies to a GPU are asynchronous."""
         return self.each(Tensor.pin_memory)
 
     def each(self, change: Callable[[Tensor], Tensor]) -> "MicroBatch":
-        """The same part with each of its tensors changed."""
+        """Return the micro-batch with a function applied to each of its tensors."""
         inputs: Inputs = {name: changed(value, change) for name, value in self.inputs.items()}
         return replace(self, inputs=inputs, targets=changed(self.targets, change))
 
 
 def changed(value: Any, change: Callable[[Tensor], Tensor]) -> Any:
-    """An input, or several by their names, with each tensor changed."""
+    """Apply a function to each tensor of an input, or of a dict of inputs."""
     if isinstance(value, dict):
         return {name: changed(one, change) for name, one in value.items()}
     return value.each(change) if isinstance(value, Documents) else change(value)
@@ -64,10 +65,10 @@ def changed(value: Any, change: Callable[[Tensor], Tensor]) -> Any:
 def collate(
     rows: Sequence[PackedRow], examples: Examples, micro_batch: int, places: tuple[int, int] | None = None
 ) -> MicroBatch:
-    """Build the rows and fill up with empty ones to `micro_batch` rows.
+    """Build the rows into a micro-batch, with empty rows added up to `micro_batch`.
 
     Args:
-        places: of a row and of its source row, as many as these rows need; None: as many as a row has.
+        places: lengths of the rows and of the source rows, large enough for these rows; None: the full row shape.
     """
     assert len(rows) <= micro_batch, f"{len(rows)} rows for a micro-batch of {micro_batch}"
     built = [examples.build(row) for row in rows]
@@ -100,10 +101,12 @@ def collate(
 def lay_rows(
     rows: list[list[NDArray[Any]]], shape: tuple[int, int], empty: int | NDArray[Any]
 ) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    """Lay sequences one after the other into rows: what stands at each place, and which sequence it is of (0: none).
+    """Concatenate the sequences of each row. Return the value at each position, and its sequence's number (0: none).
 
     Args:
-        empty: what stands at the other places; what stands at each has its shape and type.
+        rows: the sequences of each row, each of shape (length, *shape of `empty`).
+        shape: (rows, length) of the result.
+        empty: the value of the remaining positions; it gives the shape and dtype of a value.
     """
     nothing = np.asarray(empty)
     values = np.full((*shape, *nothing.shape), nothing)
@@ -118,7 +121,7 @@ def lay_rows(
 
 
 def documents_in(numbers: NDArray[np.int64]) -> Documents:
-    """Documents as `lay_rows` lays them: 1, 2 and so on, one after the other from the first place on."""
+    """Build `Documents` from the numbers of `lay_rows`: 1, 2, ..., back to back from position 0."""
     lengths = [np.bincount(row)[1:].tolist() for row in numbers]
     return Documents.packed(lengths, torch.from_numpy(numbers))
 
@@ -126,7 +129,7 @@ def documents_in(numbers: NDArray[np.int64]) -> Documents:
 def lay_sources(
     built: list[list[Example]], shape: tuple[int, int], pad: int, stream: ModelTraits
 ) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    """What the encoder reads beside each row, and its documents: texts in rows of this shape, or one picture a row."""
+    """Return the encoder's input and its document numbers: texts in rows of this shape, or one image per row."""
     if stream.image_size is None:
         return lay_rows([[e.source for e in row if e.source is not None] for row in built], shape, pad)
     filled = [[np.zeros(1, dtype=np.int64) for _ in row] for row in built]
@@ -134,7 +137,7 @@ def lay_sources(
 
 
 def lay_pictures(built: list[list[Example]], rows: int, stream: ModelTraits) -> NDArray[np.uint8]:
-    """The picture of each row's one example; black where there is none."""
+    """Stack the images, one per row, as (rows, channels, size, size); rows without an example are black."""
     size = stream.image_size or 0
     pictures = np.zeros((rows, CHANNELS, size, size), dtype=np.uint8)
     for r, row in enumerate(built):
@@ -147,7 +150,7 @@ def lay_pictures(built: list[list[Example]], rows: int, stream: ModelTraits) -> 
 def score(
     built: list[list[Example]], examples: Examples, micro_batch: int, length: int
 ) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-    """By head, the flat places to score (only where there is a capacity); by objective, the targets."""
+    """Return the flat scored positions by head (only for heads with a capacity), and the targets by objective."""
     mixture = examples.mixture
     capacities = mixture.capacities(examples.shape.length)
     places: dict[str, Tensor] = {}
@@ -166,7 +169,7 @@ def score(
 
 
 def flat_places(built: list[list[Example]], head: str, length: int) -> list[list[Ids]]:
-    """By row and example, the scored places counted over the whole batch."""
+    """Return the scored positions by row and example, as indices into the flattened batch (rows x length)."""
     flat: list[list[Ids]] = []
     for r, row in enumerate(built):
         starts = np.cumsum([0, *(len(example.tokens) for example in row)]) + r * length

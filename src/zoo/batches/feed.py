@@ -1,4 +1,4 @@
-"""What the loop is fed: the rows of a run, and where the data stands."""
+"""The rows that the training loop reads, and the position in the data."""
 
 from collections.abc import Sequence
 from hashlib import sha256
@@ -10,10 +10,11 @@ from zoo.strict_yaml import Tree
 
 
 class Cursor(NamedTuple):
-    """Where the data stands: the next row is number `row` of a window of an epoch.
+    """A position in the data: the next row is number `row` of window `window` of epoch `epoch`.
 
     Args:
-        seen: a hash of every example so far, in their order: two runs with the same one were trained on the same.
+        seen: chained SHA-256 of the names (epoch, document, number) of all examples read so far, in order. Two runs on
+            the same data with equal hashes have read the same examples in the same order.
     """
 
     epoch: int = 0
@@ -23,7 +24,7 @@ class Cursor(NamedTuple):
 
 
 class Feed:
-    """The rows of a run, epoch after epoch: every process walks the same ones and takes its share of them."""
+    """The rows of a run, epoch after epoch. Every process iterates over all rows; `share` picks its own."""
 
     def __init__(self, examples: Examples) -> None:
         self.examples = examples
@@ -31,19 +32,24 @@ class Feed:
 
     @property
     def position(self) -> Tree:
-        """Where the data stands, as a checkpoint holds it."""
+        """The data position, as a checkpoint stores it."""
         return {**self.cursor._asdict(), "order": self.examples.order}
 
     def seek(self, position: Tree) -> None:
-        """Go on from a `position`; one window is planned again, wherever it stands.
+        """Continue from a `position`. Only one window is planned again, however far into the data it is.
 
         Raises:
-            ValueError: the data has no such window or row, or another version of zoo ordered it.
+            ValueError: the data has no such window or row, or the position is from another version of the order.
         """
         refuse_order(position, self.examples.order)
         self.move(Cursor(**{key: value for key, value in position.items() if key != "order"}))
 
     def move(self, cursor: Cursor) -> None:
+        """Go to a cursor and plan its window.
+
+        Raises:
+            ValueError: the data has no such window or row.
+        """
         if not 0 <= cursor.window < self.examples.windows or cursor.epoch < 0:
             raise ValueError(f"data position {cursor[:3]}: the data has {self.examples.windows} windows")
         self.cursor, self.window = cursor, self.examples.rows(cursor.epoch, cursor.window)
@@ -51,7 +57,7 @@ class Feed:
             raise ValueError(f"data position {cursor[:3]}: that window has {len(self.window)} sequences")
 
     def take(self, n: int) -> list[PackedRow]:
-        """The next n rows, across windows and epochs.
+        """Return the next n rows, across windows and epochs.
 
         Raises:
             ValueError: a whole epoch has no example.
@@ -69,24 +75,24 @@ class Feed:
                 last = window + 1 == self.examples.windows
                 self.move(Cursor(epoch + last, 0 if last else window + 1, 0, seen))
                 empty = 0 if self.window else empty + 1
-                if empty >= 2 * self.examples.windows:  # wherever they begin, a whole epoch is among them
+                if empty >= 2 * self.examples.windows:  # these contain one whole epoch
                     raise ValueError("data: no document is long enough for an example")
         return taken
 
     def taken(self, position: Tree) -> dict[str, float]:
-        """By the name of a mixed source, how many of its rows were taken up to a position; none of a single source."""
+        """Return the log line's entries `rows/NAME`: the rows taken from each mixed source; {} for a single source."""
         return {}
 
     def collate(self, rows: Sequence[PackedRow], micro_batch: int) -> MicroBatch:
-        """Some of the rows as a micro-batch of a fixed number of rows."""
+        """Build rows into a micro-batch, with empty rows added up to `micro_batch`."""
         return collate(rows, self.examples, micro_batch)
 
 
 def refuse_order(position: Tree, version: int) -> None:
-    """Refuse a position in data that were ordered in another way.
+    """Refuse a position that another version of the data order has saved.
 
     Raises:
-        ValueError: it is of another version of the order.
+        ValueError: the versions differ.
     """
     if (found := position.get("order", version)) != version:
         raise ValueError(f"data position: from version {found} of the data order, but this zoo has version {version}")

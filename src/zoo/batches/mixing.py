@@ -1,4 +1,4 @@
-"""Rows of several sources in proportion to their weights: which one comes n-th is a function of n."""
+"""Mix the rows of several sources in proportion to their weights; the source of the n-th row is a function of n."""
 
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
@@ -10,12 +10,12 @@ from zoo.wording import first_few
 
 
 def feed_of(examples: Examples) -> Feed:
-    """What the loop is fed: the rows of one source, or of several."""
+    """Build the feed of a run, from one source or from several."""
     return MixedFeed(examples) if examples.mix else Feed(examples)
 
 
 class MixedFeed(Feed):
-    """The rows of several sources, each in its own order and epochs, drawn by weight."""
+    """The rows of several sources, mixed by weight; each source has its own order and epochs."""
 
     def __init__(self, examples: Examples) -> None:
         self.examples = examples
@@ -27,15 +27,15 @@ class MixedFeed(Feed):
 
     @property
     def position(self) -> Tree:
-        """Where the data stands: the cursor of each source, and how many rows of it were taken."""
+        """The data position: each source's cursor, and how many of its rows were taken."""
         places = {name: feed.cursor._asdict() for name, feed in zip(self.names, self.feeds, strict=True)}
         return {"sources": places, "taken": dict(zip(self.names, self.counts, strict=True)), "order": self.order}
 
     def seek(self, position: Tree) -> None:
-        """Go on from a `position`; one window of each source is planned again.
+        """Continue from a `position`. One window per source is planned again.
 
         Raises:
-            ValueError: it is that of other sources, or they have no such window or row.
+            ValueError: the position is for other sources, or they have no such window or row.
         """
         refuse_order(position, self.order)
         found: Mapping[str, Tree] = position.get("sources", {})
@@ -47,7 +47,7 @@ class MixedFeed(Feed):
         self.counts = [int(position["taken"][name]) for name in self.names]
 
     def take(self, n: int) -> list[PackedRow]:
-        """The next n rows.
+        """Return the next n rows.
 
         Raises:
             ValueError: a whole epoch of a source has no example.
@@ -65,9 +65,9 @@ class MixedFeed(Feed):
 
 
 def next_source(shares: Sequence[Fraction], taken: Sequence[int]) -> int:
-    """The source of the next row, so that after every row each source is within one row of its share.
+    """Return the source of the next row, so that after every row each source is within one row of its share.
 
-    Of those that are far enough behind, the one that would be the first to fall too far behind.
+    Among the sources that are at least 1/(2k - 2) rows behind, choose the one whose deficit reaches its limit first.
     Source: Tijdeman 1980, "The chairman assignment problem", Discrete Mathematics 32, the algorithm of theorem 1: no
     source is ever more than 1 - 1/(2k - 2) rows from its share, k being the number of sources.
     """

@@ -1,4 +1,4 @@
-"""The order of data as a function: what comes n-th depends on the seed and on n, never on who asks or when."""
+"""The order of the data: the n-th row is a function of data, seed and n, whatever the processes and workers."""
 
 import math
 import sys
@@ -21,12 +21,12 @@ from zoo.examples.randomness import Purpose, Randomness, keyed
 from zoo.objectives.mixture import Mixture
 
 WINDOW = 1024  # documents that are planned and packed together
-TOKENS = 1 << 22  # or fewer documents, where they are so long that a window would have more tokens on average
-EVERY_NUMBER = range(sys.maxsize)  # those of all examples of a document, however many it has
+TOKENS = 1 << 22  # tokens per window at most, on average: where documents are long, a window has fewer of them
+EVERY_NUMBER = range(sys.maxsize)  # holds the number of every example of a document
 
 
 class PackedRow(NamedTuple):
-    """Planned examples that share a row, their epoch, and the number of the source that they were drawn from."""
+    """Planned examples that share a row, their epoch and, in a mixture, the index of their source."""
 
     epoch: int
     plans: tuple[ExamplePlan, ...]
@@ -39,17 +39,17 @@ class PackedRow(NamedTuple):
 
 
 def shares(weights: Sequence[float]) -> list[Fraction]:
-    """Weights as exact shares of 1."""
+    """Normalize weights to exact fractions that sum to 1."""
     exact = [Fraction(str(weight)) for weight in weights]
     return [weight / sum(exact) for weight in exact]
 
 
 class Ingredient(NamedTuple):
-    """One of several sources whose rows are mixed.
+    """One of the sources of a mixture.
 
     Args:
-        weight: in proportion to which its rows are drawn.
-        lengths, read: its part of the store.
+        weight: rows are drawn in proportion to it.
+        lengths, read: its part of the token store.
     """
 
     name: str
@@ -63,14 +63,14 @@ class Examples:
     """The examples of one split: everything that planning, packing and building them depends on.
 
     Args:
-        form, mixture: what an example looks like, and what is asked of it.
-        lengths, read: the split's cache.
+        form, mixture: how examples are built, and the objectives that annotate them.
+        lengths, read: the split's part of the token store.
         roles: the tokenizer's special tokens.
-        shape: what a row holds.
+        shape: the capacity of a row.
         seed: of order, cuts, pairs and masks.
-        augment: how pictures are varied; None: not at all.
-        only: by document, the numbers of the examples that are used; None: all.
-        mix: the sources that training mixes; none where there is one. Evaluating reads them as one split.
+        augment: image augmentation; None: none.
+        only: by document, the numbers of the examples to use; None: all.
+        mix: the sources that training mixes; empty if there is only one. Evaluation reads them as one split.
 
     Raises:
         ValueError: the tokenizer lacks an objective's own role, or the shape leaves no room for text.
@@ -94,7 +94,7 @@ class Examples:
 
     @cached_property
     def window(self) -> int:
-        """Documents of a window."""
+        """Documents per window."""
         documents, size = self.lengths.documents, WINDOW
         tokens = sum(int(offsets[len(offsets) - 1]) for offsets in self.lengths.offsets.values())
         while size > 1 and tokens * size > TOKENS * documents:
@@ -103,7 +103,7 @@ class Examples:
 
     @property
     def order(self) -> int:
-        """The version of the order: another one where windows have fewer documents."""
+        """The version of the order, which checkpoints store; windows of fewer documents have their own."""
         return ORDER + (self.window < WINDOW)
 
     @property
@@ -111,7 +111,7 @@ class Examples:
         return count_windows(self.lengths.documents, self.window)
 
     def plans(self, epoch: int, documents: Iterable[int]) -> Iterator[ExamplePlan]:
-        """The examples of some documents in an epoch, one after the other."""
+        """Yield the examples of some documents in an epoch, in order."""
         waiting = iter(documents)
         while some := list(islice(waiting, WINDOW)):
             for plan in self.form.plan_all(self.lengths, some, epoch, self.seed, self.shape.limits):
@@ -119,7 +119,7 @@ class Examples:
                     yield plan
 
     def plan(self, epoch: int, documents: Sequence[int]) -> list[ExamplePlan]:
-        """The examples of some documents in an epoch, all at once."""
+        """Return the examples of some documents in an epoch as a list."""
         return list(self.plans(epoch, documents))
 
     @property
@@ -129,19 +129,19 @@ class Examples:
 
     @cached_property
     def count(self) -> int:
-        """How many examples of epoch 0 there are; plans all of them, once."""
+        """Number of examples in epoch 0; plans all of them, once."""
         return sum(1 for _ in self.plans(0, self.documents))
 
     def among(self, documents: Iterable[int]) -> "Examples":
-        """The same examples, of some documents alone."""
+        """Restrict the examples to some documents."""
         if self.only is None:
             return replace(self, only=dict.fromkeys(documents, EVERY_NUMBER))
         return replace(self, only={d: self.only[d] for d in documents if d in self.only})
 
     def sample(self, most: int) -> "Examples":
-        """The same examples, or so many of them if there are more; the data and the seed alone decide which.
+        """Restrict the examples to a random sample of at most `most`, which depends on the data and the seed alone.
 
-        Of very many documents, the examples of the first windows: they are as mixed as an epoch is.
+        Of more than PERMUTED documents, take the first examples of epoch 0, whose order is random already.
         """
         documents = self.lengths.documents
         if documents > PERMUTED:
@@ -152,31 +152,31 @@ class Examples:
             return self
         chosen = keyed(Purpose.SAMPLE, self.seed).permutation(int(ends[-1]))[:most]
         of = np.searchsorted(ends, chosen, side="right")
-        places = zip(of.tolist(), (chosen - ends[of]).tolist(), strict=True)  # the second is counted from the end
+        places = zip(of.tolist(), (chosen - ends[of]).tolist(), strict=True)  # indices from the document's end
         return self.these(self.plan(0, [document])[place] for document, place in places)
 
     def first(self, most: int) -> "Examples":
-        """So many examples of the first windows of epoch 0, or all where there are not more."""
+        """Restrict the examples to the first `most` of epoch 0's order."""
         windows = (window_of(self.seed, 0, self.lengths.documents, n, self.window) for n in range(self.windows))
         found = list(islice((plan for window in windows for plan in self.plans(0, window.tolist())), most + 1))
         return self if len(found) <= most else self.these(found[:most])
 
     def these(self, plans: Iterable[ExamplePlan]) -> "Examples":
-        """Of the same examples only those of some plans of epoch 0."""
+        """Restrict the examples to those of some plans of epoch 0."""
         only: dict[int, set[int]] = {}
         for plan in plans:
             only.setdefault(plan.document, set()).add(plan.number)
         return replace(self, only=only)
 
     def rows(self, epoch: int, window: int) -> list[PackedRow]:
-        """The rows of a window of an epoch, shuffled."""
+        """Return the rows of a window of an epoch, shuffled."""
         documents = window_of(self.seed, epoch, self.lengths.documents, window, self.window).tolist()
         packed = pack(self.plan(epoch, documents), self.shape, self.mixture)
         shuffled = keyed(Purpose.ROWS, self.seed, epoch, window).permutation(len(packed))
         return [PackedRow(epoch, packed[i]) for i in shuffled]
 
     def rows_of_epoch(self) -> int:
-        """How many rows epoch 0 has; plans all of it. An epoch of a mixture has read its largest source once."""
+        """Number of rows in epoch 0; plans all of it. A mixture's epoch ends when its largest source was read once."""
         if not self.mix:
             return sum(len(self.rows(0, window)) for window in range(self.windows))
         rows = [examples.rows_of_epoch() for examples in self.sources]
@@ -185,7 +185,7 @@ class Examples:
 
     @cached_property
     def sources(self) -> tuple["Examples", ...]:
-        """Each source of the mixture for itself; what is drawn for one of them does not depend on the others."""
+        """The examples of each source of the mixture; a source's random draws do not depend on the other sources."""
         seeds = [keyed(Purpose.SOURCE, self.seed, *one.name.encode()).integers(2**31) for one in self.mix]
         return tuple(
             replace(self, lengths=one.lengths, read=one.read, seed=int(seed), mix=())
@@ -193,8 +193,8 @@ class Examples:
         )
 
     def once(self) -> Iterator[PackedRow]:
-        """Every example of epoch 0 once, in the order of the data: packed by windows, but nothing is shuffled."""
-        documents = self.documents  # sorted each time that it is asked for
+        """Yield every example of epoch 0 once, in the order of the data: packed per window, not shuffled."""
+        documents = self.documents  # kept: the property sorts at every access
         for start in range(0, len(documents), self.window):
             packed = pack(self.plan(0, documents[start : start + self.window]), self.shape, self.mixture)
             rows = [tuple(sorted(plans, key=lambda plan: (plan.document, plan.number))) for plans in packed]
@@ -203,19 +203,19 @@ class Examples:
 
     @property
     def truncates(self) -> bool:
-        """Whether a row that is too long loses something; others are cut into several examples."""
+        """Whether documents that are too long are truncated; otherwise they are cut into several examples."""
         return self.mixture.whole or self.form.source or self.form.writes
 
     def truncated(self) -> tuple[int, int]:
-        """How many examples of an epoch are truncated, and how much they lose together: tokens, or words."""
+        """Return how many examples of epoch 0 are truncated, and what they lose in all (in the form's `truncates`)."""
         count = tokens = 0
         for plan in self.plans(0, self.documents):
             count, tokens = count + (plan.truncated > 0), tokens + plan.truncated
         return count, tokens
 
     def build(self, row: PackedRow) -> list[Example]:
-        """Read and annotate the examples of a row; what is drawn is keyed by (seed, epoch, document, number)."""
-        if self.mix and row.source is not None:  # evaluating reads a mixture as one split
+        """Read and annotate the examples of a row; random draws are keyed by (seed, epoch, document, number)."""
+        if self.mix and row.source is not None:  # None in evaluation, which reads a mixture as one split
             return self.sources[row.source].build(row)
         built = []
         for plan in row.plans:
@@ -229,9 +229,9 @@ class Examples:
 
 
 def share(rows: Sequence[PackedRow], process: int, processes: int, micro_batch: int) -> list[list[PackedRow]]:
-    """One process's rows of a step, every `processes`-th of them, in micro-batches.
+    """Return one process's rows of a step, every `processes`-th of them, split into micro-batches.
 
-    Each process gets equally many micro-batches (the last ones may have fewer rows than `micro_batch`, or none).
+    All processes get the same number of micro-batches; the last ones may have fewer rows than `micro_batch`, or none.
     """
     mine = rows[process::processes]
     count = -(-len(rows) // (processes * micro_batch)) if rows else 0

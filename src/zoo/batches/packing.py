@@ -13,21 +13,21 @@ from zoo.examples.example import ExamplePlan
 from zoo.examples.form import Limits
 from zoo.objectives.mixture import Mixture
 
-STEP = 16  # places
-NEVER = np.iinfo(np.int64).max  # places that no row has
-AT_ONCE = 1 << 16  # so many worths take less time together than one number of places after the other
-REMEMBERED = 1 << 20  # worths of kinds that are kept: 8 MB
+STEP = 16  # lengths are rounded up to a multiple of it
+NEVER = np.iinfo(np.int64).max  # a size that fits no row
+AT_ONCE = 1 << 16  # a table with up to this many scores is computed at once, which is faster than entry by entry
+REMEMBERED = 1 << 20  # scores that are cached: 8 MB
 
 
 @dataclass(frozen=True)
 class RowShape:
-    """What a row holds.
+    """The capacity of a row, in tokens.
 
     Args:
-        length: places in the row that the heads score.
-        source: places in the source row; 0 where there is none.
-        longest: the most places of one example; None: `length`.
-        longest_source: the same for its source; None: `source`.
+        length: of the row that the heads score.
+        source: of the source row; 0: there is none.
+        longest: the most tokens of one example; None: `length`.
+        longest_source: the most tokens of one example's source; None: `source`.
         pack: whether examples share rows.
     """
 
@@ -43,14 +43,14 @@ class RowShape:
         return Limits(longest, self.source if self.longest_source is None else self.longest_source, self.length)
 
     def around(self, rows: Sequence[Sequence[ExamplePlan]]) -> tuple[int, int]:
-        """Places and source places that are enough for these rows, rounded up, so that few sizes occur."""
+        """Return the length and source length that these rows need, rounded up so that few shapes occur."""
         used = max((sum(plan.length for plan in row) for row in rows), default=0)
         read = max((sum(plan.source_length for plan in row) for row in rows), default=0)
         return min(self.length, -(-used // STEP) * STEP), min(self.source, -(-read // STEP) * STEP)
 
 
 def pack(plans: Sequence[ExamplePlan], shape: RowShape, mixture: Mixture) -> list[tuple[ExamplePlan, ...]]:
-    """Rows of examples: as full as they get, no row over its places, its source places or what its heads score."""
+    """Pack examples into rows, as full as possible, within the row's length, source length and heads' capacities."""
     if not shape.pack:
         return [(plan,) for plan in plans]
     capacities = mixture.capacities(shape.length)
@@ -64,13 +64,18 @@ def pack(plans: Sequence[ExamplePlan], shape: RowShape, mixture: Mixture) -> lis
 
 
 def fill(sizes: NDArray[np.int64], most: Sequence[int], counted: int) -> list[list[int]]:
-    """Group items into rows with at most `most` of each size; rows get full in the first `counted` sizes.
+    """Group items into rows; return the indices of each row's items.
 
-    One row after the other takes the item that best fits what it has left, scaled by what a row holds: in one dimension
-    the longest that fits.
+    Rows are filled one at a time, with the item that best fits the space left, relative to the row's capacity. In one
+    dimension that is the longest item that fits.
     Source: Panigrahy et al. 2011, "Heuristics for Vector Bin Packing", the dot-product heuristic, bin by bin.
+
+    Args:
+        sizes: of shape (items, dimensions).
+        most: the capacity of a row in each dimension.
+        counted: the first `counted` dimensions decide which item fits best; the others are limits only.
     """
-    ordered = np.lexsort(sizes.T[::-1])  # np.unique would take eight times as long
+    ordered = np.lexsort(sizes.T[::-1])  # to group equal items; np.unique would take eight times as long
     begins = np.flatnonzero(np.append(True, (np.diff(sizes[ordered], axis=0) != 0).any(axis=1))[: len(sizes)])
     kinds = sizes[ordered[begins]]
     waiting = [items[::-1].tolist() for items in np.split(ordered, begins[1:])]
@@ -81,7 +86,8 @@ def fill(sizes: NDArray[np.int64], most: Sequence[int], counted: int) -> list[li
     while packed < len(sizes):
         row = left.fill_row(counts)
         assert row, "a planned example is larger than a row"
-        # nothing else is chosen while there are items of these kinds: a long text is cut into thousands of one size
+        # the next rows would be the same while items of these kinds last, so make them all now: a long text is cut into
+        # thousands of examples of one size
         taken = Counter(row)
         alike = min(counts[kind] // count for kind, count in taken.items())
         assert alike, "a row has more items of a kind than wait"
@@ -95,29 +101,29 @@ def fill(sizes: NDArray[np.int64], most: Sequence[int], counted: int) -> list[li
 
 
 class Kinds(ABC):
-    """The different sizes of the items that wait."""
+    """The distinct size vectors ("kinds") of the items that are not packed yet."""
 
     @abstractmethod
     def drop(self, kind: int) -> None:
-        """Forget a kind of which no item waits any more."""
+        """Remove a kind that has no items left."""
 
     @abstractmethod
     def fill_row(self, counts: Sequence[int]) -> list[int]:
-        """The kinds of the items that one row takes.
+        """Return the kinds of the items that one row takes.
 
         Args:
-            counts: by kind, how many items wait.
+            counts: items left, by kind.
         """
 
 
 class Worths(dict[int, NDArray[np.float64]]):
-    """By the places that are left in a row, what each kind adds to the product in one size; -inf: it does not fit.
+    """By the space left in a row, each kind's term of the dot product in one dimension; -inf: it does not fit.
 
     Args:
-        places: of each kind.
-        scale: the product's factor.
-        most: places of a row.
-        rooms: for how many numbers of places left the worths are kept. A small table is computed at once.
+        places: the size of each kind.
+        scale: the factor of the product.
+        most: the capacity of a row.
+        rooms: how many values of the space left are cached. A small table is computed at once.
     """
 
     def __init__(self, places: NDArray[np.int64], scale: float, most: int, rooms: int) -> None:
@@ -129,6 +135,7 @@ class Worths(dict[int, NDArray[np.float64]]):
             self.update(enumerate(self.table))
 
     def worths_of(self, left: int | NDArray[np.int64]) -> NDArray[np.float64]:
+        """Compute the terms of all kinds for a space left in a row."""
         found: NDArray[np.float64] = np.where(self.places <= left, self.places * (left * self.scale), -np.inf)
         return found
 
@@ -147,10 +154,10 @@ class Worths(dict[int, NDArray[np.float64]]):
 
 
 class ScaledKinds(Kinds):
-    """Kinds of several sizes that compete: what fits best is looked up among all of them.
+    """Kinds that compete in several dimensions: every pick compares all of them.
 
     Args:
-        kinds: one size a row, in lexicographic order.
+        kinds: of shape (kinds, dimensions), in lexicographic order.
         most, counted: as in `fill`.
     """
 
@@ -170,7 +177,7 @@ class ScaledKinds(Kinds):
 
     def fill_row(self, counts: Sequence[int]) -> list[int]:
         left, row, kinds = list(self.most), list[int](), self.kinds
-        while True:  # in few words of Python: a pick takes about a microsecond, and each text of a run is one
+        while True:  # the hot loop, kept short: a pick takes about a microsecond, and each example of a run is one
             worth = self.first[left[0]]
             for number, size in self.others:
                 worth = np.add(worth, size[left[number]], self.product)
@@ -179,13 +186,13 @@ class ScaledKinds(Kinds):
                 return row
             row.append(best)
             if row.count(best) == counts[best]:
-                self.drop(best)  # no other row will have any of these items
+                self.drop(best)  # this row takes the last items of the kind
             for number, taken in enumerate(kinds[best]):
                 left[number] -= taken
 
 
 def are_ordered(kinds: NDArray[np.int64], counted: int) -> bool:
-    """Whether rows get full in the first size alone, and what is larger in it is not smaller in any other."""
+    """Whether only the first dimension is counted, and kinds that are larger in it are not smaller in any other."""
     steps = np.diff(kinds, axis=0)
     return bool(
         (kinds[:, 0] > 0).all() and (kinds[:, 1:counted] == 0).all() and (steps[:, 0] > 0).all() and (steps >= 0).all()
@@ -193,7 +200,7 @@ def are_ordered(kinds: NDArray[np.int64], counted: int) -> bool:
 
 
 class OrderedKinds(Kinds):
-    """The same where kinds are ordered: those that fit are the first ones, and the last of them fits best."""
+    """Kinds that `are_ordered`: those that fit come first, and the last of these fits best, so bisection finds it."""
 
     def __init__(self, kinds: NDArray[np.int64], most: Sequence[int], counted: int) -> None:
         self.most, self.waiting = most, list(range(len(kinds)))

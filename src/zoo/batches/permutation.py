@@ -1,4 +1,4 @@
-"""The documents of an epoch in an order that is a function of (seed, epoch), without a table of all of them."""
+"""Shuffle documents by (seed, epoch); large stores need no table of all documents."""
 
 from functools import lru_cache
 
@@ -8,25 +8,27 @@ from numpy.typing import NDArray
 from zoo.data.ids import Ids
 from zoo.examples.randomness import Purpose, keyed
 
-ORDER = 5  # checkpoints hold it: raise it by 2 where the same (seed, epoch) gives another order
-PERMUTED = 1 << 20  # documents that are permuted at once
-BLOCK = 256  # documents that lie together, where there are more
-POOL = 64  # blocks that are mixed with each other
-ROUNDS = 4
-KEPT = 32  # orders that are kept, of at most 4 MB each: a mixture takes rows of all its sources in turn
+# The version of the order, which checkpoints store. Raise it by 2 when the same (seed, epoch) gives another order: the
+# number after it stands for windows of fewer documents (`Examples.order`).
+ORDER = 5
+PERMUTED = 1 << 20  # up to this many documents are permuted as a whole
+BLOCK = 256  # consecutive documents that stay together in larger stores
+POOL = 64  # blocks whose documents are shuffled together
+ROUNDS = 4  # of the Feistel network
+KEPT = 32  # cached orders, of at most 4 MB each: a mixture takes rows from all its sources in turn
 
 
 @lru_cache(maxsize=KEPT)
 def order(seed: int, epoch: int, documents: int) -> NDArray[np.uint32]:
-    """All documents in the order of an epoch."""
+    """Return all documents in the order of an epoch."""
     return keyed(Purpose.ORDER, seed, epoch).permutation(documents).astype(np.uint32)
 
 
 def count_windows(documents: int, window: int) -> int:
-    """How many windows an epoch has.
+    """Number of windows in an epoch.
 
     Args:
-        window: documents of a window; a multiple of BLOCK, so that it does not matter where the short last block falls.
+        window: documents per window, a power of 2. Windows below BLOCK may be empty where the short last block falls.
     """
     if documents <= PERMUTED:
         return -(-documents // window)
@@ -35,10 +37,11 @@ def count_windows(documents: int, window: int) -> int:
 
 
 def window_of(seed: int, epoch: int, documents: int, number: int, window: int) -> Ids:
-    """The documents of a window of an epoch.
+    """Return the documents of a window of an epoch.
 
-    Up to PERMUTED documents are permuted all together. Of more, blocks of neighbours are permuted by a formula, and the
-    documents of POOL blocks are mixed, so that a store is read in long pieces and a window is found by its number.
+    Up to PERMUTED documents are permuted as a whole. In larger stores, a Feistel network permutes blocks of consecutive
+    documents, and the documents of POOL blocks are shuffled. So reads are long and sequential, and a window's documents
+    follow from its number.
     """
     if documents <= PERMUTED:
         return order(seed, epoch, documents)[number * window : (number + 1) * window].astype(np.int64)
@@ -48,7 +51,7 @@ def window_of(seed: int, epoch: int, documents: int, number: int, window: int) -
 
 @lru_cache(maxsize=KEPT)
 def mixed_pool(seed: int, epoch: int, documents: int, pool: int) -> Ids:
-    """The documents of some blocks that the formula brings together, mixed."""
+    """Return the documents of one pool of blocks, shuffled."""
     blocks = -(-documents // BLOCK)
     chosen = permute(np.arange(pool * POOL, min((pool + 1) * POOL, blocks), dtype=np.uint64), blocks, seed, epoch)
     found = (chosen.astype(np.int64)[:, None] * BLOCK + np.arange(BLOCK)).reshape(-1)
@@ -56,10 +59,10 @@ def mixed_pool(seed: int, epoch: int, documents: int, pool: int) -> Ids:
 
 
 def permute(numbers: NDArray[np.uint64], size: int, seed: int, epoch: int) -> NDArray[np.uint64]:
-    """Where a permutation of 0 … size - 1 takes each number: a Feistel network, walked until it is inside again.
+    """Map each number to its place in a keyed permutation of 0 … size - 1: a Feistel network with cycle walking.
 
-    Source: Black & Rogaway 2002, "Ciphers with Arbitrary Finite Domains", section 3: cycle walking over a domain of at
-    most four times the size.
+    Source: Black & Rogaway 2002, "Ciphers with Arbitrary Finite Domains", section 3. The network's domain has at most
+    four times the size; results outside of 0 … size - 1 are enciphered again.
     """
     half = max(1, -(-(size - 1).bit_length() // 2))
     keys = keyed(Purpose.BLOCKS, seed, epoch).integers(0, 2**64, size=ROUNDS, dtype=np.uint64)
@@ -70,7 +73,7 @@ def permute(numbers: NDArray[np.uint64], size: int, seed: int, epoch: int) -> ND
 
 
 def encipher(numbers: NDArray[np.uint64], half: int, keys: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Each number of 2 x half bits as another one."""
+    """Permute the numbers of 2 x half bits with a Feistel network."""
     bits, mask = np.uint64(half), np.uint64((1 << half) - 1)
     left, right = numbers >> bits, numbers & mask
     for key in keys:
@@ -79,7 +82,7 @@ def encipher(numbers: NDArray[np.uint64], half: int, keys: NDArray[np.uint64]) -
 
 
 def scramble(numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Numbers of 64 bits, each of which depends on all bits of what it was.
+    """Mix the bits of 64-bit numbers, so that every output bit depends on all input bits.
 
     Source: Steele et al. 2014, "Fast Splittable Pseudorandom Number Generators", figure 16 (with Stafford's constants).
     """
