@@ -1,4 +1,4 @@
-"""Heartbeats: every process tells the others that it is alive, through the store in which they found each other."""
+"""Heartbeats: every process tells the others that it is alive, through the TCP store by which they found each other."""
 
 import json
 import os
@@ -15,18 +15,18 @@ from pathlib import Path
 from accelerate import Accelerator
 from torch.distributed import PrefixStore, TCPStore  # type: ignore[attr-defined]
 
-LEFT = "left"
-OFTEN = 1.0  # seconds between beats at the most
+LEFT = "left"  # the last heartbeat of a process that has finished its work
+OFTEN = 1.0  # seconds between heartbeats at most
 
 
 @dataclass(frozen=True)
 class PeerFailure:
-    """What is wrong with another process.
+    """The failure of a process, as the others report it.
 
     Args:
-        process: which one.
+        process: its rank.
         what: what happened to it, in words, with its machine.
-        raised: whether the process reported this itself.
+        raised: whether the process reported the failure itself.
         signal: the signal that stopped it; None: it was not a signal.
     """
 
@@ -37,14 +37,14 @@ class PeerFailure:
 
 
 def describe_self() -> dict[str, str]:
-    """Where this process is: its machine, its number there, and the namespace of that number."""
+    """Return where this process runs: host, process id, and pid namespace."""
     names = Path("/proc/self/ns/pid")  # two containers on one machine may both have a process 7
     numbers = os.readlink(names) if names.exists() else ""
     return {"host": socket.gethostname(), "pid": str(os.getpid()), "numbers": numbers}
 
 
 def process_state(pid: str) -> str | None:
-    """The state of a process of this machine: R, S, D …, T stopped, Z ended; None: it is gone."""
+    """Return the state of a process on this machine: R, S, D …, T stopped, Z zombie; None: there is none."""
     try:
         # the program's name comes before the state, in brackets, and may itself hold brackets and spaces
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
@@ -53,7 +53,7 @@ def process_state(pid: str) -> str | None:
 
 
 class Heartbeat:
-    """Sends this process's heartbeat and listens for those of the others, in a thread of its own.
+    """Sends this process's heartbeat and reads those of the others, in a thread of its own.
 
     Args:
         timeout: seconds of silence that count as a failure.
@@ -65,7 +65,7 @@ class Heartbeat:
         self.timeout, self.every = timeout, min(OFTEN, timeout / 10)
         address, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
         reach = timedelta(seconds=max(timeout, OFTEN))
-        # torchrun keeps its store when it starts the processes again, so each attempt has keys of its own
+        # torchrun keeps its store when it restarts the processes, so each attempt has keys of its own
         attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
         self.store = PrefixStore(f"zoo/{attempt}", TCPStore(address, port, timeout=reach, wait_for_workers=False))
         self.store.set(f"who/{self.process}", json.dumps(describe_self()))
@@ -90,15 +90,15 @@ class Heartbeat:
             self.exchange(number)
 
     def exchange(self, number: int) -> None:
-        """Tell the others that this process is alive, and read their heartbeats.
+        """Send one heartbeat, and read those of the others.
 
         Args:
             number: of this heartbeat.
         """
-        # Before the store is read: a process that ends because of another one announces that in the store first. If it
-        # is gone here, its announcement is read below, and the one that was lost first is named.
+        # Look for ended processes before reading the store: a process that ends because of another one announces that
+        # first. So if it has ended here, its announcement is read below, and the original failure is named.
         gone = self.find_gone()
-        with suppress(RuntimeError):  # a store that no longer answers leaves `answered` behind, and is found by that
+        with suppress(RuntimeError):  # if the store no longer answers, `answered` gets old, as `find_failure` sees
             self.store.set(f"beat/{self.process}", str(number))
             beats = self.store.multi_get([f"beat/{p}" for p in range(self.count)])
             if self.announced is None and self.store.check(["failed"]):
@@ -110,20 +110,20 @@ class Heartbeat:
         self.gone = [process for process in gone if self.beats[process] != LEFT.encode()]
 
     def shift_clocks(self, seconds: float) -> None:
-        """Do not count a time in which this process did not run as silence of the others."""
+        """Do not count time in which this process was suspended as silence of the others."""
         self.answered += seconds
         self.heard = [heard + seconds for heard in self.heard]
 
     def find_gone(self) -> list[int]:
-        """The other processes of this machine that have ended."""
+        """Return the other processes on this machine that have ended."""
         others = [process for process in range(self.count) if process != self.process and self.is_near(process)]
         return [process for process in others if process_state(self.who[process]["pid"]) in (None, "Z", "X")]
 
     def find_failure(self, silence: float) -> PeerFailure | None:
-        """What is wrong with another process, if anything is.
+        """Return the failure of another process; None: none is known.
 
         Args:
-            silence: seconds without a beat that are too many.
+            silence: seconds without a heartbeat that count as a failure.
         """
         if self.announced is not None and self.announced.process != self.process:
             return self.announced
@@ -140,16 +140,16 @@ class Heartbeat:
         return PeerFailure(0, f"{keeper} was silent for {quiet:.0f} s{self.why(0)}")
 
     def why(self, process: int) -> str:
-        """Why a process is silent, if this one can see that."""
+        """Return why a process is silent, as the end of a message; '' if this process cannot see that."""
         return ": it is stopped" if self.is_near(process) and process_state(self.who[process]["pid"]) == "T" else ""
 
     def is_near(self, process: int) -> bool:
-        """Whether this process can look at another one: both are on one machine and in one namespace of processes."""
+        """Whether this process can inspect another one: both are on the same machine and in the same pid namespace."""
         here, there = ((who["host"], who["numbers"]) for who in (self.who[self.process], self.who[process]))
         return bool(here[1]) and here == there
 
     def name(self, process: int) -> str:
-        """A process as a user finds it."""
+        """Name a process so that a user can find it: rank, pid and host."""
         return f"process {process} (pid {self.who[process]['pid']} on {self.who[process]['host']})"
 
     def announce_own(self, message: str, signal: int | None = None) -> None:
@@ -157,11 +157,11 @@ class Heartbeat:
         self.announce(PeerFailure(self.process, f"{self.name(self.process)} failed: {message}", True, signal))
 
     def announce(self, failure: PeerFailure) -> None:
-        """Tell the others why all of them end; the first announcement counts."""
+        """Tell the others why all processes end; only the first announcement counts."""
         self.attempt(lambda: self.store.compare_set("failed", "", json.dumps(asdict(failure))))
 
     def attempt(self, work: Callable[[], object]) -> None:
-        """Do something with the store, without waiting for one that does not answer."""
+        """Run an operation on the store in a thread, so that a store that does not answer cannot block this one."""
 
         def quietly() -> None:
             with suppress(RuntimeError):
@@ -172,21 +172,21 @@ class Heartbeat:
         thread.join(OFTEN)
 
     def kill_stopped(self, failure: PeerFailure) -> None:
-        """Kill another process of this machine that is stopped: it cannot handle any other signal."""
+        """Kill another process on this machine if it is suspended: it cannot handle any other signal."""
         pid = self.who[failure.process]["pid"]
         if self.is_near(failure.process) and process_state(pid) == "T":
             with suppress(OSError):
                 os.kill(int(pid), signal.SIGKILL)
 
     def is_reporter(self, failure: PeerFailure) -> bool:
-        """Whether this process is the one that reports it to the user: the main one, else the next one."""
+        """Whether this process reports a failure to the user: process 0 does, or process 1 if process 0 was lost."""
         return self.process == (1 if failure.process == 0 and not failure.raised else 0)
 
     def leave(self, done: bool) -> None:
-        """Stop beating.
+        """Stop the heartbeat.
 
         Args:
-            done: whether this process has done its work, so that its silence is no failure.
+            done: whether this process has finished its work, so that its silence is no failure.
         """
         self.over.set()
         self.thread.join(self.every + OFTEN)

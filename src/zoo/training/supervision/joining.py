@@ -1,4 +1,4 @@
-"""Processes that train together: joined, watched over, and ended together, whatever happens to one of them."""
+"""Join the processes that train together, watch over them, and end all of them if one fails."""
 
 import atexit
 import logging
@@ -19,20 +19,20 @@ from zoo.training.supervision.processes import Processes
 from zoo.training.supervision.stopping import Stopped, noting
 from zoo.training.supervision.watchdog import FAILED, GRACE, WRONG, Watchdog, leave_at_once
 
-LEAVING = 20.0  # seconds that leaving the group may take after an error
+LEAVING = 20.0  # seconds that leaving the process group may take after an error
 logger = logging.getLogger(__name__)
 
 
 @contextmanager
 def join(settings: Training, folder: Path, chosen: Callable[[torch.device], str] | None = None) -> Iterator[Processes]:
-    """Join the processes that were launched together; what ends one of them ends all.
+    """Join the processes that were launched together; if one of them fails, all end.
 
     Args:
-        chosen: what is chosen for the model on a device, for the log; it may refuse.
+        chosen: returns what was chosen for the model on a device, for the log; it may raise a ValueError.
 
     Raises:
         ValueError: as `start_processes`.
-        RuntimeError: another process was lost; the message names it.
+        RuntimeError: as `start_processes`, or another process was lost; the message names it.
     """
     watchdog = Watchdog(settings.hang_timeout)
     try:
@@ -58,12 +58,12 @@ def join(settings: Training, folder: Path, chosen: Callable[[torch.device], str]
 
 
 def meet(watchdog: Watchdog, accelerator: Accelerator, timeout: float) -> Heartbeat:
-    """Exchange heartbeats from now on.
+    """Start to exchange heartbeats.
 
-    Between two trainings of one group there are none, so that another process may have ended, or stand still, unseen.
+    Between two trainings of one process group there are none, so another process may have ended unnoticed.
 
     Raises:
-        RuntimeError: one has ended.
+        RuntimeError: another process has ended.
     """
     with watchdog.joining():
         try:
@@ -73,20 +73,20 @@ def meet(watchdog: Watchdog, accelerator: Accelerator, timeout: float) -> Heartb
 
 
 def leave(watchdog: Watchdog, accelerator: Accelerator, error: BaseException | None = None) -> None:
-    """Stop the watchdog and the heartbeat, and leave the group of processes.
+    """Stop the watchdog and the heartbeat, and leave the process group.
 
-    Processes that have done their work stay in it until they end, and a next training is of the same group: torch makes
-    no second one with the store of the first.
+    A process that has finished its work stays in the group until it exits, because its next training uses the same
+    group: torch cannot make a second one with the store of the first.
 
     Args:
-        error: why this process fails; None: it has done its work.
+        error: why this process fails; None: it has finished its work.
     """
     watchdog.stop()
     heartbeat = watchdog.heartbeat  # None: this process trains alone
     try:
         if heartbeat is not None and error is not None:
             fail(heartbeat, error)
-    except BaseException as reason:  # another process is
+    except BaseException as reason:  # another process is the reason
         error = reason
         raise
     finally:
@@ -103,20 +103,20 @@ def leave(watchdog: Watchdog, accelerator: Accelerator, error: BaseException | N
 
 
 def leave_group() -> None:
-    """Leave the group of processes, if this one is still in it."""
+    """Leave the process group, if this process is still in it."""
     if distributed.is_initialized():
         distributed.destroy_process_group()
 
 
 @contextmanager
 def ended_anyway(error: BaseException | None, reports: bool) -> Iterator[None]:
-    """End this process where leaving the group hangs after an error.
+    """End this process if leaving the group hangs after an error.
 
-    NCCL waits for what was begun on the GPU, and the others may never come to their part of it.
+    NCCL waits for collectives that are pending on the GPU, which the other processes may never join.
 
     Args:
-        error: None: there was none, so that the others come.
-        reports: whether this process is the one whose command line would say what went wrong.
+        error: None: there was none, so the others will join.
+        reports: whether this process's command line would print the error.
     """
     stuck = threading.Timer(LEAVING, end_stuck, [error, reports])
     stuck.daemon = True
@@ -129,7 +129,7 @@ def ended_anyway(error: BaseException | None, reports: bool) -> Iterator[None]:
 
 
 def end_stuck(error: BaseException, reports: bool) -> None:
-    """End this process at once, with the message and the status that its error would have."""
+    """End this process at once, with the message and the exit status of its error."""
     if reports:
         said = str(error) if isinstance(error, ValueError | RuntimeError | OSError | Stopped) else repr(error)
         logger.critical("error: %s", said or type(error).__name__)
@@ -141,10 +141,10 @@ def fail(heartbeat: Heartbeat, error: BaseException) -> None:
     """Tell the others why this process fails, unless another process is the reason.
 
     Raises:
-        RuntimeError: another one is the reason.
-        Stopped: another one was stopped by a signal.
+        RuntimeError: another process is the reason.
+        Stopped: another process was stopped by a signal.
     """
-    # torch raises a RuntimeError, too, when a connection is closed because another process was lost
+    # torch also raises RuntimeError when a connection closes because another process was lost
     failure = await_failure(heartbeat) if isinstance(error, RuntimeError) else None
     if failure is None:
         stopped_by = error.signal if isinstance(error, Stopped) else None
@@ -152,7 +152,7 @@ def fail(heartbeat: Heartbeat, error: BaseException) -> None:
     else:
         heartbeat.announce(failure)
     if failure is None or heartbeat.count > 2:
-        # the store ends with the process that keeps it, and the others must read the announcement before
+        # the store ends with the process that hosts it; the others must read the announcement before that
         time.sleep(2 * heartbeat.every)
     if failure is None:
         return
@@ -165,7 +165,7 @@ def fail(heartbeat: Heartbeat, error: BaseException) -> None:
 
 
 def await_failure(heartbeat: Heartbeat) -> PeerFailure | None:
-    """What is wrong with another process; it may take some heartbeats until that is known."""
+    """Wait some heartbeats for the failure of another process; None: none became known."""
     end = time.monotonic() + GRACE + 5 * heartbeat.every
     while time.monotonic() < end:
         failure = heartbeat.find_failure(min(heartbeat.timeout, GRACE + 3 * heartbeat.every))

@@ -1,4 +1,4 @@
-"""Joining the processes that a launcher started together, through Accelerate; a launch that goes wrong is refused."""
+"""Join the processes that a launcher started, through Accelerate; refuse a launch that went wrong."""
 
 import logging
 import os
@@ -20,7 +20,7 @@ from zoo.training.devices.strategy import ONE, choose_strategy
 from zoo.training.settings import Training
 from zoo.wording import refuse_unknown
 
-# torch would end a process that waits longer, but tokenising may take days; the watchdog ends a process that hangs
+# The timeout of collectives. Processes may wait for days while one tokenises; the watchdog ends those that hang.
 PATIENT = timedelta(days=7)
 PLAIN = (DistributedType.NO, DistributedType.MULTI_CPU, DistributedType.MULTI_GPU)
 LAUNCH = ("RANK", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
@@ -33,18 +33,19 @@ logger = logging.getLogger(__name__)
 
 
 def start_processes(settings: Training, folder: Path) -> Accelerator:
-    """Join the processes that were launched together; the first thing that a training command does.
+    """Join the processes that were launched together, as the first action of a training command.
 
     Args:
-        folder: the run's; trackers write under it.
+        folder: the run's; trackers write to it.
 
     Raises:
-        ValueError: not as many processes as were launched or asked for, a strategy that is not supported, or a tracker
-            that is unknown or not installed.
+        ValueError: not as many processes as were launched or asked for, an unsupported strategy, precision or launcher
+            option, a missing compiler, or a tracker that is unknown or not installed.
+        RuntimeError: the processes cannot connect to each other.
     """
     for tracker in settings.trackers:
         refuse_unknown(tracker, LOGGER_TYPE_TO_CLASS, "tracker", "training.trackers")
-        # Accelerate would leave it out without a word
+        # Accelerate would silently ignore it
         if tracker in LoggerType.list() and tracker not in map(str, get_available_trackers()):
             raise ValueError(
                 f"training.trackers: the package of '{tracker}' is not installed; install it, or leave it out"
@@ -56,8 +57,8 @@ def start_processes(settings: Training, folder: Path) -> Accelerator:
     refuse_switches(os.environ)
     # without this, torchrun on a machine without a GPU starts as many independent trainings as there are processes
     on_cpu = choose_device().type == "cpu"
-    # The graph is not declared static: torch would rely on the same heads being trained in every step, and gains
-    # nothing where every parameter is used.
+    # `static_graph` stays off: it requires the same heads to be trained in every step, and gains nothing if every
+    # parameter is used.
     buckets = DistributedDataParallelKwargs(gradient_as_bucket_view=settings.bucket_views)
     try:
         accelerator = Accelerator(
@@ -70,17 +71,17 @@ def start_processes(settings: Training, folder: Path) -> Accelerator:
     except DistNetworkError as error:
         raise RuntimeError(f"{meeting()}, which fails: {TAKEN} ({error})") from error
     check_processes(accelerator, settings, launched)
-    forward_dtype(settings.precision, accelerator.device)  # for its refusal, before data is read
+    forward_dtype(settings.precision, accelerator.device)  # raises what the device lacks, before data is read
     if settings.compile is True:
         refuse_without_compiler(accelerator.device)
     return accelerator
 
 
 def count_launched(environment: Mapping[str, str]) -> int:
-    """How many processes a launcher started together, by the variables that it sets for each of them.
+    """Return how many processes a launcher started together, from the environment variables that it sets.
 
     Raises:
-        ValueError: they are not what any launcher sets, so the others could not be found.
+        ValueError: the variables are incomplete or wrong, so the processes could not find each other.
     """
     size, rank = environment.get("WORLD_SIZE", "1"), environment.get("RANK", "0")
     lacking = ", ".join(name for name in LAUNCH if name not in environment)
@@ -94,16 +95,16 @@ def count_launched(environment: Mapping[str, str]) -> int:
 
 
 def refuse_switches(environment: Mapping[str, str]) -> None:
-    """Refuse a launcher's own switches, which Accelerate would obey beside a setting of training.
+    """Refuse options of the launcher that Accelerate would apply on top of the training settings.
 
     Raises:
-        ValueError: one is set; the message names the setting that takes its place.
+        ValueError: one is set; the message names the training setting to use instead.
     """
     if environment.get("ACCELERATE_USE_FSDP", "false").lower() == "true":
-        # on CPUs Accelerate would train with DDP instead, without a word
+        # on CPUs Accelerate would silently train with DDP instead
         raise ValueError("accelerate launch: leave out --use_fsdp; --set training.strategy=fsdp shards the model")
     if environment.get("ACCELERATE_DYNAMO_BACKEND", "no").lower() != "no":
-        # Accelerate would compile the whole model, loss and all, whatever training.compile says, and allow TF32
+        # Accelerate would compile the whole model with its loss, whatever training.compile says, and allow TF32
         raise ValueError(
             "accelerate launch: set --dynamo_backend no, or say so in `accelerate config`; --set training.compile=true "
             "compiles the model's blocks"
@@ -111,13 +112,17 @@ def refuse_switches(environment: Mapping[str, str]) -> None:
 
 
 def meeting() -> str:
-    """How many processes meet, and where, by the variables of their launcher."""
+    """Describe how many processes connect, and where, from the launcher's environment variables."""
     size, rank, address, port = (os.environ.get(name) for name in ("WORLD_SIZE", "RANK", "MASTER_ADDR", "MASTER_PORT"))
     return f"WORLD_SIZE is {size}, this is process {rank}, and they meet at {address}:{port}"
 
 
 def check_processes(accelerator: Accelerator, settings: Training, launched: int) -> None:
-    """Refuse a launch in which Accelerate set up something else than was asked for."""
+    """Refuse a launch that Accelerate set up differently from what was asked for.
+
+    Raises:
+        ValueError: the number of processes, the strategy or gradient accumulation differs.
+    """
     count = accelerator.num_processes
     if count != launched:
         raise ValueError(
@@ -138,7 +143,7 @@ def check_processes(accelerator: Accelerator, settings: Training, launched: int)
 
 
 def describe_processes(accelerator: Accelerator, settings: Training) -> str:
-    """Processes, devices, strategy and precision in one line."""
+    """Describe processes, devices, strategy and precision in one line."""
     count, kind = accelerator.num_processes, accelerator.distributed_type.value
     strategy = choose_strategy(settings, count)
     processes = ONE if strategy == ONE else f"{count} processes ({strategy.upper()}, {kind})"

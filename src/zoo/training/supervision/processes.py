@@ -1,4 +1,4 @@
-"""The processes that train together, as one of them sees them."""
+"""The processes that train together, seen from one of them, and their collective operations."""
 
 import os
 from collections.abc import Callable, Sequence
@@ -16,15 +16,15 @@ T = TypeVar("T")
 
 
 class Processes:
-    """The processes of a training; every method must be called by all of them.
+    """The processes of a training. All of them must call every method but `put`.
 
     Args:
-        alive: the sign of life that the watchdog waits for; called with every step from the first one on.
+        alive: tells the watchdog that this process makes progress; called in every step.
     """
 
     def __init__(self, accelerator: Accelerator, alive: Callable[[], None]) -> None:
         self.accelerator, self.alive = accelerator, alive
-        # accelerate has no types
+        # annotated because accelerate has no types
         self.rank: int = accelerator.process_index
         self.count: int = accelerator.num_processes
         self.here = int(os.environ.get("LOCAL_WORLD_SIZE", self.count))  # on this machine, if the launcher says so
@@ -32,27 +32,27 @@ class Processes:
         self.device: torch.device = accelerator.device
 
     def put(self, numbers: Sequence[float]) -> Tensor:
-        """Numbers on the device of this process."""
+        """Return numbers as a tensor on this process's device, in the widest float type that it has."""
         return sent(torch.tensor(numbers, dtype=widest(self.device), device="cpu"), self.device)
 
     def sum(self, mine: Tensor) -> Tensor:
-        """A tensor added up over all processes; the host does not wait for it."""
+        """Sum a tensor over all processes; the host does not wait for the result."""
         total: Tensor = mine if self.count == 1 else self.accelerator.reduce(mine, "sum")
         return total
 
     def add_up(self, numbers: Sequence[float]) -> list[float]:
-        """Numbers added up over all processes; those of one are as they were, also where a device rounds them."""
+        """Sum numbers over all processes; a single process returns them unrounded, whatever floats its device has."""
         if self.count == 1:
             return list(numbers)
         total: list[float] = self.sum(self.put(numbers)).tolist()
         return total
 
     def gather(self, mine: T) -> list[T]:
-        """What each process has, in the order of their ranks."""
+        """Return the objects of all processes, in the order of their ranks."""
         return list(gather_object([mine]))
 
     def agree(self, make: Callable[[], T]) -> T:
-        """What the main process makes, the same in every one; the others make nothing."""
+        """Return in every process what `make` returns in the main process; the others do not call it."""
         made: list[Any] = [make() if self.is_main else None]
         if self.count > 1:
             broadcast_object_list(made)

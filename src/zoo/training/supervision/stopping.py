@@ -1,4 +1,4 @@
-"""Stopping on request: a signal ends what has nothing to save, else the step is finished and saved; a second forces."""
+"""Stop on signals: the first ends work that has nothing to save, or finishes and saves the step; a second forces."""
 
 import os
 import signal
@@ -10,22 +10,22 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-FORWARDED = 2.0  # seconds in which a launcher, or a shell whose terminal is gone, may hand on a signal once more
-AT_ONCE = 2.0  # seconds in which a process that was told to stop at once does so in its own way
+FORWARDED = 2.0  # seconds in which a launcher, or a shell whose terminal is gone, may forward a signal again
+AT_ONCE = 2.0  # seconds that a process has to end by itself when it must stop at once
 AGAIN = "at once; --resume continues from what was saved"
 
-told: list[int] = []  # the signal that stops this process, until it has stopped
+told: list[int] = []  # the signal that is stopping this process, if any
 
 
 class Stopped(BaseException):
-    """A signal ended the work.
+    """Raised when a signal ends the work.
 
     A BaseException, because libraries catch every Exception, for example around an optional import. A bare `except:`
-    takes it nevertheless; then `raise_if_stopped` raises it again.
+    catches it nevertheless; then `raise_if_stopped` raises it again.
 
     Args:
-        number: which one.
-        where: how the work stands.
+        number: of the signal.
+        where: how far the work is, for the message.
         saved: whether the state was saved.
     """
 
@@ -35,12 +35,12 @@ class Stopped(BaseException):
 
     @property
     def status(self) -> int:
-        """The exit status that shells give: 130 for SIGINT, 143 for SIGTERM, 129 for SIGHUP."""
+        """The exit status by the shell's convention: 130 for SIGINT, 143 for SIGTERM, 129 for SIGHUP."""
         return 128 + self.signal
 
 
 class Interrupted(Exception):
-    """A validation that ends unfinished in all processes, because one of them was sent a signal."""
+    """Raised in all processes to end a validation early, because one of them received a signal."""
 
     def __init__(self, number: int) -> None:
         super().__init__(f"interrupted by {signal.Signals(number).name}")
@@ -48,10 +48,10 @@ class Interrupted(Exception):
 
 
 class Signals:
-    """The signals that this process was sent.
+    """The signals that this process received.
 
     Args:
-        launched: whether a launcher started it, which hands on a signal that the process got already.
+        launched: whether a launcher started it, which forwards signals that the process has received already.
     """
 
     def __init__(self, launched: bool = False) -> None:
@@ -59,7 +59,7 @@ class Signals:
         self.launched, self.count = launched, 0
 
     def note(self, number: int) -> bool:
-        """Count a signal, unless a launcher or a shell handed it on a second time; whether it was counted."""
+        """Count a signal, unless a launcher or a shell has forwarded it again; return whether it was counted."""
         now = time.monotonic()
         new = not (self.launched or number == signal.SIGHUP) or now - self.received.get(number, -FORWARDED) >= FORWARDED
         self.count += new
@@ -67,21 +67,21 @@ class Signals:
         return new
 
     def flags(self) -> list[float]:
-        """One number for each kind, to be added up over the processes."""
+        """Return one number per kind of signal, to be summed over the processes."""
         return [float(number in self.received) for number in SIGNALS]
 
 
 def first_of(flags: list[float]) -> int | None:
-    """The signal to obey when the flags of all processes are added up; None where there was none."""
+    """Return the signal to obey, from flags summed over all processes; None: there was none."""
     return next((int(number) for number, flag in zip(SIGNALS, flags, strict=True) if flag), None)
 
 
 @contextmanager
 def stop_at_once() -> Iterator[None]:
-    """End at the first signal work that has nothing to save, also where the main thread is stuck.
+    """End the work in this context at the first signal, even if the main thread is stuck; nothing is saved.
 
     Raises:
-        Stopped: a signal came.
+        Stopped: a signal arrived.
     """
     signals, heard = Signals(launched()), threading.Event()
 
@@ -101,10 +101,10 @@ def stop_at_once() -> Iterator[None]:
 
 
 def raise_if_stopped() -> None:
-    """Stop here if a library swallowed `Stopped`, as a bare `except:` does.
+    """Raise `Stopped` again if a library has swallowed it, as a bare `except:` does.
 
     Raises:
-        Stopped: a signal came before.
+        Stopped: a signal arrived before.
     """
     if told:
         raise Stopped(told[0])
@@ -112,7 +112,7 @@ def raise_if_stopped() -> None:
 
 @contextmanager
 def never_ignored() -> Iterator[None]:
-    """End the process where Python ignores that it was stopped: in a destructor, or a callback of an import."""
+    """End the process where Python ignores `Stopped`: in a destructor, or in a callback of an import."""
     before = sys.unraisablehook
 
     def end(ignored: "sys.UnraisableHookArgs") -> None:
@@ -133,7 +133,7 @@ def catch_signals() -> Iterator[Signals]:
     """Note SIGINT, SIGTERM and SIGHUP, so that the loop can finish its step and save.
 
     Raises:
-        Stopped: on a second signal, or one that came before.
+        Stopped: on a second signal, or if one arrived before.
     """
     raise_if_stopped()
     with noting() as signals:
@@ -142,7 +142,7 @@ def catch_signals() -> Iterator[Signals]:
 
 @contextmanager
 def noting() -> Iterator[Signals]:
-    """Note signals, also while a process ends for another reason: a launcher sends them once one process has ended.
+    """Note the first signal without obeying it, also while a process ends: a launcher sends SIGTERM after an error.
 
     Raises:
         Stopped: on a second signal.
@@ -159,14 +159,14 @@ def noting() -> Iterator[Signals]:
 
 @contextmanager
 def handled_by(work: Callable[[int], None], allowed: int, heard: threading.Event) -> Iterator[None]:
-    """Call something with each signal, and end the process where its main thread is stuck and runs no handler.
+    """Call `work` with each signal, and end the process if its main thread is stuck and runs no handler.
 
-    Python runs handlers in the main thread, between two of its instructions: never while a library computes or waits
-    in C. But it also writes each signal's number into a socket at once, which the thread of `end_by_force` reads.
-    Where SIGHUP is ignored, as under nohup, it stays so.
+    Python runs handlers in the main thread, between two bytecode instructions: never while a library computes or waits
+    in C. But it also writes each signal's number to a socket at once, which the thread of `end_by_force` reads.
+    SIGHUP stays ignored where it was, as under nohup.
 
     Args:
-        allowed: how many signals leave the process alive.
+        allowed: how many signals the process survives.
         heard: set when the main thread has begun to end by itself.
     """
     if threading.current_thread() is not threading.main_thread():
@@ -193,11 +193,11 @@ def handled_by(work: Callable[[int], None], allowed: int, heard: threading.Event
 
 
 def end_by_force(woken: socket.socket, signals: Signals, allowed: int, heard: threading.Event) -> None:
-    """Read the numbers of signals until the socket closes, and end the process soon after one too many."""
+    """Read the numbers of signals until the socket closes; end the process soon after more than `allowed`."""
     patience: float | None = None
     status = 0
     while True:
-        woken.settimeout(patience)  # not select, which takes no file whose number is 1024 or more
+        woken.settimeout(patience)  # not select: it fails for file descriptors from 1024 on
         try:
             number = woken.recv(1)
         except TimeoutError:

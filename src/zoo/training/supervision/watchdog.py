@@ -14,17 +14,17 @@ from zoo.training.supervision.heartbeat import Heartbeat, PeerFailure
 from zoo.training.supervision.launch import WAYS, meeting
 
 FAILED, WRONG = 1, 2  # exit statuses: the work failed, the request cannot be met
-JOIN, SOON = 300.0, 10.0  # seconds that processes may take to find each other, and after which they say that they wait
-GRACE = 3.0  # seconds in which the main thread may notice by itself
+JOIN, SOON = 300.0, 10.0  # seconds that processes have to find each other, and after which they log that they wait
+GRACE = 3.0  # seconds that the main thread has to notice a failure by itself
 STDERR = 2
 logger = logging.getLogger(__name__)
 
 
 class Watchdog:
-    """Waits for signs of life: of this process from `alive`, of the others from their heartbeats.
+    """Expects signs of life: calls of `alive` by this process, and heartbeats of the others.
 
     Args:
-        limit: seconds that may lie between two signs of this process, once there was one.
+        limit: seconds between two calls of `alive` at most, once there was one.
     """
 
     def __init__(self, limit: float) -> None:
@@ -37,12 +37,12 @@ class Watchdog:
         self.thread.start()
 
     def alive(self) -> None:
-        """Note a sign of life of this process."""
+        """Tell the watchdog that this process makes progress."""
         self.last = time.monotonic()
 
     @contextmanager
     def joining(self) -> Iterator[None]:
-        """Expect all processes that were launched to find each other, within some minutes."""
+        """Expect all launched processes to find each other within JOIN seconds."""
         now = time.monotonic()
         self.join_by, self.say_by = now + JOIN, now + SOON
         try:
@@ -56,7 +56,7 @@ class Watchdog:
             self.thread.join()
 
     def watch(self) -> None:
-        """Look again and again; time in which this process was itself stopped (Ctrl-Z) does not count."""
+        """Look at regular intervals; time in which this process was suspended (Ctrl-Z) does not count."""
         before = time.monotonic()
         while not self.over.wait(self.every):
             now = time.monotonic()
@@ -64,10 +64,11 @@ class Watchdog:
             before = now
 
     def look(self, now: float, asleep: float = 0.0) -> None:
-        """See whether anything is wrong at a time.
+        """Check for failures once, and end the process if there is one.
 
         Args:
-            asleep: seconds since the last look in which this process did not run.
+            now: the time of `time.monotonic`.
+            asleep: seconds since the last look in which this process was suspended.
         """
         if asleep > max(GRACE, self.every):
             self.last += asleep
@@ -96,7 +97,7 @@ class Watchdog:
         leave_at_once()
 
     def end_alone(self, heartbeat: Heartbeat, failure: PeerFailure) -> None:
-        """End this process because of another one, unless the main thread does so by itself."""
+        """End this process because of another one, unless the main thread stops the watchdog within GRACE seconds."""
         heartbeat.announce(failure)
         if self.over.wait(GRACE):
             return
@@ -107,7 +108,7 @@ class Watchdog:
 
 
 def leave_at_once(status: int = FAILED) -> None:
-    """End the process from whichever thread this is: the main one may be stuck."""
+    """End the process from any thread, without the main one, which may be stuck."""
     logging.shutdown()
     sys.stderr.flush()
     os._exit(status)
