@@ -1,4 +1,4 @@
-"""How long documents are, counted exactly in bounded memory."""
+"""Document lengths, counted exactly in bounded memory."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -8,20 +8,20 @@ from numpy.typing import NDArray
 
 from zoo.data.ids import Ids, Lengths
 
-CAP = 1 << 16  # tokens; of longer documents only the sum and the longest are known
-DOCUMENTS, TOKENS = 1024, 1 << 22  # that are looked at together
+CAP = 1 << 16  # tokens; of longer documents only the number, sum and maximum are kept
+DOCUMENTS, TOKENS = 1024, 1 << 22  # at most so many of each are read at once
 QUANTILES = {"median": 0.5, "p90": 0.9, "p99": 0.99}
 
 
 class LengthTally:
-    """How many documents have which length."""
+    """Document lengths (tokens): an exact histogram below `CAP`, totals beyond."""
 
     def __init__(self) -> None:
         self.counts = np.zeros(CAP, dtype=np.int64)
         self.over = self.over_tokens = self.longest = 0
 
     def add(self, lengths: Ids) -> None:
-        """Count some more."""
+        """Add the lengths of more documents."""
         short = lengths[lengths < CAP]
         self.counts += np.bincount(short, minlength=CAP)
         self.over += len(lengths) - len(short)
@@ -37,18 +37,18 @@ class LengthTally:
         return int(self.counts @ np.arange(CAP)) + self.over_tokens
 
     def quantile(self, share: float) -> int:
-        """The smallest length that this share of the documents does not exceed."""
+        """The smallest length that at least `share` of the documents do not exceed; beyond `CAP`, the longest."""
         at = int(np.searchsorted(np.cumsum(self.counts), share * self.documents))
         return at if at < CAP else self.longest
 
     def beyond(self, limit: int) -> tuple[int, int]:
-        """How many documents are longer than a limit below `CAP`, and how many tokens they have beyond it."""
+        """The number of documents longer than `limit` (below `CAP`), and the number of their tokens beyond it."""
         longer = np.arange(CAP)[limit + 1 :]
         counts = self.counts[limit + 1 :]
         return int(counts.sum()) + self.over, int(counts @ (longer - limit)) + self.over_tokens - self.over * limit
 
     def histogram(self) -> list[dict[str, int]]:
-        """How many documents have 1, 2 to 3, 4 to 7 … tokens."""
+        """The number of documents with 1, 2 to 3, 4 to 7 … tokens, without empty bins at the ends."""
         found = []
         for power in range(CAP.bit_length() - 1):
             count = int(self.counts[1 << power : 2 << power].sum())
@@ -58,14 +58,14 @@ class LengthTally:
         return found[filled[0] : filled[-1] + 1] if filled else []
 
     def describe(self) -> dict[str, Any]:
-        """All of it in plain values."""
+        """Mean, quantiles, maximum and histogram as JSON values."""
         quantiles = {name: self.quantile(share) for name, share in QUANTILES.items()}
         mean = self.tokens / max(1, self.documents)
         return {"mean": mean, **quantiles, "longest": self.longest, "histogram": self.histogram()}
 
 
 def starts(lengths: Lengths, field: str, first: int, last: int) -> Ids:
-    """Where the documents first:last begin in the flat ids of a field, and where the last one ends."""
+    """Offsets of documents first:last in the flat ids of a field: the start of each, then the end of the last."""
     units = lengths.sentences if lengths.sentences is not None else lengths.lists.get(field)
     offsets = lengths.offsets[field]
     if units is None:
@@ -76,7 +76,10 @@ def starts(lengths: Lengths, field: str, first: int, last: int) -> Ids:
 
 
 def windows(lengths: Lengths, fields: tuple[str, ...]) -> Iterator[tuple[int, int]]:
-    """All documents in groups that are small enough to be read together; a long one is alone."""
+    """Yield consecutive ranges (first, last) of documents, each small enough to read at once.
+
+    A document of more than `TOKENS` tokens has a range of its own.
+    """
     first = 0
     while first < lengths.documents:
         last = min(first + DOCUMENTS, lengths.documents)
@@ -87,7 +90,7 @@ def windows(lengths: Lengths, fields: tuple[str, ...]) -> Iterator[tuple[int, in
 
 
 def totals(lengths: Lengths, fields: tuple[str, ...], first: int, last: int) -> NDArray[np.int64]:
-    """Tokens of each of some documents in several fields together."""
+    """The number of tokens of each document in first:last, summed over fields."""
     of_each = [np.diff(starts(lengths, field, first, last)) for field in fields]
     found: NDArray[np.int64] = np.sum(of_each, axis=0, dtype=np.int64)
     return found

@@ -1,4 +1,4 @@
-"""Rows with almost the same text, in a sample of bounded size.
+"""Near-duplicate rows, found in a sample of bounded size.
 
 Source: Broder 1997, "On the resemblance and containment of documents"; MinHash and its index are datasketch's.
 """
@@ -13,35 +13,45 @@ from zoo.data.tokenizers.word_cache import MULTIPLIER, hash_words
 
 try:
     from datasketch import MinHash, MinHashLSH
-except ImportError:  # the extra `duplicates` is not installed: then nothing is said of near duplicates
+except ImportError:  # the extra `duplicates` is not installed: then near duplicates are not counted
     MinHash = MinHashLSH = None
 
-ROWS = 20_000  # of the sample
-WORDS = 2000  # of a text that are looked at
-LETTERS = 20  # a text that has more in a word does not part its words
-SHINGLE = 5  # words, or twice as many characters where a text has few words
+ROWS = 20_000  # at most in the sample
+WORDS = 2000  # of a text; the rest is not compared
+LETTERS = 20  # per word; a text with more is in a script without spaces between words
+SHINGLE = 5  # words per shingle; 2 * SHINGLE characters in a text with few words or spaces
 PERMUTATIONS = 64
-ALIKE = 0.8  # share of all shingles that two texts have in common
-SHOWN = 3
+ALIKE = 0.8  # Jaccard similarity of the shingles, from which two texts are near duplicates
+SHOWN = 3  # pairs given as examples
 SPACE = ord(" ")
 INSTALL = "near duplicates need datasketch, which is not installed: pip install 'zoo[duplicates]'"
 
 
 class NearRepeats:
-    """Which rows of a sample are almost alike; which rows are in it only their texts decide."""
+    """Near duplicates in a sample of rows.
+
+    The hash of a row's text alone decides whether the row is sampled, so the sample does not depend on how many
+    processes read the rows.
+
+    Attributes:
+        share: of all text hashes, the fraction that is sampled.
+        seen: rows added, sampled or not.
+        kept: text hash -> the first row with that text, and its MinHash.
+        blank: an empty MinHash, copied for each text.
+    """
 
     def __init__(self) -> None:
         self.share = 1.0
         self.seen = 0
         self.kept: dict[bytes, tuple[RowPlace, Any]] = {}
-        # drawing permutations takes as long as a short text: all texts share these
+        # drawing the permutations takes as long as hashing a short text, so they are drawn once
         self.blank: Any = None if MinHash is None else MinHash(num_perm=PERMUTATIONS, hashfunc=int)
 
     def add(self, text: str, code: bytes, place: RowPlace) -> None:
-        """One more row; of those with the same text the first is taken.
+        """Add a row; of rows with the same text, only the first is kept.
 
         Args:
-            code: the text's `code_of`.
+            code: the hash of the text (`code_of`).
         """
         self.seen += 1
         if MinHash is None or at(code) >= self.share or code in self.kept:
@@ -55,18 +65,18 @@ class NearRepeats:
         self.keep_few()
 
     def keep_few(self) -> None:
-        """Halve the sample until it is as small as it must be."""
+        """Halve the sampled fraction until at most `ROWS` rows are left."""
         while len(self.kept) > ROWS:
             self.share /= 2
             self.kept = {code: one for code, one in self.kept.items() if at(code) < self.share}
 
     def plain(self) -> dict[str, Any]:
-        """All of it in plain values, which `join` takes."""
+        """The state as JSON values, for `join`."""
         kept = [[code.hex(), place, known.hashvalues.tolist()] for code, (place, known) in self.kept.items()]
         return {"share": self.share, "seen": self.seen, "kept": kept}
 
     def join(self, others: Sequence[Mapping[str, Any]]) -> None:
-        """Take what others have seen of the same source: the sample is that of one who has seen all of it."""
+        """Merge the states of other processes; the sample becomes what one process would have drawn from all rows."""
         self.seen += sum(other["seen"] for other in others)
         self.share = min([self.share, *(other["share"] for other in others)])
         every = [(bytes.fromhex(code), RowPlace(*place), values) for o in others for code, place, values in o["kept"]]
@@ -80,7 +90,7 @@ class NearRepeats:
         self.keep_few()
 
     def find(self) -> dict[str, Any] | None:
-        """How many rows of the sample have an almost equal one before them; None without datasketch."""
+        """Count the sampled rows that have a near duplicate before them; None if datasketch is not installed."""
         if MinHash is None:
             return None
         index = MinHashLSH(threshold=ALIKE, num_perm=PERMUTATIONS)
@@ -99,12 +109,12 @@ class NearRepeats:
 
 
 def at(code: bytes) -> float:
-    """A number from 0 to 1 that the text alone decides."""
+    """A text's hash as a number from 0 to 1."""
     return int.from_bytes(code, "big") / 2**64
 
 
 def shingles(words: list[str]) -> list[int]:
-    """The hash of each run of some words; of some characters in a text that does not part its words."""
+    """Hashes of a text's shingles: runs of `SHINGLE` words, or of 2 * `SHINGLE` characters if words are few or long."""
     words = words[:WORDS]
     text = " ".join(words)
     by_characters = len(text) > LETTERS * len(words) or len(words) < SHINGLE
@@ -115,7 +125,7 @@ def shingles(words: list[str]) -> list[int]:
     else:
         spaces = np.flatnonzero(points == SPACE)
         begins, ends = np.append(0, spaces + 1), np.append(spaces, len(points))[SHINGLE - 1 :]
-    # of a polynomial the first character decides no high bit
+    # a polynomial's constant term, the first character, reaches no high bit: multiply before taking the high half
     mixed = hash_words(points, begins[: len(ends)], ends) * np.uint64(MULTIPLIER)
     found: list[int] = (mixed >> np.uint64(32)).tolist()
     return found

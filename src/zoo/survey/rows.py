@@ -1,4 +1,4 @@
-"""One pass over the rows of a task's source: counts, labels, and rows that repeat others."""
+"""One pass over the rows of a task's source: counts, labels and duplicate rows."""
 
 import math
 from collections import Counter
@@ -21,16 +21,16 @@ from zoo.data.sources.rows import SplitRows
 from zoo.data.store.uneven import FirstRows, note_first, refuse_uneven
 from zoo.survey.near import NearRepeats
 
-UNIT = 1 << 1074  # every number is a whole one of its parts
+UNIT = 1 << 1074  # every finite float is a whole multiple of 1 / UNIT
 
 
 @dataclass
 class NumberTally:
-    """What is known of the labels of a split that are numbers; the sums are exact, so their order changes nothing.
+    """Statistics of a split's numeric labels; the sums are exact integers, so the order of the rows does not matter.
 
     Args:
-        total: the sum, in units of the smallest number above 0.
-        squares: the sum of squares, in the square of that unit.
+        total: the sum, in units of 1 / `UNIT`, the smallest positive float.
+        squares: the sum of squares, in units of 1 / `UNIT`**2.
     """
 
     count: int = 0
@@ -40,7 +40,7 @@ class NumberTally:
     most: float = -math.inf
 
     def add(self, number: float) -> None:
-        """Count one more; what is no number is a label that a test split keeps to itself."""
+        """Add a label; NaN is skipped: it stands for the withheld label of a test split."""
         if math.isfinite(number):
             above, below = number.as_integer_ratio()
             exact = above * (UNIT // below)
@@ -48,7 +48,7 @@ class NumberTally:
             self.least, self.most = min(self.least, number), max(self.most, number)
 
     def join(self, other: "NumberTally") -> None:
-        """Count those that another one has counted."""
+        """Add the labels of another tally."""
         self.count, self.total = self.count + other.count, self.total + other.total
         self.squares += other.squares
         self.least, self.most = min(self.least, other.least), max(self.most, other.most)
@@ -59,7 +59,7 @@ class NumberTally:
 
     @property
     def variance(self) -> float:
-        """The mean squared error of the mean."""
+        """The mean squared error of always guessing the mean."""
         try:
             return (self.squares * self.count - self.total**2) / (self.count * UNIT) ** 2
         except OverflowError:
@@ -68,10 +68,10 @@ class NumberTally:
 
 @dataclass
 class RowTally:
-    """What the rows of one split hold.
+    """Counts over the rows of one split.
 
     Args:
-        sets: rows that say which of several classes they have, if any.
+        sets: rows whose label is a set of classes, possibly empty.
     """
 
     rows: int = 0
@@ -84,10 +84,10 @@ class RowTally:
     numbers: NumberTally = field(default_factory=NumberTally)
 
     def add(self, row: Mapping[str, Any], several: bool = False) -> str:
-        """Count one more row; its text, all columns together.
+        """Count a row, and return its text with all columns joined.
 
         Args:
-            several: whether a row may have any number of classes.
+            several: whether a label is a set of classes.
         """
         texts = texts_in(row)
         text = joined(texts)
@@ -108,16 +108,16 @@ class RowTally:
         return text
 
     def count_label(self, value: str, count: int) -> None:
-        """Count a label that was given so often."""
+        """Add `count` occurrences of a label; once `DIFFERENT` labels are known, further ones are not counted."""
         if value in self.labels or len(self.labels) < DIFFERENT:
             self.labels[value] += count
 
     def plain(self) -> dict[str, Any]:
-        """All of it in plain values, which `join` takes."""
+        """The counts as JSON values, for `join`."""
         return {**vars(self), "labels": dict(self.labels), "numbers": asdict(self.numbers)}
 
     def join(self, plain: Mapping[str, Any]) -> None:
-        """Count what another one has counted, in plain values."""
+        """Add the counts of another process, as its `plain` gives them."""
         for name in ("rows", "sets", "empty", "unanswered", "characters", "bytes"):
             setattr(self, name, getattr(self, name) + plain[name])
         for value, count in plain["labels"].items():
@@ -126,18 +126,18 @@ class RowTally:
 
 
 class SourceSurvey:
-    """The rows of all splits of a source.
+    """Statistics of the rows of all splits of a source.
 
     Args:
-        rows: the splits by name.
-        folder: an empty one, for what does not fit into memory.
+        rows: split name -> its rows.
+        folder: an empty folder for data that does not fit into memory.
 
     Attributes:
-        choices: by a number of choices, the first row that has so many.
-        unanswered: by the number of a split, its first question without an answer.
-        looked: the place of the row whose picture was decoded last: a row comes once for each of its texts.
-        broken: the place of the first picture that cannot be read, and what is said behind it; None where all can.
-        n_broken: how many cannot be read.
+        choices: number of answer choices -> the first row with that number.
+        unanswered: index of a split -> its first question without an answer.
+        looked: the row whose image was decoded last; a row comes once per text, but its image is decoded once.
+        broken: the first row whose image cannot be decoded, and the error; None if all can.
+        n_broken: number of images that cannot be decoded.
     """
 
     def __init__(self, rows: Mapping[str, SplitRows], folder: Path) -> None:
@@ -160,7 +160,7 @@ class SourceSurvey:
         return sum(part.size for _, _, part in self.parts)
 
     def read(self, numbers: Iterable[int]) -> None:
-        """Look at the rows of some parts by their numbers, which grow."""
+        """Read the rows of the parts with these numbers, which must be ascending."""
         for number in numbers:
             reader, source, part = self.parts[number]
             several = reader.reader_of(source).several
@@ -168,13 +168,13 @@ class SourceSurvey:
                 self.add(sided, number, part, several)
 
     def add(self, sided: Sided, number: int, part: SourcePart, several: bool) -> None:
-        """Look at one row of a part, in the split that it falls in; `several` as in `RowTally.add`."""
+        """Add one row of part `number` to its split's counts; `several` as in `RowTally.add`."""
         if sided.side == LEFT_OUT:
             self.left_out += 1
             return
         text = self.tallies[sided.side].add(sided.row, several)
         place = RowPlace(self.names.index(sided.side), number, sided.number)
-        if CHOICES in sided.row and sided.row[CONTEXT].strip():  # without a context it is left out
+        if CHOICES in sided.row and sided.row[CONTEXT].strip():  # training leaves out rows without a context
             note_first(self.choices, len(sided.row[CHOICES]), place)
         if PICTURE in sided.row and place != self.looked:
             self.looked = place
@@ -189,18 +189,18 @@ class SourceSurvey:
             self.repeats.add(code_of(content(sided.row, part, sided.number)), place)
 
     def try_picture(self, value: Any, part: SourcePart, place: RowPlace) -> None:
-        """Decode a picture, as training will in some step."""
+        """Decode an image as training would, and note the row if that fails."""
         try:
             decode(*stored_at(value, part.folder, ""), size=1)
-        except ValueError as error:  # where the row stands is asked at the end: it may take reading files
+        except ValueError as error:  # the row's file and line are looked up at the end: that may read files
             self.note_broken(place, str(error), 1)
 
     def note_broken(self, place: RowPlace, why: str, count: int) -> None:
-        """Count so many pictures that cannot be read, of which this one is the first."""
+        """Count `count` undecodable images, the first of them at `place`."""
         self.broken, self.n_broken = min(self.broken or (place, why), (place, why)), self.n_broken + count
 
     def plain(self) -> dict[str, Any]:
-        """What was seen in plain values, which `join` takes; hashes of texts lie in the folder."""
+        """The statistics as JSON values, for `join`; the hashes of texts stay in the folder."""
         self.repeats.flush()
         tallies = {name: tally.plain() for name, tally in self.tallies.items()}
         firsts = {"choices": list(self.choices.items()), "unanswered": list(self.unanswered.items())}
@@ -208,7 +208,7 @@ class SourceSurvey:
         return {"tallies": tallies, **firsts, **broken, "left_out": self.left_out, "near": self.near.plain()}
 
     def join(self, others: Mapping[Path, Mapping[str, Any]]) -> None:
-        """Take what others have seen of other parts, by the folder in which their hashes lie."""
+        """Merge the statistics of processes that read other parts; each key is the folder with the process's hashes."""
         for folder, other in others.items():
             self.left_out += other["left_out"]
             if other["broken"]:
@@ -224,31 +224,31 @@ class SourceSurvey:
         self.near.join([other["near"] for other in others.values()])
 
     def refuse_unknown_labels(self) -> None:
-        """Raise a ValueError where a split has a label that is none of those that train or the task names."""
+        """Raise a ValueError if a split has a label that neither train nor the task names."""
         for reader, source in dict.fromkeys((reader, source) for reader, source, _ in self.parts):
-            if reader.labelled:  # nobody names them where there is no train: evaluating takes the checkpoint's
+            if reader.labelled:  # without train nothing names them: evaluation uses the checkpoint's
                 reader.numbers(source)
 
     def refuse_broken(self) -> None:
-        """Raise a ValueError where a picture cannot be read."""
+        """Raise a ValueError if an image cannot be decoded."""
         if self.broken:
             place, why = self.broken
             more = f" ({self.n_broken:,} images cannot be read)" if self.n_broken > 1 else ""
             raise ValueError(f"{self.parts[place.part][-1].where(place.row)}{why}{more}")
 
     def refuse_uneven(self, setting: str) -> None:
-        """Raise a ValueError where rows have different numbers of choices.
+        """Raise a ValueError if rows have different numbers of choices.
 
         Args:
-            setting: what a task says where they may.
+            setting: the task setting that allows this, for the message.
         """
         refuse_uneven(self.choices, CHOICES, setting, lambda place: self.parts[place.part][-1].line(place.row))
 
     def refuse_unanswered(self, setting: str) -> None:
-        """Raise a ValueError where a question has no answer.
+        """Raise a ValueError if a question has no answer.
 
         Args:
-            setting: what a task says where questions may have none.
+            setting: the task setting that allows this, for the message.
         """
         for split, place in sorted(self.unanswered.items()):
             name, tally = self.names[split], self.tallies[self.names[split]]
@@ -256,12 +256,12 @@ class SourceSurvey:
             raise ValueError(f"{name}: {self.parts[place.part][-1].line(place.row)}: {said}")
 
     def where(self, place: RowPlace) -> str:
-        """A row for a person to find."""
+        """The split, file and line of a row, for a message."""
         return f"{self.names[place.split]}: {self.parts[place.part][-1].where(place.row)}"
 
 
 def is_empty(row: Mapping[str, Any], texts: Iterable[str]) -> bool:
-    """Whether training leaves a row out, since nothing stands in it."""
+    """Whether a row has no text, so that training leaves it out."""
     if WORDS in row or CHOICES in row:
         return not any(str(text).strip() for text in listed(row[WORDS if WORDS in row else CONTEXT]))
     known = list(texts)
@@ -274,7 +274,7 @@ def is_unanswered(row: Mapping[str, Any]) -> bool:
 
 
 def label_counts(tally: RowTally, names: tuple[str, ...]) -> dict[str, int]:
-    """How often each label is given, the most frequent first; those that a row names by number have their name."""
+    """The frequency of each label, most frequent first; class numbers become names if no row uses a name."""
     numbered = {str(number): name for number, name in enumerate(names)}
     is_named = any(value in names for value in tally.labels)
     given = sorted(tally.labels.items(), key=lambda one: (-one[1], one[0]))

@@ -1,4 +1,4 @@
-"""What rows of other lengths would cut off, and how much of them would stay empty."""
+"""Row lengths to choose from: for each, how much text is cut off and how much of a row is padding."""
 
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
@@ -17,10 +17,10 @@ from zoo.examples.template import CONTINUED, overhead
 from zoo.objectives.mixture import Mixture
 from zoo.survey.lengths import CAP, TOKENS, LengthTally, totals
 
-FACTORS = (0.5, 1, 2)  # of the task's length
-LOOKED_AT = 4  # windows of documents, spread over the data
-MOST = 1 << 19  # tokens of a window: planning takes time
-READERS = (  # what a model may make of its tokens
+FACTORS = (0.5, 1, 2)  # multiples of the task's length that are tried
+LOOKED_AT = 4  # windows of documents that are packed, spread over the data
+MOST = 1 << 19  # tokens of a window, so that planning stays fast
+READERS = (  # the kinds of model to try, in this order
     ModelTraits(causal=True),
     ModelTraits(causal=False, segments=True),
     ModelTraits(causal=True, source=True),
@@ -30,10 +30,10 @@ READERS = (  # what a model may make of its tokens
 
 
 def form_for_some_model(mixture: Mixture, columns: Collection[str]) -> Form:
-    """The form of the examples for the first kind of model that the objectives can train.
+    """The form of the examples for the first kind of model in `READERS` that the objectives can train.
 
     Raises:
-        ValueError: there is none.
+        ValueError: they can train none; with the first kind's reason.
     """
     refusal = None
     for reader in READERS:
@@ -47,17 +47,22 @@ def form_for_some_model(mixture: Mixture, columns: Collection[str]) -> Form:
 def try_sizes(
     task: Task, form: Form, mixture: Mixture, split: Split, roles: Roles, lengths: dict[str, LengthTally]
 ) -> list[dict[str, Any]]:
-    """For rows of half the task's length, of that and of twice as much: what is cut off, and what stays empty."""
+    """For rows of half, once and twice the task's length: the share of text cut off and of positions left empty.
+
+    Args:
+        split: the one that a model is trained on.
+        lengths: field name (or joined field names) -> its document lengths.
+    """
     found = []
     for factor in FACTORS:
         shape = scaled(task, form, factor)
-        limits, around = shape.limits, overhead(form.template) - (form.template == CONTINUED)  # whose end is not read
+        limits, around = shape.limits, overhead(form.template) - (form.template == CONTINUED)  # the end is a target
         longest = {name: limits.source - 1 if name == "source" else limits.longest - around for name in lengths}
         if min(longest.values(), default=1) < 1:
             continue
         cut = cut_of(lengths, longest, mixture.whole or form.source) if form.lengths_tell else {}
         empty: float | None = None
-        with suppress(ValueError):  # no example fits
+        with suppress(ValueError):  # raised if no example fits
             examples = Examples(form, mixture, split.lengths, split.read, roles, shape)
             cut = cut or planned_cut(examples)
             empty = empty_share(examples)
@@ -67,7 +72,7 @@ def try_sizes(
 
 
 def refused(task: Task, form: Form, mixture: Mixture, splits: Mapping[str, Split]) -> list[str]:
-    """Why training on rows of the task's length would refuse the data; empty where it would not.
+    """Reasons why training on rows of the task's length would refuse the data; empty if it would not.
 
     Training does not read the test split.
     """
@@ -80,7 +85,12 @@ def refused(task: Task, form: Form, mixture: Mixture, splits: Mapping[str, Split
 
 
 def cut_of(lengths: Mapping[str, LengthTally], longest: Mapping[str, int], truncated: bool) -> dict[str, Any]:
-    """By the lengths of all texts, which share of them is longer than examples are, and of tokens lies beyond."""
+    """The share of texts longer than an example, and of tokens beyond its end, from the lengths of all texts.
+
+    Args:
+        longest: field name -> tokens of it that an example can hold.
+        truncated: whether the rest is dropped instead of continued in further examples.
+    """
     beyond = [tally.beyond(min(longest[name], CAP - 1)) for name, tally in lengths.items()]
     documents = sum(tally.documents for tally in lengths.values())
     tokens = sum(tally.tokens for tally in lengths.values())
@@ -92,7 +102,7 @@ def cut_of(lengths: Mapping[str, LengthTally], longest: Mapping[str, int], trunc
 
 
 def planned_cut(examples: Examples) -> dict[str, Any]:
-    """As `cut_of`, by the examples of some windows, for forms that repeat tokens or leave some out."""
+    """What `cut_of` gives, from examples planned for a few windows: for forms that repeat or leave out tokens."""
     documents = [examples.plan(0, [document]) for window in looked_at(examples) for document in window]
     several = sum(len(plans) > 1 for plans in documents)
     longer = sum(len(plans) > 1 or plans[0].truncated > 0 for plans in documents if plans)
@@ -103,7 +113,7 @@ def planned_cut(examples: Examples) -> dict[str, Any]:
 
 
 def scaled(task: Task, form: Form, factor: float) -> RowShape:
-    """A row of a multiple of the task's length."""
+    """The row shape for `factor` times the task's length."""
     row, example = task.row_length, task.example_length
     length, source = (max(1, int(side * factor)) for side in (row.target, row.source))
     longest = min(length, example.target) if task.longest is not None else length
@@ -116,7 +126,7 @@ def scaled(task: Task, form: Form, factor: float) -> RowShape:
 
 
 def empty_share(examples: Examples) -> float | None:
-    """The share of all places that hold no token, by some windows of documents; None where there are none."""
+    """The share of positions without a token, from packing a few windows; None if they give no rows."""
     shape, used, places = examples.shape, 0, 0
     for window in looked_at(examples):
         rows = pack(examples.plan(0, window), shape, examples.mixture)
@@ -126,7 +136,7 @@ def empty_share(examples: Examples) -> float | None:
 
 
 def looked_at(examples: Examples) -> Iterator[range]:
-    """Some windows of documents, spread over the data."""
+    """Yield a few windows of documents, spread over the data, each cut to at most `MOST` tokens."""
     lengths, fields = examples.lengths, examples.form.texts
     for first in range(0, lengths.documents, max(WINDOW, lengths.documents // LOOKED_AT)):
         last = min(first + WINDOW, lengths.documents)
@@ -134,5 +144,5 @@ def looked_at(examples: Examples) -> Iterator[range]:
             sizes = np.cumsum(totals(lengths, fields, first, last))
             last = first + max(1, int(np.searchsorted(sizes, MOST, side="right")))
             if sizes[0] > TOKENS:
-                continue  # a text that long fills its rows
+                continue  # too long to read at once, and it fills its rows anyway
         yield range(first, last)

@@ -30,11 +30,11 @@ NO_TOKENIZER = "the task names no tokenizer, so tokens are not counted: --set ta
 
 @dataclass(frozen=True)
 class Surveyed:
-    """A task whose data was found.
+    """A task and its data, ready to be surveyed.
 
     Args:
-        rows: its splits.
-        data: the only folder that relative files are looked for in; None: as for any command.
+        rows: split name -> its rows.
+        data: the only folder to look for relative files in; None: the usual search (`$ZOO_DATA`, working directory).
     """
 
     task: Task
@@ -44,7 +44,7 @@ class Surveyed:
 
     @classmethod
     def find(cls, name: str, sets: Sequence[Pair], data: Path | None) -> "Surveyed":
-        """The task with its source.
+        """Resolve a task and locate its source.
 
         Raises:
             ValueError: the task is wrong, or a file is missing.
@@ -54,11 +54,11 @@ class Surveyed:
 
     @property
     def first(self) -> str:
-        """The split that a model is trained on, or the only one there is."""
+        """The split that a model is trained on: train, or the first one if there is no train."""
         return "train" if "train" in self.rows else next(iter(self.rows))
 
     def look(self, progress: Progress) -> dict[str, Any]:
-        """All that is counted, in plain values.
+        """Survey the task; returns all statistics as JSON values.
 
         Raises:
             ValueError: the source cannot be read, or training refuses it.
@@ -90,7 +90,7 @@ class Surveyed:
         if sum(shard.part.size for shard in filling.missing) >= LARGE:
             filling.fill_together(processes_for(len(filling.missing)))
         opened = open_cache(self.rows, recipe.stored, tokenizer, progress)
-        self.mixture.refuse_obstacles(opened)  # what is too long for a row alone is remarked: rows may be longer
+        self.mixture.refuse_obstacles(opened)  # texts too long for a row are a remark: longer rows fit them
         found["remarks"] += refused(self.task, form, self.mixture, opened)
         tallies = {name: TokenTally(split, form, tokenizer) for name, split in opened.items()}
         for name, tally in tallies.items():
@@ -103,7 +103,7 @@ class Surveyed:
 
 
 def describe_rows(tally: RowTally, names: tuple[str, ...]) -> dict[str, Any]:
-    """Counts of one split."""
+    """The counts of one split as JSON values."""
     counts = {"rows": tally.rows, "empty": tally.empty, "characters": tally.characters, "bytes": tally.bytes}
     if not tally.numbers.count:
         return counts | ({"labels": label_counts(tally, names)} if tally.labels else {})
@@ -112,7 +112,7 @@ def describe_rows(tally: RowTally, names: tuple[str, ...]) -> dict[str, Any]:
 
 
 def describe_repetition(source: SourceSurvey) -> dict[str, Any]:
-    """Rows that repeat others: exactly and almost, within a split and across splits."""
+    """Exact and near duplicates, within a split and across splits, as JSON values."""
     found, names = source.repeats.find(len(source.names)), source.names
     near = source.near.find()
     rows = {name: tally.rows for name, tally in source.tallies.items()}
@@ -130,9 +130,10 @@ def describe_repetition(source: SourceSurvey) -> dict[str, Any]:
 
 
 def describe_labels(tally: RowTally, classes: int) -> dict[str, float]:
-    """What guessing scores: always the most frequent label, and each as often as it is given; of numbers the mean.
+    """Scores of guessing without reading the input, a baseline for a trained model.
 
-    Where a row may have several of the classes, each is guessed as often as it is given, and the loss is their mean.
+    Classes: the accuracy of always guessing the most frequent one, and the loss of predicting their frequencies
+    (nats). Sets of classes: the mean over classes of that loss for each class. Numbers: the squared error of the mean.
     """
     if tally.numbers.count:
         return {"mse": tally.numbers.variance}
@@ -147,19 +148,22 @@ def describe_labels(tally: RowTally, classes: int) -> dict[str, float]:
 
 
 def entropy(shares: Sequence[float]) -> float:
-    """What the likeliest guess of something that comes in such shares costs, in the mean (nats)."""
+    """The entropy of a distribution (nats): the mean loss of a model that predicts exactly these shares."""
     return -sum(share * math.log(share) for share in shares if share)
 
 
 def describe_tokens(tally: TokenTally) -> dict[str, Any]:
-    """Tokens of one split."""
+    """The token statistics of one split as JSON values."""
     lengths = {name: lengths.describe() for name, lengths in tally.lengths.items()}
     documents = tally.split.lengths.documents
     return {"documents": documents, "tokens": tally.tokens, "unknown": tally.unknown, "lengths": lengths}
 
 
 def describe_entropy(tallies: Mapping[str, TokenTally], first: str, sources: Mapping[str, RowTally]) -> dict[str, Any]:
-    """What a model scores that learned nothing but how often each token that it is asked for is written in train."""
+    """Per split, the scores of a unigram model: one that knows only each target token's frequency in split `first`.
+
+    Loss in nats per token, perplexity, and bits per byte of text (None if the split has no bytes).
+    """
     costs = costs_of(tallies[first].asked)
     found: dict[str, Any] = {}
     for name, tally in tallies.items():

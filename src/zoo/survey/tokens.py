@@ -1,4 +1,4 @@
-"""What the token store of a split holds: lengths, unknown tokens, unigram entropy, the strangest documents."""
+"""Statistics of a split's tokens: lengths, unknown tokens, unigram entropy, the most unusual documents."""
 
 import heapq
 from collections.abc import Iterator
@@ -14,30 +14,31 @@ from zoo.examples.form import Form
 from zoo.survey.lengths import TOKENS, LengthTally, starts, totals, windows
 
 Counts = NDArray[np.int64]
-SHOWN = 3  # documents of each kind of strangeness
-SHORTEST = 8  # tokens of a document whose tokens may surprise
+SHOWN = 3  # documents shown for each measure
+SHORTEST = 8  # tokens; the mean cost of a shorter document says little
 BEGINNING = 40  # tokens of a document that are shown
 
 
 class TokenTally:
-    """The tokens of one split, in some of its fields.
+    """Token counts of one split, over the fields that hold text.
 
     Args:
-        form: of the examples that a model reads.
+        form: the form of the examples made from the split.
 
     Attributes:
-        fields: those that hold text.
-        predicted: the fields whose tokens a model is asked for.
-        counts: by token, how often it is written in all fields.
-        asked: by token, how often a model is asked for it: in the predicted fields, of conversations in the answers.
-        whole: whether no field in particular is predicted, so that all of them are.
+        fields: names of the fields that hold text.
+        predicted: fields whose tokens are targets.
+        counts: (vocab_size,) occurrences of each token in all fields.
+        asked: (vocab_size,) occurrences of each token as a target; in conversations only the assistant's turns count.
+        whole: whether the form names no predicted field, so that all fields are.
+        lengths: field name (names joined by " + " if the fields share a row) -> its document lengths.
     """
 
     def __init__(self, split: Split, form: Form, tokenizer: Tokenizer) -> None:
         self.split, self.fields, self.tokenizer = split, form.texts, tokenizer
         asked = tuple(field for field in self.fields if field in form.stored.predicted)
         self.predicted, self.whole = asked or self.fields, not asked
-        # a source and what is written about it stand in rows of their own; other texts share one, and add up
+        # source and target have rows of their own; all other fields share one row, so their lengths add up
         parts = [(field,) for field in self.fields] if form.source else [self.fields]
         self.lengths = {" + ".join(part): LengthTally() for part in parts}
         self.counts, self.asked = np.zeros((2, tokenizer.vocab_size), dtype=np.int64)
@@ -52,7 +53,7 @@ class TokenTally:
                         self.asked += found if wanted is ids else np.bincount(wanted, minlength=len(found))
 
     def windows(self) -> Iterator[tuple[int, int]]:
-        """All documents in groups; the memory of one is given back before the next one is read."""
+        """Yield ranges of documents as `lengths.windows`, and release the memory of each before the next."""
         for first, last in windows(self.split.lengths, self.fields):
             yield first, last
             for field in self.fields:
@@ -64,16 +65,16 @@ class TokenTally:
 
     @property
     def unknown(self) -> float | None:
-        """The share of tokens that are unknown; None where the tokenizer has no such token."""
+        """The share of unknown tokens; None if the tokenizer has no unknown token."""
         unk = self.tokenizer.roles.unk
         return None if unk is None else int(self.counts[unk]) / max(1, self.tokens)
 
     def loss(self, costs: NDArray[np.float64]) -> float:
-        """The mean cost of this split's tokens that a model is asked for (nats a token)."""
+        """The mean of `costs`, shape (vocab_size,), over this split's target tokens (nats per token)."""
         return float(self.asked @ costs) / max(1, int(self.asked.sum()))
 
     def strangest(self, costs: NDArray[np.float64]) -> list[dict[str, Any]]:
-        """The documents that stand out, with what about them does."""
+        """The `SHOWN` most extreme documents by mean token cost (both ends), unknown tokens and length."""
         unk = self.tokenizer.roles.unk
         unknown = np.arange(len(costs)) == unk if unk is not None else np.zeros(len(costs), dtype=bool)
         found: dict[str, list[tuple[float, int]]] = {}
@@ -95,7 +96,10 @@ class TokenTally:
         return [self.describe(why, abs(value), -at) for why, best in found.items() for value, at in best]
 
     def sums(self, values: NDArray[Any], first: int, last: int) -> NDArray[np.float64]:
-        """By document, the sum of its tokens' values; in one of more than `TOKENS` the first ones stand for all."""
+        """For each document in first:last, the sum of its tokens' `values`, shape (vocab_size,).
+
+        For a document of more than `TOKENS` tokens, the sum is extrapolated from its first `TOKENS`.
+        """
         total = np.zeros(last - first)
         for field in self.fields:
             borders = starts(self.split.lengths, field, first, last)
@@ -107,7 +111,7 @@ class TokenTally:
         return total
 
     def describe(self, why: str, value: float, document: int) -> dict[str, Any]:
-        """A document for a person to look at."""
+        """A document as JSON values: the measure and its value, the row's location and the beginning of its text."""
         borders = {field: starts(self.split.lengths, field, document, document + 1) for field in self.fields}
         ids = [
             np.asarray(self.split.ids[field][int(first) : min(int(last), int(first) + BEGINNING)]).tolist()
@@ -117,19 +121,19 @@ class TokenTally:
         return {"why": why, "value": value, "place": self.where(document), "text": " ".join(text.split())}
 
     def where(self, document: int) -> str:
-        """Where the row of a document stands."""
+        """The file and line of a document's row."""
         part = self.split.held[self.split.shard_of(document)].part
         return part.where(int(self.split.kept[document]) + 1)
 
 
 def costs_of(counts: Counts) -> NDArray[np.float64]:
-    """By token, what a model that knows how often each is written pays for it (nats); all were seen once more."""
+    """The cost of each token under a unigram model with add-one smoothing, -log p (nats); shape (vocab_size,)."""
     costs: NDArray[np.float64] = -np.log((counts + 1) / (counts.sum() + len(counts)))
     return costs
 
 
 def of_answers(lengths: Lengths, first: int, last: int) -> NDArray[np.bool_]:
-    """By token of some conversations, whether it stands in a turn of the assistant: in every second one."""
+    """For each token of conversations first:last, whether it is in an assistant's turn: every second turn."""
     units: Ids = np.asarray(lengths.lists[MESSAGES][first : last + 1])
     borders: Ids = np.asarray(lengths.offsets[MESSAGES][int(units[0]) : int(units[-1]) + 1])
     turns = np.arange(len(borders) - 1) - np.repeat(units[:-1] - units[0], units[1:] - units[:-1])
@@ -137,9 +141,9 @@ def of_answers(lengths: Lengths, first: int, last: int) -> NDArray[np.bool_]:
 
 
 def pieces(split: Split, field: str, first: int, last: int) -> Iterator[tuple[Ids, Ids]]:
-    """The ids of some documents, so many at a time that they fit into memory, and those that a model may be asked for.
+    """Yield the ids of documents first:last in chunks of at most `TOKENS`, each with those that may be targets.
 
-    Of conversations these are the answers' ids, of all else the same ones.
+    In conversations those are the ids of the assistant's turns, else the same array.
     """
     borders = starts(split.lengths, field, first, last)
     begin, end = int(borders[0]), int(borders[-1])

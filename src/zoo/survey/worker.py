@@ -1,6 +1,6 @@
-"""A process that looks at some parts of a task's source: `python -m zoo.survey.worker REQUEST NUMBER COUNT`.
+"""A process that surveys some parts of a task's source: `python -m zoo.survey.worker REQUEST NUMBER COUNT`.
 
-It finds the parts again from the request, and imports only what reading them needs.
+It locates the parts itself, from the request, and imports only what reading them needs.
 """
 
 import json
@@ -22,10 +22,10 @@ SEEN = "seen.json"
 
 @dataclass(frozen=True)
 class SurveyRequest(RowsRequest):
-    """What a process must know to look at a task's parts by itself.
+    """What a worker process needs to survey its share of a task's parts.
 
     Args:
-        folder: an empty one, for what each process has seen.
+        folder: an empty folder, in which each process writes its statistics to a sub-folder.
     """
 
     folder: str
@@ -34,11 +34,11 @@ class SurveyRequest(RowsRequest):
 def survey_rows(
     task: Task, rows: Mapping[str, SplitRows], inputs: Sequence[str], data: Path | None, folder: Path
 ) -> SourceSurvey:
-    """All rows of a task's source, looked at by several processes where there are many.
+    """Survey all rows of a task's source, in several processes if there is much to read.
 
     Args:
-        inputs, data: what `rows` was made with.
-        folder: an empty one.
+        inputs, data: the arguments that `rows` was loaded with.
+        folder: an empty folder.
     """
     (folder / "rows").mkdir()
     source = SourceSurvey(rows, folder / "rows")
@@ -51,14 +51,14 @@ def survey_rows(
     run_together(WORKER, asdict(request), count)
     places = {number: folder / str(number) for number in range(count)}
     seen = {number: place for number, place in places.items() if (place / SEEN).exists()}
-    # of the others a part cannot be read, most likely: it is met again, with its message
+    # a process without a result most likely met an unreadable part: reading it here raises the error with its message
     source.read([number for number in every if number % count not in seen])
     source.join({place: json.loads((place / SEEN).read_text("utf-8")) for place in seen.values()})
     return source
 
 
 def main(request: str, number: str, count: str) -> None:
-    """Look at every COUNT-th part, from the NUMBER-th one on, and write what was seen."""
+    """Survey every COUNT-th part, starting at NUMBER, and write the statistics."""
     end_with_caller()
     asked = SurveyRequest.read(request)
     folder = Path(asked.folder) / number
