@@ -1,31 +1,31 @@
-"""Answers that stand in a context: read as data sets write them, and checked."""
+"""Answers within a context: read in the forms that data sets use, and checked."""
 
 from collections.abc import Mapping
 from typing import Any
 
 from zoo.data.ids import ANSWERS, CONTEXT, QUESTION
 
-STARTS = ("answer_start", "start")  # what a column is called that says with which character an answer begins
+STARTS = ("answer_start", "start")  # names of the key that holds the character at which an answer begins
 ALLOWED = (
     "a map of two lists, 'text' and 'answer_start', a list of maps of one text and one answer_start, or a list of texts"
 )
 
 
 def describe_unanswered(lacking: int, questions: int, setting: str) -> str:
-    """Why questions without an answer are refused.
+    """The error text for questions without an answer.
 
     Args:
-        setting: what a task says where they may have none.
+        setting: the task setting that allows them.
     """
     how_many = f"the question has no answer ({lacking:,} of {questions:,} have none)"
     return f"{how_many}; if questions may have none, set {setting}"
 
 
 def settle_answers(row: dict[str, Any]) -> None:
-    """Replace a row's answers by a map of two lists: the texts, and the characters that they begin with.
+    """Replace a row's answers by a map of two lists: the texts, and the index of the character at which each begins.
 
     Raises:
-        ValueError: a question or a context is empty, or an answer does not stand where it is said to.
+        ValueError: a question or a context is empty, or an answer is not in the context where it is said to begin.
     """
     if not {QUESTION, CONTEXT, ANSWERS} <= set(row):
         return
@@ -37,7 +37,7 @@ def settle_answers(row: dict[str, Any]) -> None:
 
 
 def read_answers(given: Any) -> list[tuple[Any, Any]]:
-    """Texts and where each begins, None where that is not said; none at all for a question without an answer."""
+    """Each answer's text and start (None if not given); empty for a question without an answer."""
     if given is None:
         return []
     if isinstance(given, str):
@@ -55,10 +55,10 @@ def read_answers(given: Any) -> list[tuple[Any, Any]]:
 
 
 def settle_answer(text: Any, start: Any, context: str) -> tuple[str, int]:
-    """An answer and the character that it begins with; where that is not said, its first place in the context.
+    """An answer and the character at which it begins; if no start is given, its first occurrence in the context.
 
     Raises:
-        ValueError: it does not stand there.
+        ValueError: the answer is not there.
     """
     if not isinstance(text, str) or not text.strip():
         raise ValueError(

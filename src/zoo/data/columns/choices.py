@@ -1,4 +1,4 @@
-"""Choices with labels of their own, as ARC and OpenBookQA write them: read as texts, and the label as a number."""
+"""Choices with labels, as in ARC and OpenBookQA: converted to texts, and the row's label to a number."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -11,10 +11,10 @@ ALLOWED = "a list of texts, a map of two lists, 'text' and 'label', or a list of
 
 
 def settle_choices(row: dict[str, Any]) -> None:
-    """Replace a row's labelled choices by their texts, and its label by the number of the right one, from 0.
+    """Replace a row's labelled choices by their texts, and its label by the index of the right choice.
 
     Raises:
-        ValueError: a choice lacks its text or its label, or the row's label is none of theirs.
+        ValueError: a choice lacks its text or its label, or the row's label is not that of exactly one choice.
     """
     if CHOICES not in row or (labelled := read_choices(row[CHOICES])) is None:
         return
@@ -27,7 +27,7 @@ def settle_choices(row: dict[str, Any]) -> None:
 
 
 def read_choices(given: Any) -> tuple[list[Any], list[str]] | None:
-    """The texts and the labels of choices; None: they are written without labels."""
+    """The texts and the labels of choices; None if the choices have no labels."""
     if isinstance(given, Mapping):
         texts, labels = given.get("text"), given.get("label")
     elif isinstance(given, list) and given and all(isinstance(one, Mapping) for one in given):

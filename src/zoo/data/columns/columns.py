@@ -1,4 +1,4 @@
-"""Columns of the data -> the inputs that forms and objectives read."""
+"""Maps columns of the data to the inputs that forms and objectives read."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -7,29 +7,29 @@ from typing import Any
 from zoo.data.ids import CHOICES, LABEL, MESSAGES, NOT_TEXT, PICTURE, WORDS
 from zoo.wording import refuse_unknown
 
-# of the data; several become one list of choices, one text of as many lines, or the names of those that hold a 1
+# of the data; several become a list of choices, a text with a line for each, or the names of those that hold a 1
 Column = str | list[str]
 SET, NOT_SET, HIDDEN = ("1", "1.0", "True", "true"), ("0", "0.0", "False", "false"), ("-1", "-1.0", "", "None")
-DELIMITERS = ";,\t|"  # of tables
+DELIMITERS = ";,\t|"  # that a table may have been written with
 
 
 @dataclass(frozen=True)
 class Columns:
-    """Which column of the data each input is read from.
+    """The column of the data that each input is read from.
 
     Args:
-        inputs: the names that an input may have. Columns come in their order, which decides the hash that holds rows
-            out and the order in which a tokenizer sees the texts.
-        wanted: input -> column of the data, or `column.entry` of a column of maps; empty: every column that is named
-            like an input. A list of columns becomes the choices, the lines of one text, or the classes of a row: those
-            whose column holds a 1.
+        inputs: the names of all inputs. Their order is the order of a row's columns, which affects the hash that holds
+            rows out and the order in which a tokenizer sees the texts.
+        wanted: input -> column of the data, or `column.entry` for a column of maps; if empty, every column named like
+            an input is read. A list of columns becomes the choices, the lines of one text, or the classes of a row:
+            those whose column holds a 1.
     """
 
     inputs: Sequence[str]
     wanted: Mapping[str, Column] = field(default_factory=dict)
 
     def unread(self, present: Sequence[str]) -> frozenset[str]:
-        """The columns that would be read if they were there; none where the task names those to read."""
+        """The inputs that no column is named like; empty if the task names the columns to read."""
         return frozenset() if self.wanted else frozenset(self.inputs).difference(present)
 
     def choose(self, present: Sequence[str], place: str, optional: Collection[str] = ()) -> dict[str, Column]:
@@ -60,16 +60,16 @@ class Columns:
 
 
 def stored_columns(columns: Iterable[Column], present: Collection[str]) -> set[str]:
-    """The columns that are read: for `question.stem`, unless a column has that name, `question`."""
+    """The columns to read from the file: `question` for `question.stem`, unless a column has that full name."""
     names = (name for column in columns for name in names_of(column))
     return {name if name in present else name.partition(".")[0] for name in names}
 
 
 def check_named(columns: Mapping[str, Column], place: str, several: bool) -> None:
-    """Raise a ValueError where two inputs read one column, or an input reads several that can read only one.
+    """Raise a ValueError if two inputs read one column, or an input that can read only one column reads several.
 
     Args:
-        several: whether a row may have several classes, each in a column of its own.
+        several: whether a row may have several classes, each in its own column.
     """
     for name, column in columns.items():
         single = name in (*NOT_TEXT, WORDS, MESSAGES) and not (several and name == LABEL)
@@ -86,7 +86,7 @@ def check_named(columns: Mapping[str, Column], place: str, several: bool) -> Non
 
 
 def name_classes(names: list[str] | None, columns: Mapping[str, Any], place: str) -> list[str] | None:
-    """The classes by name; where each has a column of its own, those columns, unless the task has them in its order.
+    """The names of the classes; if each class has its own column, the names of those, in the task's order if given.
 
     Raises:
         ValueError: the task names other classes.
@@ -105,11 +105,11 @@ def names_of(column: Column) -> list[str]:
 
 
 def read_input(row: Mapping[str, Any], name: str, column: Column) -> Any:
-    """What a row holds for an input: in a column, or in several.
+    """The value of an input in a row, from one column or several.
 
     Raises:
         KeyError: as `read_column`.
-        ValueError: one of several columns that are joined holds no text, or one of a class neither 0 nor 1.
+        ValueError: one of several columns to be joined is not a text, or a class's column holds neither 0 nor 1.
     """
     if isinstance(column, str):
         return read_column(row, column)
@@ -125,7 +125,7 @@ def read_input(row: Mapping[str, Any], name: str, column: Column) -> Any:
 
 
 def classes_set(names: Sequence[str], values: Sequence[Any]) -> list[str] | None:
-    """The classes whose columns hold a 1; None where a row says of none of them whether it has it.
+    """The classes whose columns hold a 1; None if all columns are empty or -1, so that the label is withheld.
 
     Raises:
         ValueError: a column holds neither 0 nor 1.
@@ -140,14 +140,14 @@ def classes_set(names: Sequence[str], values: Sequence[Any]) -> list[str] | None
 
 
 def in_one_column(present: Sequence[str]) -> str:
-    """What a message adds where a table's one column looks like several."""
+    """A hint for error messages, if a table's only column looks like several with another delimiter."""
     several = len(present) == 1 and any(mark in present[0] for mark in DELIMITERS)
     rule = "; if it should be several columns: a .csv file needs commas between fields, a .tsv file tabs"
     return rule if several else ""
 
 
 def read_column(row: Mapping[str, Any], column: str) -> Any:
-    """What a row holds in a column; `question.stem` is the entry `stem` of a map in the column `question`.
+    """The value of a row's column; `question.stem` is the entry `stem` of the map in the column `question`.
 
     Raises:
         KeyError: the row lacks the column, or the map the entry.

@@ -1,4 +1,4 @@
-"""Labels: a class, several classes or a number <-> what the data holds."""
+"""Reads labels as the data writes them: as a class, several classes or a number."""
 
 import logging
 import math
@@ -20,8 +20,8 @@ from zoo.data.columns.values import (
 from zoo.wording import first_few, nearest
 
 SHOWN = 20
-DIFFERENT = 1 << 18  # values that a column of labels may hold
-MANY = 100  # classes; more of them, all numbers, are rather a column of something else
+DIFFERENT = 1 << 18  # the maximum number of different values in a label column
+MANY = 100  # classes; if there are more, and all are numbers, the column probably holds something else
 logger = logging.getLogger(__name__)
 
 
@@ -29,15 +29,15 @@ class LabelReader(ABC):
     """Reads the labels of one split.
 
     Args:
-        names: of the classes; none where labels are no classes.
-        values: the different ones that occur in the split.
-        given: whether a task or a checkpoint gives the names; those that train itself shows are names everywhere.
+        names: of the classes; empty if labels are not classes.
+        values: the distinct values that occur in the split.
+        given: whether the names come from a task or a checkpoint, not from train itself, where every value is a name.
 
     Class attributes:
-        unknown: what stands for a label that a test split keeps to itself.
+        unknown: the label of a row whose label is withheld, as in a test split.
         named: whether labels are classes with names.
-        coded: whether few different values occur, which a store keeps once each; else each row keeps its own number.
-        several: whether a row may have any number of them.
+        coded: whether there are few distinct values, which the store codes; otherwise it stores a number per row.
+        several: whether a row may have any number of classes.
     """
 
     unknown: ClassVar[Any]
@@ -50,48 +50,48 @@ class LabelReader(ABC):
 
     @staticmethod
     def entries(value: Any) -> Sequence[Any]:
-        """The parts of a row's value that are read one by one."""
+        """The parts of a row's label that are read one by one."""
         return [value]
 
     @staticmethod
     def join(read: Sequence[Any]) -> Any:
-        """A row's label from what its entries stand for."""
+        """Combine the labels of a row's entries into the row's label."""
         return read[0]
 
     @staticmethod
     def names_in(found: Iterable["Occurrence"], place: str) -> tuple[str, ...]:
-        """The names of the classes that the labels of train show; none where they are no classes.
+        """The names of the classes, from the labels in train; empty if labels are not classes.
 
         Raises:
-            ValueError: a label is no name, or there are fewer than two classes.
+            ValueError: a label cannot be a name, or there are fewer than two classes.
         """
         return ()
 
     @abstractmethod
     def read(self, value: Any, where: Callable[[], str]) -> Any:
-        """What a value of the data stands for.
+        """The label that a value stands for.
 
         Raises:
-            ValueError: it stands for nothing; the message says what is allowed.
+            ValueError: the value is not a label; the message says what is allowed.
         """
 
     @staticmethod
     def hides(value: Any) -> bool:
-        """Whether a test split writes this where it keeps the label to itself."""
+        """Whether a test split withholds the label by writing this value."""
         return absent(value)
 
     @classmethod
     def hidden(cls, values: Sequence[Any], names: Collection[str]) -> list[bool]:
-        """Which of the different labels of a test split keep the label to itself: those that name a class do not."""
+        """For each distinct label of a test split, whether it withholds the label; the name of a class does not."""
         return [cls.hides(value) and (value is None or str(value) not in names) for value in values]
 
     @abstractmethod
     def report(self, read: Sequence[Any], place: str, train: bool) -> None:
-        """Say in the log what is worth knowing of the labels of a split."""
+        """Log what is worth knowing about the labels of a split."""
 
 
 class Labels(LabelReader):
-    """The names of the classes, and whether one split of the data writes their positions instead.
+    """Classes: written by name or, in a split that uses none of the names, by position.
 
     Positions, counted from 0, are read only where none of the names occurs; names that are numbers are always names.
     Anything looser would take the class 1 of one table for the second class of another.
@@ -101,7 +101,7 @@ class Labels(LabelReader):
 
     @staticmethod
     def names_in(found: Iterable["Occurrence"], place: str) -> tuple[str, ...]:
-        """The different labels that occur, sorted: as numbers where all are whole numbers."""
+        """The distinct labels, sorted; as numbers if all are whole numbers."""
         names: set[str] = set()
         for value, where in found:
             if not isinstance(value, str | int) or isinstance(value, bool) or value == "":
@@ -123,10 +123,10 @@ class Labels(LabelReader):
         self.index = {str(word): index for index, word in enumerate(spelled)}
 
     def read(self, value: Any, where: Callable[[], str]) -> int:
-        """The class that a value of the data stands for.
+        """The class of a label.
 
         Raises:
-            ValueError: it stands for none; the message says which names are allowed.
+            ValueError: there is no such class; the message says which names are allowed.
         """
         written = str(value)
         if isinstance(value, bool | float) or value is None or written not in self.index:
@@ -136,7 +136,7 @@ class Labels(LabelReader):
         return self.index[written]
 
     def report(self, read: Sequence[int], place: str, train: bool) -> None:
-        """Say in the log how labels were read, and which class a model cannot learn."""
+        """Log how labels were read, and which classes a model cannot learn."""
         found = set(read) - {-1}
         if self.by_position and found:
             spelled = first_few([f"{number} as {name}" for number, name in enumerate(self.names)], most=SHOWN)
@@ -147,14 +147,14 @@ class Labels(LabelReader):
 
 
 class LabelLists(LabelReader):
-    """Several classes a row: a list of names, or a text with commas between them; none of them is a label, too."""
+    """Any number of classes per row: a list of names, or a text with commas between them; no class is a label, too."""
 
     unknown: ClassVar[Any] = (-1,)
     several: ClassVar[bool] = True
 
     @staticmethod
     def entries(value: Any) -> Sequence[Any]:
-        """Each name in a list of its own, since few names combine in very many ways; anything else stays whole."""
+        """Each name as a list of its own, so that the store codes names, not combinations; else the whole value."""
         if absent(value) or not are_names(names := written_names(value)):
             return [value]
         return [[name] for name in names]
@@ -165,7 +165,7 @@ class LabelLists(LabelReader):
 
     @classmethod
     def hidden(cls, values: Sequence[Any], names: Collection[str]) -> list[bool]:
-        """As of other labels; but an empty text is a row of no class, unless the split says nothing of any row."""
+        """As for other labels, but an empty text means no class, unless every label of the split is withheld."""
         found = super().hidden(values, names)
         return found if all(found) else [hides and value != "" for hides, value in zip(found, values, strict=True)]
 
@@ -194,7 +194,7 @@ class LabelLists(LabelReader):
 
 
 class LabelNumbers(LabelReader):
-    """A number a row."""
+    """One number per row."""
 
     unknown: ClassVar[Any] = math.nan
     named: ClassVar[bool] = False
@@ -218,14 +218,14 @@ class LabelNumbers(LabelReader):
 
 
 class LabelPositions(LabelReader):
-    """The number of the right choice, from 0, or in all rows of a split its letter; each row says how many it has."""
+    """The right choice by its number, from 0, or in all rows of a split by its letter (any number of choices)."""
 
     unknown: ClassVar[Any] = -1
     named: ClassVar[bool] = False
 
     def __init__(self, names: Sequence[str], values: Iterable[Any], given: bool) -> None:
         super().__init__(names, values, given)
-        self.has_letters = any(map(is_letter, values))  # a number beside them may be counted from 1
+        self.has_letters = any(map(is_letter, values))  # then numbers are refused: they may be counted from 1
 
     def read(self, value: Any, where: Callable[[], str]) -> int:
         position = position_of(value)
@@ -237,21 +237,21 @@ class LabelPositions(LabelReader):
         return position
 
     def report(self, read: Sequence[Any], place: str, train: bool) -> None:
-        """Nothing: a position that never is the right one can be chosen all the same."""
+        """Log nothing: a position that is never right in train can still be predicted."""
 
 
 READERS: dict[str, type[LabelReader]] = {"one": Labels, "several": LabelLists, "number": LabelNumbers}
 
 
 class Occurrence(NamedTuple):
-    """A value that a column of labels holds, and what tells where it was met first: the file may be read for that."""
+    """A value in a label column, and a function that tells where it first occurs; calling it may read the file."""
 
     value: Any
     where: Callable[[], str]
 
 
 def warn_of_unseen(names: Sequence[str], seen: Container[int], place: str) -> None:
-    """Say in the log which classes no row of train has."""
+    """Log the classes that no row of train has."""
     unseen = [name for number, name in enumerate(names) if number not in seen]
     if unseen:
         logger.warning("%s: no row has the label %s, so it cannot be learned", place, first_few(unseen, most=SHOWN))

@@ -1,4 +1,4 @@
-"""Columns of lists, words with their tags and choices: checked."""
+"""Checks of list columns: words with their tags, and choices."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -14,11 +14,11 @@ def check_lists(row: dict[str, Any], hides: bool) -> None:
     """Check words, tags and choices.
 
     Args:
-        hides: whether a row may keep its tags to itself; each of its words then has the tag None.
+        hides: whether a row may withhold its tags; each of its words then gets the tag None.
 
     Raises:
-        ValueError: words are not a list of texts, words and tags are not equally many, or choices are fewer than two
-            or empty.
+        ValueError: words are not a list of texts, words and tags differ in number, or there are fewer than two choices,
+            too many, or an empty one.
     """
     if WORDS in row:
         words = row[WORDS]
@@ -41,7 +41,7 @@ def check_lists(row: dict[str, Any], hides: bool) -> None:
 
 
 def check_tags(words: Sequence[str], tags: Any) -> None:
-    """Raise a ValueError where the tags are not one for each word."""
+    """Raise a ValueError unless there is one tag for each word."""
     if absent(tags):
         raise ValueError("the words have no tags")
     refuse_no_tags(tags)
@@ -50,6 +50,6 @@ def check_tags(words: Sequence[str], tags: Any) -> None:
 
 
 def refuse_no_tags(tags: Any) -> None:
-    """Raise a ValueError where the tags of a row are no list of tags."""
+    """Raise a ValueError if the tags of a row are not a list of texts or whole numbers."""
     if not are_names(tags):
         raise ValueError(f"'{TAGS}' must be a list of texts or whole numbers, got {tags!r:.80}")

@@ -1,4 +1,4 @@
-"""Conversations: the turns of a user and an assistant, read as chat data sets write them, and checked."""
+"""Conversations of a user and an assistant, read in the forms that chat data sets use, and checked."""
 
 from typing import Any, TypeVar
 
@@ -7,22 +7,22 @@ from zoo.wording import refuse_unknown
 
 ASSISTANT = "assistant"
 SPEAKERS = ("system", "user", ASSISTANT)
-SHAREGPT = {"human": "user", "gpt": ASSISTANT}  # who speaks in turns {from, value}
+SHAREGPT = {"human": "user", "gpt": ASSISTANT}  # roles in turns of the form {from, value}
 Turn = TypeVar("Turn")
 
 
 def settle_messages(row: dict[str, Any]) -> None:
-    """Replace a row's conversation by its texts, in turn those of others and those of the assistant.
+    """Replace a row's conversation by its texts, which alternate between the user (or system) and the assistant.
 
-    What follows the assistant's last turn is left out: nothing answers it.
+    Turns after the assistant's last one are dropped, since no answer follows them.
 
     Raises:
-        ValueError: a turn has no text, somebody else speaks, or the assistant does not.
+        ValueError: a turn has no text or an unknown role, or the assistant has no turn.
     """
     if MESSAGES not in row:
         return
     texts = read_turns(row[MESSAGES])
-    while texts and not (len(texts) % 2 == 0 and texts[-1]):  # empty: between two turns of the user
+    while texts and not (len(texts) % 2 == 0 and texts[-1]):  # an empty text separates two user turns
         texts.pop()
     if not texts:
         raise ValueError(f"{MESSAGES}: the assistant says nothing, so there is nothing to learn")
@@ -30,12 +30,12 @@ def settle_messages(row: dict[str, Any]) -> None:
 
 
 def read_turns(given: Any) -> list[str]:
-    """The texts of a conversation, in turn those of others and those of the assistant.
+    """The texts of a conversation, which alternate between the user (or system) and the assistant.
 
-    Where two turns of one side follow each other, an empty text stands between them.
+    Two successive turns of one side have an empty text between them.
 
     Raises:
-        ValueError: a turn has no text, or somebody else speaks.
+        ValueError: a turn has no text or an unknown role.
     """
     if not isinstance(given, list) or not all(isinstance(turn, dict) for turn in given):
         raise ValueError(f"'{MESSAGES}' must be a list of maps with 'role' and 'content', got {given!r:.80}")
@@ -52,7 +52,7 @@ def read_turns(given: Any) -> list[str]:
 
 
 def as_turn(turn: dict[str, Any]) -> tuple[str, Any]:
-    """Who speaks, and what: of `{role, content}`, or `{from, value}` as ShareGPT writes it."""
+    """The role and the text of a turn: `{role, content}`, or ShareGPT's `{from, value}`."""
     if "role" in turn or "from" not in turn:
         return str(turn.get("role")), turn.get("content")
     speaker = str(turn["from"])
@@ -60,10 +60,10 @@ def as_turn(turn: dict[str, Any]) -> tuple[str, Any]:
 
 
 def read_asked(given: Any) -> list[str]:
-    """The texts of a conversation that the assistant is asked to go on with, as `read_turns`.
+    """The texts of a conversation that the assistant is asked to continue, as `read_turns`.
 
     Raises:
-        ValueError: as `read_turns`, or nobody asks anything.
+        ValueError: as `read_turns`, or the last turn is not the user's.
     """
     texts = read_turns(given)
     if len(texts) % 2 == 0:
@@ -73,11 +73,11 @@ def read_asked(given: Any) -> list[str]:
 
 
 def as_messages(texts: list[str]) -> dict[str, list[dict[str, str]]]:
-    """The texts of `read_turns` as a row that gives them again; who is no assistant is a user."""
+    """The texts of `read_turns` as a row of messages; system turns become user turns."""
     speakers = ("user", ASSISTANT)
     return {MESSAGES: [{"role": speakers[n % 2], "content": text} for n, text in enumerate(texts) if text]}
 
 
 def answers_in(turns: list[Turn]) -> list[Turn]:
-    """Of the turns of a settled conversation those of the assistant."""
+    """The assistant's turns of a settled conversation."""
     return turns[1::2]

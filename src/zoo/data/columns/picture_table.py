@@ -1,4 +1,4 @@
-"""Columns of pictures opened with `datasets`; a module of its own, since importing that takes a second."""
+"""Image columns opened with `datasets`; a separate module, since importing that takes a second."""
 
 import glob
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from zoo.data.ids import PICTURE
 
 
 def of_rows(values: Sequence[Any], folder: Path | None, place: str) -> Pictures:
-    """The pictures that rows hold or name; as `of_table`."""
+    """The images that rows hold or name; as `of_table`."""
     try:
         table = Dataset.from_dict({PICTURE: values})
     except (TypeError, ValueError) as error:  # values of several types
@@ -21,23 +21,24 @@ def of_rows(values: Sequence[Any], folder: Path | None, place: str) -> Pictures:
 
 
 def of_parquet(path: Path, digest: str, column: str, folder: Path | None, place: str) -> Pictures:
-    """The pictures in a column of a Parquet file; as `of_table`.
+    """The images in a column of a Parquet file; as `of_table`.
 
     Args:
-        digest: of its bytes: `datasets` alone takes a file with the path and time of an older one for that one.
+        digest: of the file's bytes: `datasets` would otherwise reuse its cache for another file with this path and
+            time.
     """
-    # mapped into memory: a picture of a row group would be decoded with all others of it
+    # memory-mapped by `datasets`: Parquet itself would decode a whole row group for one image
     files = glob.escape(str(path))
     table = load_dataset("parquet", digest[:32], data_files=files, split="train").select_columns([column])
     return of_table(table.rename_column(column, PICTURE) if column != PICTURE else table, folder, place)
 
 
 def of_table(table: Dataset, folder: Path | None, place: str) -> Pictures:
-    """The pictures in a table's column.
+    """The images in a table's column.
 
     Args:
-        folder: where files with relative paths lie; None: only bytes are read.
-        place: where the table stands, for messages.
+        folder: the folder of files with relative paths; None: only bytes are read.
+        place: the location of the table, for messages.
 
     Raises:
         ValueError: the column holds anything but bytes, paths of files, or `datasets`' map of both.
@@ -49,4 +50,5 @@ def of_table(table: Dataset, folder: Path | None, place: str) -> Pictures:
 
 
 def refusal(place: str, found: str) -> ValueError:
+    """The error for a column that holds no images."""
     return ValueError(f"{place}: the column read as '{PICTURE}' must hold bytes or paths of images, {found}")

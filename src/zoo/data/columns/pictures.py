@@ -1,4 +1,4 @@
-"""Pictures: found, decoded and brought to a square of the size that the model reads; varied in training."""
+"""Images: found, decoded, and resized to the square that the model reads; augmented in training."""
 
 import io
 import warnings
@@ -12,12 +12,12 @@ from PIL import Image, ImageOps, UnidentifiedImageError
 
 from zoo.data.ids import PICTURE, Picture
 
-FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "PPM")  # none of them starts another program
+FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "PPM")  # Pillow decodes them without another program
 MOST_PIXELS = 178_956_970  # Pillow itself refuses more
-PNG = b"\x89PNG\r\n\x1a\n"  # then the length and name of a block, the width and the height, and the bits
+PNG = b"\x89PNG\r\n\x1a\n"  # then 4 bytes each: length and name of a block, width, height; then bits per channel
 WHITE = (255, 255, 255, 255)
-ORIENTATION = 0x0112  # EXIF's tag of how a camera was held
-TURNS: dict[Any, Image.Transpose] = {  # by orientation
+ORIENTATION = 0x0112  # EXIF tag: how the camera was held
+TURNS: dict[Any, Image.Transpose] = {  # orientation -> what makes the image upright
     2: Image.Transpose.FLIP_LEFT_RIGHT,
     3: Image.Transpose.ROTATE_180,
     4: Image.Transpose.FLIP_TOP_BOTTOM,
@@ -26,7 +26,8 @@ TURNS: dict[Any, Image.Transpose] = {  # by orientation
     7: Image.Transpose.TRANSVERSE,
     8: Image.Transpose.ROTATE_90,
 }
-# Pillow warns from half as many on; `catch_warnings` around each picture would let every other warning repeat itself
+# Pillow warns from half of MOST_PIXELS on. Ignored globally, since `catch_warnings` around each image would reset the
+# registry that shows each other warning only once.
 warnings.filterwarnings("ignore", category=Image.DecompressionBombWarning, append=True)
 
 
@@ -35,21 +36,21 @@ class Augment:
     """How training images are varied.
 
     Args:
-        flip: mirror half of them, drawn at random.
-        shift: move each by up to this fraction of its side, and fill the gap with its mirror image; a plain colour
-            would show the model where the rim is, in training alone.
+        flip: mirror half of the images, drawn at random.
+        shift: move each image by up to this fraction of its side, and fill the gap with its reflection; a plain colour
+            would mark the border, which no image outside training has.
     """
 
     flip: bool = False
     shift: float = 0.0
 
     def verify(self, place: str) -> None:
-        """Raise a ValueError where the settings cannot be."""
+        """Raise a ValueError if a setting is out of range."""
         if not 0 <= self.shift < 1:
             raise ValueError(f"{place}.shift: {self.shift} must be at least 0 and below 1")
 
     def apply(self, picture: Picture, generator: np.random.Generator) -> Picture:
-        """A picture, mirrored and moved as the generator says."""
+        """An image, mirrored and moved as drawn from the generator."""
         if self.flip and generator.random() < 0.5:
             picture = picture[:, :, ::-1]
         margin = round(self.shift * picture.shape[1])
@@ -61,7 +62,7 @@ class Augment:
 
 
 class PictureColumn(Protocol):
-    """A table's column of pictures: bytes, the path of a file, or a map of both."""
+    """A table's column of images: bytes, the path of a file, or a map of both."""
 
     def __len__(self) -> int: ...
 
@@ -69,11 +70,11 @@ class PictureColumn(Protocol):
 
 
 class Pictures:
-    """The pictures of a source, by number, read when they are asked for; `picture_table` opens them.
+    """The images of a source, by number, read when they are needed; `picture_table` opens them.
 
     Args:
-        folder: where files with relative paths lie; None: only bytes are read.
-        place: where the table stands, for messages.
+        folder: the folder of files with relative paths; None: only bytes are read.
+        place: the location of the table, for messages.
     """
 
     def __init__(self, column: PictureColumn, folder: Path | None, place: str) -> None:
@@ -83,29 +84,29 @@ class Pictures:
         return len(self.column)
 
     def stored(self, number: int) -> tuple[bytes, str]:
-        """A picture's bytes as they are stored, and where that is: the row, and the file that it names.
+        """An image's encoded bytes, and their location: the row, and the file that it names.
 
         Raises:
-            ValueError: there is no such file, or nothing at all.
+            ValueError: the row holds no image, or its file does not exist.
         """
         return stored_at(self.column[number][PICTURE], self.folder, f"{self.place}: row {number + 1}")
 
     def read(self, number: int, size: int) -> Picture:
-        """A picture as the model reads it."""
+        """An image as the model reads it: uint8, (channels, size, size)."""
         return decode(*self.stored(number), size)
 
 
 def stored_at(value: str | bytes | Mapping[str, Any] | None, folder: Path | None, place: str) -> tuple[bytes, str]:
-    """As `stored_bytes`, and the place with the name of the file, where a row names one."""
+    """As `stored_bytes`, and the location with the file, if the row names one."""
     stored, found = stored_bytes(value, folder, place), in_row(value)
     return stored, place if found.get("bytes") or folder is None else f"{place}: {folder / found['path']}"
 
 
 def stored_bytes(value: str | bytes | Mapping[str, Any] | None, folder: Path | None, place: str) -> bytes:
-    """The bytes of a picture that a row holds, or names by the path of a file.
+    """The encoded bytes of an image that a row holds, or names by the path of a file.
 
     Raises:
-        ValueError: there is no such file, or nothing at all, or what is there is neither.
+        ValueError: the file does not exist, or the row holds neither bytes nor a path.
     """
     found = in_row(value)
     if not isinstance(found, Mapping) or not is_stored(found.get("bytes"), found.get("path")):
@@ -120,12 +121,12 @@ def stored_bytes(value: str | bytes | Mapping[str, Any] | None, folder: Path | N
 
 
 def is_stored(stored: Any, path: Any) -> bool:
-    """Whether these can be the bytes of a picture, which JSON lists as numbers, and the path of its file."""
+    """Whether these can be the bytes of an image, which JSON lists as numbers, and the path of its file."""
     return isinstance(stored or b"", bytes | list) and isinstance(path or "", str)
 
 
 def in_row(value: str | bytes | Mapping[str, Any] | None) -> Mapping[str, Any]:
-    """What a row holds of a picture, as a map of its bytes or of the path of a file."""
+    """A row's image as a map of its bytes or the path of its file."""
     if isinstance(value, str | bytes):
         return {"path" if isinstance(value, str) else "bytes": value}
     return value or {}
@@ -135,7 +136,7 @@ def read_file(path: Path, place: str) -> bytes:
     """The bytes of a file.
 
     Raises:
-        ValueError: there is none, or it cannot be read.
+        ValueError: the file does not exist or cannot be read.
     """
     if not path.is_file():
         raise ValueError(f"{place}: {path}: {'not a file' if path.exists() else 'no such file'}; expected an image")
@@ -146,15 +147,15 @@ def read_file(path: Path, place: str) -> bytes:
 
 
 def decode(stored: bytes, place: str, size: int) -> Picture:
-    """A picture's middle square at a size, as bytes (channels, size, size) of red, green and blue.
+    """The middle square of an image, resized: RGB bytes of shape (channels, size, size).
 
     Raises:
-        ValueError: the bytes are no picture, a damaged one, or one of more than `MOST_PIXELS`.
+        ValueError: the bytes are not an image, are damaged, or have more than `MOST_PIXELS` pixels.
     """
     try:
         with Image.open(io.BytesIO(stored), formats=FORMATS) as image:
             colour = image.info.get("transparency")
-            if isinstance(colour, tuple) and is_deep(stored):  # Pillow cuts the pixels to their high bytes, not this
+            if isinstance(colour, tuple) and is_deep(stored):  # Pillow reduces pixels to 8 bits, not this
                 image.info["transparency"] = tuple(channel >> 8 for channel in colour)
             return square(image, size)
     except UnidentifiedImageError:
@@ -166,26 +167,26 @@ def decode(stored: bytes, place: str, size: int) -> Picture:
 
 
 def is_deep(stored: bytes) -> bool:
-    """Whether a file is a PNG of 16 bits a channel."""
+    """Whether a file is a PNG with 16 bits per channel."""
     return stored.startswith(PNG) and stored[len(PNG) + 16 : len(PNG) + 17] == b"\x10"
 
 
 def square(image: Image.Image, size: int) -> Picture:
-    """The middle square of an upright picture at a size."""
+    """The middle square of an image, upright and resized."""
     fitted = ImageOps.fit(to_rgb(upright(image), image.format == "PPM"), (size, size), Image.Resampling.BILINEAR)
     return np.ascontiguousarray(np.asarray(fitted).transpose(2, 0, 1))
 
 
 def upright(image: Image.Image) -> Image.Image:
-    """A picture as its camera was held; `exif_transpose` would also write EXIF anew, which fails where a tag is bad."""
-    image.load()  # which turns a TIFF itself
+    """Rotate an image as its camera was held; `exif_transpose` would also rewrite EXIF, which fails on a bad tag."""
+    image.load()  # Pillow rotates a TIFF while loading it
     turn = TURNS.get(image.getexif().get(ORIENTATION))
     return image if turn is None else image.transpose(turn)
 
 
 def to_rgb(image: Image.Image, is_ppm: bool) -> Image.Image:
-    """Grey, palette, CMYK and deep pictures in red, green and blue; what is transparent lies on white."""
-    # Pillow opens a grey PPM of more than 8 bits with pixels of 32, and scales them to 16
+    """Convert grey, palette, CMYK and 16-bit images to RGB; transparent pixels become white."""
+    # Pillow opens a grey PPM of more than 8 bits in the 32-bit mode "I", with values scaled to 16 bits
     if image.mode.startswith("I;16") or (image.mode == "I" and is_ppm):
         image = grey_bytes(image)
     if image.mode in ("I", "F"):
@@ -197,7 +198,7 @@ def to_rgb(image: Image.Image, is_ppm: bool) -> Image.Image:
 
 
 def grey_bytes(image: Image.Image) -> Image.Image:
-    """A grey picture of 16 bits in 8, with an alpha channel where it has a transparent value."""
+    """A 16-bit grey image in 8 bits, with an alpha channel if it has a transparent value."""
     pixels, transparent = np.asarray(image), image.info.get("transparency")
     grey = Image.fromarray((pixels >> 8).astype(np.uint8))
     if transparent is not None:

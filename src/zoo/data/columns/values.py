@@ -1,33 +1,33 @@
-"""What one value of a column of labels says."""
+"""Tests and conversions of single values in label and list columns."""
 
 from collections.abc import Callable
 from typing import Any
 
-MOST_DIGITS = 4_300  # Python's limit, against texts that take long to turn into a number
-LARGEST = 3.4028235e38  # which float32, in which numbers are learned, rounds to its largest
+MOST_DIGITS = 4_300  # Python's limit for int(text), which takes quadratic time
+LARGEST = 3.4028235e38  # the largest float32, which is what numbers are trained in
 
 
 def number_of(value: Any) -> float | None:
-    """A number that float32 can hold, as files of any program write it; None: it is something else.
+    """The value as a number that float32 can hold; None if it is not one.
 
-    Python alone would also read `1_000` and digits of other scripts, and numbers that training would round to infinity.
+    Python alone would also read `1_000`, digits of other scripts, and numbers that float32 rounds to infinity.
     """
     if isinstance(value, bool) or (isinstance(value, str) and ("_" in value or not value.isascii())):
         return None
     try:
         number = float(value)
-    except (TypeError, ValueError, OverflowError):  # the last of whole numbers with hundreds of digits
+    except (TypeError, ValueError, OverflowError):  # OverflowError: whole numbers with hundreds of digits
         return None
-    return number if abs(number) <= LARGEST else None  # which NaN is not
+    return number if abs(number) <= LARGEST else None  # false for NaN
 
 
 def is_letter(value: Any) -> bool:
-    """Whether a value is a capital letter, as choices are lettered."""
+    """Whether a value is a single capital letter from A to Z, which can label a choice."""
     return isinstance(value, str) and len(value) == 1 and "A" <= value <= "Z"
 
 
 def position_of(value: Any) -> int | None:
-    """The position of the choice that a label names by its number, from 0, or by its letter; None: it names none."""
+    """The index of the choice that a label names, by its number from 0 or its letter; None if it is neither."""
     if is_letter(value):
         return ord(value) - ord("A")
     written = str(value)
@@ -39,7 +39,7 @@ def split_names(value: Any, where: Callable[[], str]) -> list[str]:
     """The names in a list, or in a text with commas between them.
 
     Raises:
-        ValueError: it is neither.
+        ValueError: the value is neither.
     """
     names = written_names(value)
     if not are_names(names):
@@ -49,26 +49,26 @@ def split_names(value: Any, where: Callable[[], str]) -> list[str]:
 
 
 def written_names(value: Any) -> Any:
-    """The names in a text with commas between them; anything else as it is."""
+    """The names in a text with commas between them; any other value unchanged."""
     return [name.strip() for name in value.split(",") if name.strip()] if isinstance(value, str) else value
 
 
 def is_list(value: Any, *kinds: type) -> bool:
-    """Whether a value is a list of nothing but these kinds; a truth value is no number."""
+    """Whether a value is a list of nothing but these types; bools do not count as int."""
     return isinstance(value, list) and all(isinstance(one, kinds) and not isinstance(one, bool) for one in value)
 
 
 def are_names(value: Any) -> bool:
-    """Whether a value is a list of names, which may be whole numbers."""
+    """Whether a value is a list of names: texts or whole numbers."""
     return is_list(value, str, int)
 
 
 def is_number(name: str) -> bool:
-    """Whether a name is a whole number; one of more digits than Python reads is a text."""
+    """Whether a name is a whole number, of at most as many digits as Python reads."""
     digits = name.removeprefix("-")
     return digits.isdecimal() and len(digits) <= MOST_DIGITS
 
 
 def absent(value: Any) -> bool:
-    """Whether a test split writes this where it keeps the answer to itself."""
+    """Whether a test split withholds a label or tags by writing this value."""
     return value is None or value in ("", -1, "-1")
