@@ -1,4 +1,4 @@
-"""`tokenizer.add`: words of a domain, each a token of its own."""
+"""`tokenizer.add`: domain words that become single tokens."""
 
 import logging
 import unicodedata
@@ -21,7 +21,7 @@ def words_to_add(settings: Mapping[str, Any] | None) -> list[str]:
     """The words that a task's `tokenizer` adds.
 
     Raises:
-        ValueError: they are no list of words.
+        ValueError: they are not a list of words.
     """
     place = f"task.tokenizer.{ADD}"
     words: list[str] = check((settings or {}).get(ADD, []), list[str], place)
@@ -32,14 +32,14 @@ def words_to_add(settings: Mapping[str, Any] | None) -> list[str]:
 
 
 def add_words(tokenizer: Tokenizer, words: Sequence[str]) -> list[str]:
-    """Have each word read as one token; those that are new (a new row of the embedding each).
+    """Make each word a single token; returns those that are new, each of which needs a new row of the embedding.
 
-    A word is found between two ends of words; one in a script that joins words, such as Hangul, also before a particle.
-    But where the tokenizer writes Hangul as letters, a syllable without a last consonant begins others, too: a word
-    that ends with one is found between two ends of words alone.
+    A word is matched between word boundaries; in a script that joins words, such as Hangul, also before a particle. If
+    the tokenizer decomposes Hangul into letters, a syllable without a final consonant is a prefix of others, so a word
+    that ends with one is matched between word boundaries only.
 
     Raises:
-        ValueError: a word is how the tokenizer writes a role, such as `[MASK]`, which no text can spell.
+        ValueError: a word is a special token, such as `[MASK]`, which texts cannot contain.
     """
     unknown = tokenizer.roles.unk
     special = tokenizer.special_tokens
@@ -59,19 +59,19 @@ def add_words(tokenizer: Tokenizer, words: Sequence[str]) -> list[str]:
 
 
 def is_joined(word: str) -> bool:
-    """Whether something may follow a word without a space."""
+    """Whether a word's script allows more letters after it without a space."""
     return unicodedata.name(word[-1], "").startswith(JOINED)
 
 
 def ends_open(word: str, tokenizer: Tokenizer) -> bool:
-    """Whether a word ends with a vowel of Hangul that is written as a letter: a last consonant may follow it."""
+    """Whether a word, normalized, ends with a Hangul vowel letter, which a final consonant may follow."""
     normalizer = tokenizer.backend.normalizer
     spelled = word if normalizer is None else normalizer.normalize_str(word)
     return unicodedata.name(spelled[-1:] or " ").startswith("HANGUL JUNGSEONG")
 
 
 def pieces_of_added(before: Tokenizer, after: Tokenizer) -> dict[int, list[int]]:
-    """By the id of each added word, the ids that it was read as before; roles and sentinels do not count."""
+    """The id of each added word -> the ids that encoded it before; roles and sentinels are left out."""
     special = {i for i, token in after.backend.get_added_tokens_decoder().items() if token.special}
     added = [i for i in range(before.vocab_size, after.vocab_size) if i not in special]
     pieces = before.encode([after.spell(i) for i in added])

@@ -1,4 +1,4 @@
-"""What a file may have the `tokenizers` library do: read here, after all that could harm is refused."""
+"""Reads tokenizer.json with the `tokenizers` library, after refusing whatever could exhaust time or memory."""
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,17 +18,17 @@ logger = logging.getLogger(__name__)
 
 
 def read_backend(content: bytes, place: str) -> Backend:
-    """The library's tokenizer from a tokenizer.json.
+    """The library's tokenizer from the content of a tokenizer.json; dropout is switched off.
 
     Raises:
-        ValueError: the file is damaged, or could take forever or all memory.
+        ValueError: the file is damaged, or could take unbounded time or memory.
     """
     spec = parse_json(content, place)
     model = spec.get("model")
     if not isinstance(model, Mapping):
         raise ValueError(f"{place}: not a tokenizer: it has no model")
     vocabulary, added = model.get("vocab"), spec.get("added_tokens")
-    # before the library reads it: writing a tokenizer out takes memory for every id up to the largest
+    # checked before the library reads it, which takes memory for every id up to the largest when it writes it again
     if isinstance(vocabulary, Mapping):
         check_ids(vocabulary, place)
     if isinstance(added, list):
@@ -46,7 +46,7 @@ def read_backend(content: bytes, place: str) -> Backend:
 
 
 def check_ids(vocabulary: Mapping[str, Any], place: str) -> None:
-    """Refuse a vocabulary with an id that no vocabulary needs."""
+    """Raise a ValueError if an id is larger than any real vocabulary needs."""
     largest = max((i for i in vocabulary.values() if isinstance(i, int)), default=0)
     if largest >= MOST_IDS:
         raise ValueError(f"{place}: token id {largest} is out of range; allowed: below {MOST_IDS}")
@@ -60,9 +60,9 @@ def encode_plainly(backend: Backend, texts: Sequence[str]) -> list[Ids]:
 
 @contextmanager
 def explain_failure(place: str, problem: str = "not a tokenizer") -> Iterator[None]:
-    """Make one ValueError of whatever the library raises.
+    """Turn whatever the library raises into a ValueError.
 
-    It raises plain Exception for a malformed file; a panic of its Rust code is a BaseException of a type that cannot be
+    It raises plain Exception for a malformed file. A panic of its Rust code is a BaseException whose class cannot be
     imported.
     """
     try:

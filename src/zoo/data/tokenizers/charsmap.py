@@ -1,7 +1,7 @@
-"""Maps of characters in a tokenizer's file: a damaged one would stop the library that reads it in the middle of a text.
+"""Checks a tokenizer's precompiled_charsmap: a damaged one makes the library panic in the middle of a text.
 
-A map is a double-array trie of spellings and what they become. Source: Kudo and Richardson 2018, arXiv:1808.06226,
-section 3.3; the layout of `spm_precompiled`, which `tokenizers` reads it with.
+The map is a double-array trie from spellings to their replacements. Source: Kudo and Richardson 2018, arXiv:1808.06226,
+section 3.3; the layout is that of `spm_precompiled`, which `tokenizers` reads it with.
 """
 
 import base64
@@ -14,16 +14,12 @@ from zoo.data.tokenizers.patterns import maps
 
 BYTES = np.arange(1, 256, dtype=np.int64)
 LABEL, VALUE = (1 << 31) | 0xFF, (1 << 31) - 1  # bits of a unit
-TOGETHER = 1024  # nodes that are followed at once: 255 places each
+TOGETHER = 1024  # nodes that are followed at once, with 255 possible children each
 Positions = NDArray[np.int64]
 
 
 def check_charsmaps(spec: Any, place: str) -> None:
-    """Refuse a tokenizer's map with a map of characters that leads out of itself.
-
-    Raises:
-        ValueError: there is one.
-    """
+    """Raise a ValueError if a precompiled_charsmap in a parsed tokenizer.json is damaged."""
     for found in (step["precompiled_charsmap"] for step in maps(spec) if "precompiled_charsmap" in step):
         try:
             whole = leads_nowhere_else(base64.b64decode(found, validate=True))
@@ -34,12 +30,12 @@ def check_charsmaps(spec: Any, place: str) -> None:
 
 
 def leads_nowhere_else(content: bytes) -> bool:
-    """Whether every walk through the trie stays inside of it and ends at a text that is there."""
+    """Whether every walk through the trie stays inside it and ends at the beginning of a stored text."""
     size = int.from_bytes(content[:4], "little")
     units = np.frombuffer(content[4 : 4 + size], dtype="<u4").astype(np.int64)
     texts = content[4 + size :]
     texts.decode("utf-8")
-    begins = np.frombuffer(texts, dtype=np.uint8) & 0xC0 != 0x80  # a text may begin there
+    begins = np.frombuffer(texts, dtype=np.uint8) & 0xC0 != 0x80  # not inside a UTF-8 character: a text may begin there
     seen = np.zeros(len(units), dtype=bool)
     bases = offsets(units[:1])
     while len(bases):
@@ -54,11 +50,11 @@ def leads_nowhere_else(content: bytes) -> bool:
 
 
 def follow(units: Positions, bases: Positions, begins: NDArray[np.bool_], seen: NDArray[np.bool_]) -> Positions | None:
-    """One step from some nodes of the trie: the bases of the next ones; None where the step leads out of the map.
+    """One step from some nodes of the trie: the bases of their children; None if the step leaves the trie.
 
     Args:
-        begins: by byte of the texts, whether one may begin there.
-        seen: by unit, whether it was met; those that are met now are added.
+        begins: per byte of the texts, whether a text may begin there.
+        seen: per unit, whether it was visited; updated.
     """
     if int((bases | 255).max()) >= len(units):
         return None
@@ -76,5 +72,5 @@ def follow(units: Positions, bases: Positions, begins: NDArray[np.bool_], seen: 
 
 
 def offsets(units: Positions) -> Positions:
-    """How far the children of units are away."""
+    """The offset of each unit's children."""
     return (units >> 10) << ((units & (1 << 9)) >> 6)

@@ -1,4 +1,4 @@
-"""Texts that go on from others, read without what a tokenizer writes before each text: a space, or the mark of one."""
+"""Encoding of a text's continuation, without the space (or its marker) that some tokenizers add before a text."""
 
 import json
 from collections.abc import Mapping
@@ -12,9 +12,9 @@ Step = Mapping[str, Any]
 
 
 def reader_of_rest(backend: Backend) -> Backend | None:
-    """The backend without what it writes before a text.
+    """The backend without what it adds before a text, to encode the continuation of one.
 
-    None: it writes nothing there, or it may write the same before words inside a text.
+    None if it adds nothing, or if it may add the same before words inside a text.
     """
     spec = json.loads(backend.to_str())
     cuts = list(steps(spec["pre_tokenizer"], "pretokenizers"))
@@ -23,9 +23,9 @@ def reader_of_rest(backend: Backend) -> Backend | None:
     written = [step for step in cuts if writes(step)]
     if len(kept) == len(normalizers) and not written:
         return None
-    if any(step is not cuts[0] for step in written):  # what it is given are words
+    if any(step is not cuts[0] for step in written):  # a later step gets single words, not the text
         return None
-    # behind an added word begins another text, but for what is written before the first one alone
+    # the backend treats what follows an added word as a new text, except for the scheme "first"
     has_words = any(not token["special"] for token in spec["added_tokens"])
     if has_words and (len(kept) < len(normalizers) or any(step.get("prepend_scheme") != "first" for step in written)):
         return None
@@ -37,7 +37,7 @@ def reader_of_rest(backend: Backend) -> Backend | None:
 
 
 def writes(cut: Step) -> bool:
-    """Whether a pre-tokenizer writes a space before what it is given."""
+    """Whether a pre-tokenizer adds a space before its input."""
     kind = cut["type"]
     if kind == "Metaspace":
         return bool(cut["prepend_scheme"] != "never")
@@ -45,6 +45,6 @@ def writes(cut: Step) -> bool:
 
 
 def silenced(cut: Step) -> Step:
-    """A pre-tokenizer that writes nothing."""
+    """The pre-tokenizer, set to add nothing before its input."""
     off: dict[str, Step] = {"Metaspace": {"prepend_scheme": "never"}, "ByteLevel": {"add_prefix_space": False}}
     return {**cut, **off.get(cut["type"], {})}

@@ -1,10 +1,10 @@
-r"""What a tokenizer's file does to texts: what could take forever on some, or make them far longer, is refused.
+r"""Refuses tokenizer files with patterns that may take unbounded time, or with steps that lengthen texts too much.
 
-The library backtracks, so the time that a pattern takes cannot be read off its repeats: `.?` forty times takes 2^40
-steps as soon as something behind it fails. Instead of estimating, zoo takes alternatives of three shapes, in which
-nothing that can fail stands behind a repeat, and a match is never tried in a second way. The patterns of published
-tokenizers have these shapes, but for the few that are listed. A process that is ended after some time would take any
-pattern, but every text of every later run would have to pass through it.
+The library's regex engine backtracks, so a pattern's time cannot be estimated from its repeats: forty `.?` take 2^40
+steps as soon as something after them fails. Instead of estimating, zoo allows alternatives of three shapes, in which
+nothing after a repeat can fail, so that a match is never tried in a second way. The patterns of published tokenizers
+have these shapes, except for a few, which are listed. A timeout would allow any pattern, but every text of every later
+run would have to be encoded under it.
 """
 
 import math
@@ -14,35 +14,35 @@ from typing import Any
 
 LONGEST = 2000  # characters of a pattern; published ones have up to 1,200
 MOST_GROWTH = 1000  # times that all steps together may lengthen a text; of published files at most about ten
-# A backslash with the letters that take one character: `\b` and its like can fail without taking any. Where an
-# alternative could begin like another, `re` would try both, so each of these begins in a way of its own.
+# Escapes that match exactly one character; `\b` and similar can fail without consuming one. Each alternative begins
+# differently, since `re` would try all that begin alike.
 ESCAPE = r"\\[pP]\{\^?\w+\}|\\x\{\w+\}|\\x(?!\{\w+\})|\\[sSdDwWnrtfvu]|\\\W"
 CLASS = rf"\[(?!\^?\])(?:{ESCAPE}|\[(?!\^?\])[^\]\\\[]+\]|[^\]\\\[])+\]"
 ATOM = rf"(?:{ESCAPE}|{CLASS}|[^\\\[\](){{}}|*+?^$])"
 OFTEN = r"(?:[?*+][?+]?|\{\d{1,3}(?:,\d{0,3})?\})"
 ALTERNATIVES = (
-    rf"(?:{ATOM}\?[?+]?)?{ATOM}*(?:{ATOM}{OFTEN})?(?:{ATOM}[?*][?+]?)*",  # behind the first repeat, all may be absent
+    rf"(?:{ATOM}\?[?+]?)?{ATOM}*(?:{ATOM}{OFTEN})?(?:{ATOM}[?*][?+]?)*",  # after the first repeat, all is optional
     rf"{ATOM}*\((?:\?i?:)?(?:{ATOM}|\|)+\)",  # letters, then one of several words
     rf"{ATOM}+\(\?=(?:{ATOM})+\)",  # letters before certain letters
 )
 FIRST, UPPER, LOWER = r"[^\r\n\p{L}\p{N}]?", r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]", r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]"
 ENDING = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
-TOGETHER = (  # alternatives of which the later ones take at once what the first walks back over
+TOGETHER = (  # alternatives whose later ones match at once what the first backtracks over
     *(r"\s*[\r\n]+|\s+(?!\S)|\s+", r"\s*[\r\n]|\s+(?!\S)|\s+"),  # Llama 3, GPT-4
     *(f"{FIRST}{UPPER}*{LOWER}+{end}|{FIRST}{UPPER}+{LOWER}*{end}" for end in (ENDING, "")),  # GPT-4o, Mistral
 )
-QUADRATIC = (r"\s+$", r"^▁+$", r" +▁")  # in one run of spaces or markers; DeepSeek, Whisper, Marian
+QUADRATIC = (r"\s+$", r"^▁+$", r" +▁")  # quadratic in a run of spaces or markers only; DeepSeek, Whisper, Marian
 LINES = [each.replace(r"\r\n", "\r\n") for each in TOGETHER]  # as some files write them (DeepSeek)
-# those of several alternatives first: none of them is taken for its first one alone
+# patterns of several alternatives first, so that not just the first alternative of one is matched
 ONE = "|".join([*map(re.escape, (*TOGETHER, *LINES, r"\s+(?!\S)")), *ALTERNATIVES])
 UP_TO_BAR = re.compile(rf"(?:{ONE})(?=\||\Z)")
 
 
 def check_patterns(spec: Any, place: str) -> None:
-    """Refuse a tokenizer's map with a pattern that could take forever, or with steps that make texts far longer.
+    """Refuse a parsed tokenizer.json whose patterns may take unbounded time, or whose steps lengthen texts too much.
 
     Raises:
-        ValueError: there is such a pattern, and the message shows it; or there are such steps.
+        ValueError: there is such a pattern, which the message shows, or there are such steps.
     """
     for pattern in (each["Regex"] for each in maps(spec) if "Regex" in each):
         if not isinstance(pattern, str) or len(pattern) > LONGEST or not is_allowed(pattern):
@@ -56,9 +56,9 @@ def check_patterns(spec: Any, place: str) -> None:
 
 
 def is_allowed(pattern: str) -> bool:
-    """Whether a pattern is one of a few, or has nothing but allowed alternatives.
+    """Whether a pattern is one of `QUADRATIC`, or has only allowed alternatives.
 
-    Each is read for itself: of all at once, `re` would try every way to read one with every way to read the others.
+    Alternatives are matched one by one: on the whole pattern, `re` would try all combinations of ways to match them.
     """
     if pattern in QUADRATIC:
         return True
@@ -71,7 +71,7 @@ def is_allowed(pattern: str) -> bool:
 
 
 def maps(spec: Any) -> Iterator[Mapping[str, Any]]:
-    """Every map in a map, however deep."""
+    """Every map in a parsed file, at any depth."""
     rest = [spec]
     while rest:
         value = rest.pop()
@@ -84,7 +84,7 @@ def maps(spec: Any) -> Iterator[Mapping[str, Any]]:
 
 
 def growth(step: Mapping[str, Any]) -> float:
-    """How many times as long a step makes a text at most: by what it writes for a letter, before a text, around it."""
+    """The maximum factor by which a step lengthens a text: by replacing characters, or by adding text around it."""
     pattern = step.get("pattern")
     replaced = str(pattern.get("String", "")) if isinstance(pattern, Mapping) else ""
     content = str(step.get("content")) if step.get("type") == "Replace" else ""

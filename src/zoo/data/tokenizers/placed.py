@@ -1,4 +1,4 @@
-"""Token ids with the characters that they stand for: which tokens a word has, and which an answer."""
+"""Token ids with the characters that they stand for, to find the tokens of a word or an answer."""
 
 import unicodedata
 from collections.abc import Sequence
@@ -11,9 +11,10 @@ from zoo.data.tokenizers.tokenizer import Tokenizer
 
 
 class PlacedTokens(NamedTuple):
-    """The ids of a text and the characters begin:end of each.
+    """The ids of a text, and the characters begin:end of each token.
 
-    The white space that a token begins with is left out; marks that a normalizer composes or strips are the token's.
+    White space at the beginning of a token is left out; combining marks that a normalizer composes or strips are
+    included.
     """
 
     ids: Ids
@@ -22,10 +23,10 @@ class PlacedTokens(NamedTuple):
 
 
 def place_tokens(tokenizer: Tokenizer, texts: Sequence[str]) -> list[PlacedTokens]:
-    """The ids of each text, as `Tokenizer.encode` gives them, and where they stand.
+    """The ids of each text, as from `Tokenizer.encode`, with their characters.
 
     Raises:
-        ValueError: a text is not made of whole characters.
+        ValueError: a text has a lone surrogate.
     """
     found = []
     for text, (ids, offsets) in zip(texts, tokenizer.encode_with_offsets(texts), strict=True):
@@ -40,9 +41,9 @@ def place_tokens(tokenizer: Tokenizer, texts: Sequence[str]) -> list[PlacedToken
 
 
 def with_marks(text: str, begins: Ids, ends: Ids) -> Ids:
-    """Where tokens end, moved over the marks behind them that stand for no token.
+    """The ends of tokens, moved past the combining marks after them that belong to no token.
 
-    A normalizer that composes characters, or strips accents, counts the first one of those alone.
+    A normalizer that composes characters or strips accents reports the offset of the first character only.
     """
     marks, following = np.array([is_mark(character) for character in text] + [False]), np.append(begins[1:], len(text))
     while (inside := marks[ends] & (begins < ends) & (ends < following)).any():
@@ -56,10 +57,10 @@ def is_mark(character: str) -> bool:
 
 
 def place_words(tokenizer: Tokenizer, documents: Sequence[Sequence[str]]) -> list[list[Ids]]:
-    """The ids of each word of lists of words, encoded as one text with a space between two words.
+    """The ids of each word in lists of words, each list encoded as one text with spaces between the words.
 
-    A word has the tokens from the first one that begins in it to where the next word's begin; one that the tokenizer
-    leaves out, or puts into the token of another, has none.
+    A word has the tokens from the first one that begins in it up to those of the next word; a word that the tokenizer
+    drops, or merges into another's token, has none.
     """
     known = [[word.strip() for word in words] for words in documents]
     placed = place_tokens(tokenizer, [" ".join(words) for words in known])
@@ -67,12 +68,12 @@ def place_words(tokenizer: Tokenizer, documents: Sequence[Sequence[str]]) -> lis
 
 
 def split_words(words: Sequence[str], tokens: PlacedTokens) -> list[Ids]:
-    """The ids of each word of a text that is made of them."""
+    """The ids of each word, given the tokens of the text that joins the words."""
     starts = np.cumsum([0, *(len(word) + 1 for word in words)])[:-1]
-    written = tokens.begins < tokens.ends  # white space alone, or bytes within a character, begin no word
+    written = tokens.begins < tokens.ends  # tokens of only white space, or of bytes within a character, begin no word
     of_word = np.searchsorted(starts, tokens.begins, side="right") - 1
     first = np.searchsorted(np.maximum.accumulate(np.where(written, of_word, 0)), np.arange(len(words)), side="left")
-    # what stands for the beginning of a text, such as a space, belongs to its first word; an empty one has no token
+    # tokens for the beginning of a text, such as a space, belong to its first word that is not empty
     filled = [number for number, word in enumerate(words) if word]
     if not filled:
         return [tokens.ids[:0] for _ in words]
@@ -81,7 +82,7 @@ def split_words(words: Sequence[str], tokens: PlacedTokens) -> list[Ids]:
 
 
 def tokens_of(tokens: PlacedTokens, start: int, stop: int) -> tuple[int, int]:
-    """The first token that stands for some of the characters start:stop of a text, and the one behind the last."""
+    """The first token that covers some of the characters start:stop of a text, and the one after the last."""
     last = len(tokens.ids) - 1
     first = min(int(np.searchsorted(tokens.ends, start, side="right")), last)
     return first, max(first + 1, int(np.searchsorted(tokens.begins, stop, side="left")))

@@ -1,8 +1,8 @@
-r"""Which tokenizers give a text the ids of its words, one after another: a property of what their file says.
+r"""Whether a tokenizer encodes a text as the concatenation of its words' ids: decided from its file.
 
-A word here is what stands before the next space, with the spaces before itself. A tokenizer is separable if its
-normalizer, its cut into pieces and its added tokens look no further than a word. Steps that are not known to do so make
-it inseparable: then texts are encoded whole, which is slower and never wrong.
+A word here is what precedes the next space, together with the spaces before it. A tokenizer is separable if its
+normalizer, pre-tokenizer and added tokens look no further than a word. Steps not known to do so make it inseparable:
+then texts are encoded whole, which is slower and never wrong.
 """
 
 import unicodedata
@@ -11,19 +11,23 @@ from typing import Any
 
 CONTRACTIONS = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)"
 REST = r" ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
-# In each of them nothing but an alternative's first place, or a run of whitespace, matches a space.
+# In each of them, a space is matched only by the first item of an alternative, or by a run of whitespace.
 CUTS = (
     r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+",  # GPT-2
     rf"{CONTRACTIONS}|[^\r\n\p{{L}}\p{{N}}]?\p{{L}}+|\p{{N}}{{1,3}}|{REST}",  # Llama 3
     rf"{CONTRACTIONS}|[^\r\n\p{{L}}\p{{N}}]?\p{{L}}+|\p{{N}}|{REST}",  # Qwen 2 and 3
 )
-CHARACTERS = ("NFC", "NFD", "NFKC", "NFKD", "Lowercase")  # a character becomes some, and none of them vanishes
-AT_SPACES = ("BertPreTokenizer", "Whitespace", "WhitespaceSplit")  # however many spaces: what vanishes leaves no mark
-FINER = ("Punctuation", "Digits")  # cut what the first step left together
+CHARACTERS = ("NFC", "NFD", "NFKC", "NFKD", "Lowercase")  # replace a character by one or more, never by none
+AT_SPACES = (
+    "BertPreTokenizer",
+    "Whitespace",
+    "WhitespaceSplit",
+)  # drop runs of whitespace: an emptied word leaves no trace
+FINER = ("Punctuation", "Digits")  # only split the pieces of the first step further
 
 
 def is_separable(spec: Mapping[str, Any]) -> bool:
-    """Whether the tokenizer of this file (tokenizer.json, parsed) encodes each word of a text as if it stood alone."""
+    """Whether a tokenizer (its parsed tokenizer.json) encodes each word of a text as if it were a text of its own."""
     model, cuts = spec["model"], list(steps(spec["pre_tokenizer"], "pretokenizers"))
     if model.get("type") not in ("BPE", "WordPiece", "Unigram", "WordLevel") or model.get("dropout") or not cuts:
         return False
@@ -39,18 +43,18 @@ def is_separable(spec: Mapping[str, Any]) -> bool:
 
 
 def is_separable_at_marks(spec: Mapping[str, Any]) -> bool:
-    """Whether the tokenizer, a separable one, also encodes plain letters and the mark behind them apart."""
+    """Whether a separable tokenizer also encodes ASCII letters or digits and the punctuation after them separately."""
     first, *_ = steps(spec["pre_tokenizer"], "pretokenizers")
     kind = first["type"]
     of_bytes = kind == "Split" or (kind == "ByteLevel" and not first.get("add_prefix_space", True))
     normalizers = [step["type"] for step in steps(spec["normalizer"], "normalizers")]
-    # an added word may hold marks, and may have to stand between two ends of words, and `_` is not such an end
+    # an added word may contain punctuation, or need word boundaries around it, and `_` is not a boundary
     without_words = all(token["special"] for token in spec["added_tokens"])
     return (of_bytes or kind == "BertPreTokenizer") and without_words and not {"Replace", "Strip"} & set(normalizers)
 
 
 def steps(step: Mapping[str, Any] | None, below: str) -> Iterator[Mapping[str, Any]]:
-    """A step, or those of a sequence, however deep."""
+    """Yield a step, or the steps of a (nested) sequence."""
     if step is None:
         return
     if step["type"] != "Sequence":
@@ -61,7 +65,7 @@ def steps(step: Mapping[str, Any] | None, below: str) -> Iterator[Mapping[str, A
 
 
 def cuts_before_spaces(step: Mapping[str, Any]) -> bool:
-    """Whether a pre-tokenizer always begins a piece at the first space behind something else than whitespace."""
+    """Whether a pre-tokenizer always begins a piece at the first space after a character that is not whitespace."""
     kind = step["type"]
     if kind == "ByteLevel":
         return bool(step.get("use_regex", True))
@@ -74,15 +78,15 @@ def cuts_before_spaces(step: Mapping[str, Any]) -> bool:
 
 
 def is_spelling(step: Mapping[str, Any]) -> bool:
-    """Whether a pre-tokenizer writes bytes as letters, and cuts and adds nothing."""
+    """Whether a pre-tokenizer only maps bytes to letters, without splitting or adding anything."""
     return step["type"] == "ByteLevel" and not step.get("use_regex", True) and not step.get("add_prefix_space", True)
 
 
 def keeps_words(step: Mapping[str, Any], at_spaces: bool) -> bool:
-    """Whether a normalizer changes words alone, not whether spaces stand between them.
+    """Whether a normalizer changes only words, and not which of them are separated by spaces.
 
     Args:
-        at_spaces: whether runs of whitespace are cut out behind it, so that a word may become nothing.
+        at_spaces: whether the pre-tokenizer drops whitespace, so that a word may become empty.
     """
     kind = step["type"]
     if kind in CHARACTERS:
@@ -91,19 +95,19 @@ def keeps_words(step: Mapping[str, Any], at_spaces: bool) -> bool:
         return at_spaces
     if kind == "Replace":  # runs of whitespace become one space
         return bool(step["pattern"] == {"Regex": r"\s+"} and step["content"] == " ")
-    return kind == "Strip" and not step["strip_left"]  # at the end of a text; a word inside has nothing to strip
+    return kind == "Strip" and not step["strip_left"]  # strips the end of a text only; words hold no space at their end
 
 
 def reaches_out(token: Mapping[str, Any], words: bool) -> bool:
-    """Whether an added token may decide what is read of the words beside its own.
+    """Whether an added token may change how the words next to it are encoded.
 
-    Texts may spell one that is not special: written with a space, or taking the one beside it, it is more than a word.
-    A special one is not read, but hides the words in it.
+    A token that is not special is matched in texts: with a space in its spelling, or if it strips the space next to it,
+    it extends beyond a word. A special token is not matched in texts, but hides added words inside its spelling.
 
     Args:
-        words: whether there are tokens that are not special.
+        words: whether some added tokens are not special.
     """
-    # compatibility forms take the most apart: what they write without a space no other form writes with one
+    # NFKC decomposes most: if its result has no space, neither has that of another form
     written = unicodedata.normalize("NFKC", token["content"]) + token["content"]
     spaced = any(character.isspace() for character in written)
     if token["special"]:
@@ -112,5 +116,5 @@ def reaches_out(token: Mapping[str, Any], words: bool) -> bool:
 
 
 def is_spaced_out(text: str) -> bool:
-    """Whether BERT's normalizer may write spaces around a text's characters, as it does with ideographs."""
+    """Whether BERT's normalizer may put spaces around characters of the text, as it does for ideographs."""
     return any(unicodedata.name(character, "").startswith("CJK") for character in text)

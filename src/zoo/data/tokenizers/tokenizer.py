@@ -1,4 +1,4 @@
-"""A trained or imported tokenizer: texts to ids and back, and which token plays which role."""
+"""A trained or imported tokenizer: encodes and decodes texts, and knows which token plays which role."""
 
 import hashlib
 import json
@@ -25,19 +25,19 @@ from zoo.wording import refuse_unknown
 BACKEND_FILE = "tokenizer.json"
 ROLES_FILE = "roles.json"
 CHATS_FILE = "chat_templates.json"
-SENTINEL = "<extra_id_{}>"  # as T5's vocabulary spells what stands for a missing span
-MANY = 1 << 13  # characters of texts from which on looking up their words is faster
+SENTINEL = "<extra_id_{}>"  # T5's spelling of the token for a masked span
+MANY = 1 << 13  # characters of texts; from this many on, the word cache is faster
 
 
 class Tokenizer:
-    """Texts to ids and back.
+    """Encodes texts as ids, and decodes ids.
 
     Args:
-        backend: what the `tokenizers` library runs; padding and truncation are switched off.
-        role_tokens: role -> the token that plays it. Two roles may share one, roles but `pad` may be absent. A token
-            that is no special one of the backend, such as a newline that ends texts, stays an ordinary one.
+        backend: a tokenizer of the `tokenizers` library; padding and truncation are switched off.
+        role_tokens: role -> its token. Two roles may share one; all roles but `pad` are optional. A token that is not a
+            special token of the backend, such as a newline that ends texts, stays an ordinary one.
         place: where the tokenizer comes from, for messages.
-        chat_templates: by name, the templates that it was published with; they are kept, never used.
+        chat_templates: name -> template that the tokenizer was published with; kept for export, never used.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class Tokenizer:
 
     @cached_property
     def digest(self) -> str:
-        """A hash of what decides the ids of a text: roles, which no text spells, and their tokens do not."""
+        """A hash of everything that determines the ids of a text; roles and special tokens are no part of it."""
         spec = json.loads(self.backend.to_str())
         plain = [token for token in spec["added_tokens"] if not token["special"]]
         decided = {key: spec[key] for key in ("normalizer", "pre_tokenizer", "model")}
@@ -103,7 +103,7 @@ class Tokenizer:
 
     @property
     def special_tokens(self) -> set[str]:
-        """The tokens that texts do not spell, and that `decode` leaves out."""
+        """The tokens that texts cannot contain, and that `decode` leaves out."""
         return {token.content for token in self.backend.get_added_tokens_decoder().values() if token.special}
 
     @cached_property
@@ -116,11 +116,11 @@ class Tokenizer:
 
     @property
     def marks_continuing(self) -> bool:
-        """Whether the tokens that continue a word are spelled with a prefix, as WordPiece's ##."""
+        """Whether tokens that continue a word have a prefix, as WordPiece's ##."""
         return bool(getattr(self.backend.model, "continuing_subword_prefix", None))
 
     def continues(self) -> NDArray[np.bool_] | None:
-        """By id, whether a token continues the word before it; None where the spelling does not tell."""
+        """Per id, whether the token continues a word; None if the tokens' spelling does not show it."""
         prefix, starts = word_marks(json.loads(self.backend.to_str()))
         if prefix is None and starts is None:
             return None
@@ -135,7 +135,7 @@ class Tokenizer:
         """The ids of each text, without special tokens; a role's spelling inside a text is ordinary text.
 
         Raises:
-            ValueError: a text is not made of whole characters.
+            ValueError: a text has a lone surrogate.
         """
         wholes = list(map(whole, texts))
         with explain_failure("tokenizer", "it cannot read a text"):
@@ -144,7 +144,7 @@ class Tokenizer:
             return encode_plainly(self.ordinary, wholes)
 
     def encode_rest(self, texts: Sequence[str]) -> list[Ids]:
-        """The ids of texts that go on from others, where the tokenizer writes something before a text."""
+        """The ids of texts that continue others; only if the tokenizer adds something before a text."""
         assert self.reader_of_rest is not None
         with explain_failure("tokenizer", "it cannot read a text"):
             return encode_plainly(self.reader_of_rest, list(map(whole, texts)))
@@ -155,15 +155,15 @@ class Tokenizer:
 
     @cached_property
     def word_cache(self) -> WordCache | None:
-        """What looks up the ids of words, where the ids of a text are those of its words."""
+        """The cache of words' ids; None if the ids of a text are not those of its words."""
         spec = json.loads(self.ordinary.to_str())
         return WordCache(self.ordinary, is_separable_at_marks(spec)) if is_separable(spec) else None
 
     def encode_with_offsets(self, texts: Sequence[str]) -> list[tuple[Ids, Ids]]:
-        """The ids of each text, as `encode` gives them, and the characters (begin, end) that each stands for.
+        """The ids of each text, as from `encode`, and the characters (begin, end) of each token.
 
         Raises:
-            ValueError: a text is not made of whole characters.
+            ValueError: a text has a lone surrogate.
         """
         wholes = list(map(whole, texts))
         with explain_failure("tokenizer", "it cannot read a text"):
@@ -178,14 +178,14 @@ class Tokenizer:
             return np.array(self.backend.encode(checked, add_special_tokens=False).ids, dtype=np.int64)
 
     def bytes_read(self, text: str, spans: Iterable[tuple[int, int]]) -> int:
-        """How many bytes of UTF-8 some spans of a text's tokens stand for."""
+        """The number of UTF-8 bytes that some spans of a text's tokens stand for."""
         offsets = self.ordinary.encode(whole(text), add_special_tokens=False).offsets
         begins = [0, *(begin for begin, _ in offsets[1:]), len(text)]
         ends = [(begins[start], begins[min(stop, len(begins) - 1)]) for start, stop in spans]
         return sum(len(text[begin:end].encode()) for begin, end in ends)
 
     def begin(self, text: str) -> list[int]:
-        """The ids that a decoder continues: `start` and the text, or as an imported tokenizer's own template begins.
+        """The ids that a decoder continues: `start` and the text, or those of an imported tokenizer's own template.
 
         Raises:
             ValueError: there is nothing to begin with.
@@ -203,11 +203,11 @@ class Tokenizer:
         return text
 
     def spell(self, token_id: int) -> str:
-        """A token as the vocabulary spells it; `<8001>` for an id beyond it, since a model may have more rows."""
+        """The token of an id; `<8001>` for an id beyond the vocabulary, since a model may have more rows."""
         return self.backend.id_to_token(int(token_id)) or f"<{token_id}>"
 
     def words(self) -> list[str | None]:
-        """By id, the word that a token is; None for roles and for tokens that continue a word."""
+        """Per id, the word that a token is; None for roles, sentinels and tokens that continue a word."""
         continues = self.roles.continues
         texts = set(self.roles.text.tolist())
         if continues is not None:
@@ -215,7 +215,7 @@ class Tokenizer:
         return [self.backend.decode([i]).strip() if i in texts else None for i in range(self.vocab_size)]
 
     def add_roles(self, names: Iterable[str]) -> list[str]:
-        """Give roles that have no token one, and name those whose token is new (a new row of the embedding)."""
+        """Give each role without a token one; returns the roles whose token is new (a new row of the embedding)."""
         wanted = list(names)
         for name in wanted:
             refuse_unknown(name, ROLES, "role", "tokenizer")
@@ -229,9 +229,9 @@ class Tokenizer:
         return new
 
     def add_sentinels(self, needed: int) -> int:
-        """Give it so many sentinels, and say how many of them are new (new rows of the embedding).
+        """Add sentinels up to the number needed; returns how many are new (new rows of the embedding).
 
-        As in T5's vocabulary the first one has the largest id.
+        As in T5's vocabulary, the first one has the largest id.
         Source: Raffel et al. 2020, arXiv:1910.10683, section 3.1.4; transformers' T5Tokenizer, `extra_ids`.
         """
         known = len(self.roles.sentinels)
@@ -240,7 +240,7 @@ class Tokenizer:
         return len(new)
 
     def match(self, tokens: Iterable[str]) -> None:
-        """Have the backend recognise tokens as special ones, where it does not yet; what was derived is forgotten."""
+        """Make tokens special tokens of the backend, if they are not yet, and clear all cached values."""
         known = self.special_tokens
         self.backend.add_special_tokens([role_token(token) for token in tokens if token not in known])
         self.ordinary = Backend.from_str(self.backend.to_str())
@@ -250,10 +250,10 @@ class Tokenizer:
 
 
 def whole(text: str) -> str:
-    """A text of whole characters, as it is. Python keeps bytes that are not UTF-8 as halves of characters.
+    """The text itself. Python reads bytes that are not UTF-8 as lone surrogates, which are refused.
 
     Raises:
-        ValueError: the text has such a half.
+        ValueError: the text has a lone surrogate.
     """
     try:
         text.encode()
@@ -264,7 +264,7 @@ def whole(text: str) -> str:
 
 
 def roles_by_id(files: Mapping[str, bytes], vocab_size: int, place: str) -> Roles:
-    """The roles of a model that has no tokenizer, whose special tokens are known by their ids alone.
+    """The roles of a model without a tokenizer, whose special tokens are known only by their ids.
 
     Raises:
         ValueError: the file with the ids is damaged.
@@ -279,7 +279,7 @@ def roles_by_id(files: Mapping[str, bytes], vocab_size: int, place: str) -> Role
 
 
 def check_roles(role_tokens: Mapping[str, Any], backend: Backend, place: str) -> dict[str, str]:
-    """The roles in their order, each with a token of the vocabulary."""
+    """The roles in the order of `ROLES`; raises a ValueError if a role's token is not in the vocabulary."""
     for role, token in role_tokens.items():
         refuse_unknown(str(role), ROLES, "role", place)
         if not isinstance(token, str) or backend.token_to_id(token) is None:

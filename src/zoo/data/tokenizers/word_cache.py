@@ -1,4 +1,4 @@
-"""Texts to ids by way of their words: each is encoded once, and then looked up, which takes a tenth of the time."""
+"""Encodes texts through a cache of their words' ids, which takes a tenth of the time of encoding them."""
 
 from collections.abc import Iterator, Sequence
 from functools import cache
@@ -12,25 +12,25 @@ from tokenizers import Tokenizer as Backend
 from zoo.data.ids import Ids
 from zoo.data.tokenizers.backend import encode_plainly
 
-CHARACTERS = 1 << 20  # of the texts that are looked up together; a longer text is encoded whole
-MOST = 1 << 21  # characters of the words in a generation, some 300,000: with their ids 60 MB
+CHARACTERS = 1 << 20  # of the texts that are looked up together; a longer text is encoded without the cache
+MOST = 1 << 21  # characters of the words in a generation: some 300,000 words, 60 MB with their ids
 MULTIPLIER = 0x9E3779B97F4A7C15  # odd, so that it has an inverse modulo 2^64
 WHITE, PLAIN, MARK = 1, 2, 4
-# A character may join the others behind it: = and U+0338 are one, which BERT's tokenizer takes for a letter.
+# Not <, = and >: a combining character may follow. = and U+0338 compose to one that BERT's tokenizer reads as a letter.
 MARKS = sorted(set(punctuation) - set("<=>"))
-TOGETHER = 4096  # words of one encoding
+TOGETHER = 4096  # words encoded in one call
 Places = NDArray[np.int64]
 
 
 class WordCache:
-    """Texts to ids by way of their words, for a tokenizer that is separable.
+    """Encodes texts through a cache of their words' ids, for a separable tokenizer.
 
-    Words live in two generations. When the younger one is full, it becomes the older one, and that is forgotten. A word
-    that is met again moves to the younger one; so frequent words stay.
+    Words are cached in two generations. When the young generation is full, it replaces the old one, which is dropped. A
+    word that occurs again moves to the young generation, so frequent words stay.
 
     Args:
-        backend: the tokenizer; it takes a role's spelling for ordinary text.
-        at_marks: whether words may be cut at punctuation and at lines too, which leaves half as many to encode.
+        backend: the tokenizer; it encodes a role's spelling as ordinary text.
+        at_marks: whether words are also cut at punctuation and line ends, which halves the number of distinct words.
     """
 
     def __init__(self, backend: Backend, at_marks: bool) -> None:
@@ -40,7 +40,7 @@ class WordCache:
         self.characters = 0
 
     def encode(self, texts: Sequence[str]) -> Iterator[Ids]:
-        """The ids of each text, as if it were encoded whole."""
+        """Yield the ids of each text, as if it were encoded whole."""
         start = characters = 0
         for number, text in enumerate(texts):
             characters += len(text)
@@ -51,7 +51,7 @@ class WordCache:
             yield from self.encode_together(texts[start:])
 
     def encode_together(self, texts: Sequence[str]) -> list[Ids]:
-        """The ids of each of some texts."""
+        """The ids of each text of a batch."""
         joined = "".join(texts)
         if len(joined) > CHARACTERS:
             return self.encode_whole(texts)
@@ -60,7 +60,7 @@ class WordCache:
         begins = find_words(points, borders, self.at_marks)
         ends = np.append(begins[1:], len(points))
         _, chosen, same = np.unique(hash_words(points, begins, ends), return_index=True, return_inverse=True)
-        if not are_equal(points, begins, ends, chosen[same]):  # two words share a hash
+        if not are_equal(points, begins, ends, chosen[same]):  # two different words have the same hash
             return self.encode_whole(texts)
         words = [joined[begin:end] for begin, end in zip(begins[chosen].tolist(), ends[chosen].tolist(), strict=True)]
         known = self.look_up(words)
@@ -75,8 +75,8 @@ class WordCache:
         return encode_plainly(self.backend, texts)
 
     def look_up(self, words: list[str]) -> list[bytes]:
-        """The ids of each word; words that are in neither generation are encoded."""
-        young, old = self.young, self.old  # another thread may begin the next generation meanwhile
+        """The ids of each word; words in neither generation are encoded."""
+        young, old = self.young, self.old  # another thread may replace them in the meantime
         known = list(map(young.get, words))
         lacking = [place for place, ids in enumerate(known) if ids is None]
         new = [word for place in lacking if (word := words[place]) not in old]
@@ -87,15 +87,15 @@ class WordCache:
             self.characters += len(word)
         if self.characters > MOST:
             self.young, self.old, self.characters = {}, young, 0
-        return known  # type: ignore[return-value]  # none is lacking
+        return known  # type: ignore[return-value]  # no None is left
 
     def encode_words(self, words: Sequence[str]) -> Iterator[bytes]:
-        """The ids of each word as int32; an encoding for thousands of words takes less time than one for each."""
+        """The ids of each word as int32; encoding thousands of words in one call is faster than one by one."""
         parts = [words[start : start + TOGETHER] for start in range(0, len(words), TOGETHER)]
         encodings = self.backend.encode_batch(parts, is_pretokenized=True, add_special_tokens=False)
         for part, encoding in zip(parts, encodings, strict=True):
             ids = np.array(encoding.ids, np.int32)
-            # a word that a normalizer empties has no id
+            # a word that the normalizer empties has no id
             ends = np.searchsorted(np.array(encoding.word_ids, np.int64), np.arange(len(part) + 1)) * ids.itemsize
             stored, borders = ids.tobytes(), ends.tolist()
             yield from (stored[begin:end] for begin, end in zip(borders, borders[1:], strict=False))
@@ -103,9 +103,9 @@ class WordCache:
 
 @cache
 def kinds() -> NDArray[np.uint8]:
-    """By code point, what a character is at a border of words."""
+    """The kind of each code point: WHITE, PLAIN, MARK or 0; decides where words are cut."""
     found = np.zeros(0x110000, np.uint8)
-    found[[point for point in range(ord("\u3000") + 1) if chr(point).isspace()]] = WHITE  # none is behind it
+    found[[point for point in range(ord("\u3000") + 1) if chr(point).isspace()]] = WHITE  # U+3000 is the last one
     found[[ord(mark) for mark in MARKS]] = MARK
     found[[point for point in range(128) if chr(point).isalnum()]] = PLAIN
     return found
@@ -114,11 +114,11 @@ def kinds() -> NDArray[np.uint8]:
 def find_words(points: NDArray[np.uint32], borders: Places, at_marks: bool) -> Places:
     """Where the words of some texts begin: at spaces, and at some marks.
 
-    A word begins at a space behind something else than whitespace. With `at_marks`, a plain letter or digit and the
-    mark or the line's end behind it are apart too, and so are a line's end and the plain letter of the next line.
+    A word begins at a space after a character that is not whitespace. With `at_marks`, it also begins at punctuation or
+    a line end after a plain (ASCII) letter or digit, and at a plain character that follows a line end.
 
     Args:
-        points: the code points of all texts, one after another.
+        points: the code points of all texts, concatenated.
         borders: where each text begins, and where the last one ends.
     """
     kind = kinds()[points]
@@ -134,21 +134,21 @@ def find_words(points: NDArray[np.uint32], borders: Places, at_marks: bool) -> P
 
 @cache
 def powers(base: int) -> NDArray[np.uint64]:
-    """1, base, base^2 and so on modulo 2^64, for each place of the texts that are looked up together."""
+    """1, base, base^2, … modulo 2^64, for every position in a batch of texts."""
     factors = np.full(CHARACTERS, base, np.uint64)
     factors[0] = 1
     return np.cumprod(factors, dtype=np.uint64)
 
 
 def hash_words(points: NDArray[np.uint32], begins: Places, ends: Places) -> NDArray[np.uint64]:
-    """A polynomial of each word's characters modulo 2^64, wherever the word stands."""
+    """A polynomial hash of each word's characters modulo 2^64, independent of the word's position."""
     sums = np.zeros(len(points) + 1, np.uint64)
     np.cumsum((points + np.uint64(1)) * powers(MULTIPLIER)[: len(points)], out=sums[1:])
     return (sums[ends] - sums[begins]) * powers(pow(MULTIPLIER, -1, 1 << 64))[begins]
 
 
 def are_equal(points: NDArray[np.uint32], begins: Places, ends: Places, others: Places) -> bool:
-    """Whether each word is spelled as the one that stands for it."""
+    """Whether each word equals the word that represents its hash."""
     lengths = ends - begins
     if not np.array_equal(lengths, lengths[others]):
         return False
@@ -157,7 +157,7 @@ def are_equal(points: NDArray[np.uint32], begins: Places, ends: Places, others: 
 
 
 def spread(starts: Places, counts: Places, chosen: Places) -> tuple[Places, Places]:
-    """The places of items of stretches that are chosen one after another, and where each stretch then begins."""
+    """The indices of the items of the chosen ranges, concatenated, and the offset of each range in the result."""
     each = counts[chosen]
     offsets = np.zeros(len(each) + 1, np.int64)
     np.cumsum(each, out=offsets[1:])

@@ -1,4 +1,4 @@
-"""How the tokens of a backend show where words begin."""
+"""How a tokenizer's tokens show where words begin."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 from zoo.data.tokenizers.recipes.recipe import SPACE
 from zoo.data.tokenizers.separable import steps
 
-WORD_STARTS = {  # by decoder: how a token spells the whitespace that begins a word
+WORD_STARTS = {  # decoder -> the spellings of the whitespace at the beginning of a word
     "ByteLevel": ("Ġ", "Ċ", "ĉ", "č"),
     "Metaspace": (SPACE,),
     "Replace": (SPACE,),
@@ -15,7 +15,7 @@ WORD_STARTS = {  # by decoder: how a token spells the whitespace that begins a w
 
 
 def word_marks(spec: Mapping[str, Any]) -> tuple[str | None, tuple[str, ...] | None]:
-    """How a backend's tokens show words: by a prefix that continues one, or by marks that begin one."""
+    """The prefix of tokens that continue a word, and the prefixes of tokens that begin one; None if there are none."""
     prefix = spec["model"].get("continuing_subword_prefix")
     kinds = (step["type"] for step in steps(spec["decoder"], "decoders"))
     return prefix or None, next((WORD_STARTS[kind] for kind in kinds if kind in WORD_STARTS), None)

@@ -18,10 +18,10 @@ class BPE(TokenizerRecipe):
     (arXiv:1808.06226).
 
     Args:
-        vocab_size: the most tokens, roles and bytes included.
-        min_frequency: how often two tokens must meet to become one.
-        byte_fallback: whether a character that has no token is written as its bytes, which take 256 tokens, and never
-            as unknown; None: in a vocabulary of at least 1,024.
+        vocab_size: maximum number of tokens, roles and bytes included.
+        min_frequency: how often two tokens must be adjacent to be merged.
+        byte_fallback: whether a character that has no token is encoded as its bytes, which take 256 tokens, and never
+            as unknown; None: if the vocabulary has at least 1,024 tokens.
     """
 
     mask_takes_space = True

@@ -10,14 +10,14 @@ from zoo.data.tokenizers.recipes.recipe import NormalForm, TokenizerRecipe, merg
 
 @tokenizers.register("byte_bpe")
 class ByteBPE(TokenizerRecipe):
-    """GPT-2's tokenizer: byte-pair encoding of bytes, so that every text can be written and comes back exactly.
+    """GPT-2's tokenizer: byte-pair encoding of bytes, so that every text can be encoded and is decoded exactly.
 
-    With `lowercase` or `normalization`, what comes back is the text in that form.
+    With `lowercase` or `normalization`, decoding gives the text in that form.
     Source: Radford et al. 2019, "Language Models are Unsupervised Multitask Learners", section 2.2.
 
     Args:
-        vocab_size: the most tokens, roles and the 256 bytes included.
-        min_frequency: how often two tokens must meet to become one.
+        vocab_size: maximum number of tokens, roles and the 256 bytes included.
+        min_frequency: how often two tokens must be adjacent to be merged.
     """
 
     mask_takes_space = True

@@ -15,8 +15,8 @@ class Characters(TokenizerRecipe):
     """One token for each character, whitespace included, in the order of their code points.
 
     Args:
-        vocab_size: the most tokens, roles included; None keeps every character.
-        min_frequency: how often a character must be written to be kept.
+        vocab_size: maximum number of tokens, roles included; None keeps every character.
+        min_frequency: how often a character must occur to be kept.
     """
 
     def __init__(
@@ -40,4 +40,4 @@ class Characters(TokenizerRecipe):
         counts = self.count_characters(texts)
         frequent = [c for c in by_frequency(counts) if counts[c] >= self.min_frequency]
         tokens = [*self.role_tokens.values(), *sorted(frequent[: self.vocab_size - len(ROLES)])]
-        return models.BPE({token: i for i, token in enumerate(tokens)}, [], unk_token=unk)  # it merges nothing
+        return models.BPE({token: i for i, token in enumerate(tokens)}, [], unk_token=unk)  # BPE without merges

@@ -15,8 +15,8 @@ from zoo.registry import Slot
 BRACKETED = dict(zip(ROLES, ("[PAD]", "[UNK]", "[CLS]", "[END]", "[SEP]", "[EXTRACT]", "[MASK]"), strict=True))
 ANGLED = dict(zip(ROLES, ("<pad>", "<unk>", "<s>", "</s>", "<sep>", "<extract>", "<mask>"), strict=True))
 SPACE = "▁"  # stands for the space before a word (SentencePiece's convention)
-COVERAGE = 0.9995  # share of all written characters that an alphabet larger than half of the vocabulary covers
-BATCH = 1 << 20  # characters that a trainer is given at once; a longer text is cut before a space
+COVERAGE = 0.9995  # share of the texts' characters that suffices for an alphabet of over half the vocabulary
+BATCH = 1 << 20  # characters passed to a trainer at once; a longer text is cut before a space
 NormalForm = Literal["none", "nfc", "nfd", "nfkc", "nfkd"]
 
 
@@ -24,8 +24,8 @@ class TokenizerRecipe(ABC):
     """How a kind of tokenizer prepares texts and learns its vocabulary.
 
     Class attributes:
-        role_tokens: how the seven roles are spelled, in the order of their ids.
-        mask_takes_space: whether the mask token swallows the space before it, as a token with a space marker would.
+        role_tokens: the spellings of the seven roles, in the order of their ids.
+        mask_takes_space: whether the mask token includes the space before it, as a token with a space marker would.
     """
 
     role_tokens: ClassVar[Mapping[str, str]] = ANGLED
@@ -37,8 +37,9 @@ class TokenizerRecipe(ABC):
         """Keep the options.
 
         Args:
-            normalization: the Unicode form in which texts are read (Unicode Standard Annex 15); none: as they are.
-            alphabet: the fewest tokens beside the roles that the kind can do with.
+            normalization: the Unicode form that texts are converted to (Unicode Standard Annex 15); none: no
+                conversion.
+            alphabet: the minimum number of tokens, besides the roles, that this kind needs.
 
         Raises:
             ValueError: an option is too small.
@@ -56,13 +57,13 @@ class TokenizerRecipe(ABC):
 
     @abstractmethod
     def learn(self, texts: Iterable[str]) -> models.Model:
-        """The model learned from texts, with the roles as its first ids."""
+        """Learn the model from texts; the roles have its first ids."""
 
     def train(self, texts: Iterable[str]) -> Backend:
-        """Learn a tokenizer from texts, which are never held in memory.
+        """Train a tokenizer on texts, which need not fit into memory.
 
         Args:
-            texts: gone through more than once, so not an iterator.
+            texts: an iterable that can be iterated more than once, so not an iterator.
 
         Raises:
             ValueError: there is no text.
@@ -76,23 +77,23 @@ class TokenizerRecipe(ABC):
         return backend
 
     def normalizer(self, *steps: normalizers.Normalizer) -> normalizers.Normalizer | None:
-        """The steps on texts of the recipe's form; what lowercasing takes apart is brought back into that form."""
+        """The recipe's Unicode form, then the steps; then the form again if lowercasing, which may decompose, is on."""
         form = [] if self.form is None else [self.form]
         every = [*form, *steps, *(form if self.lowercase else [])]
         return normalizers.Sequence(every) if every else None
 
     def lower(self) -> list[normalizers.Normalizer]:
-        """The step that writes small letters, where that is asked for."""
+        """The lowercasing step, if the recipe has one."""
         return [normalizers.Lowercase()] if self.lowercase else []
 
     def count_characters(self, texts: Iterable[str]) -> Counter[str]:
-        """How often each character is written, normalized."""
+        """How often each character occurs in the normalized texts."""
         return self.normalized(self.written(texts))
 
     def written(self, texts: Iterable[str]) -> Counter[str]:
-        """How often each character is written, in the recipe's form.
+        """How often each character occurs in the texts, in the recipe's Unicode form.
 
-        The form joins characters, so it takes whole texts; all else works character by character.
+        The form composes characters, so it needs whole texts; all other steps work on single characters.
         """
         counts: Counter[str] = Counter()
         for text in texts:
@@ -100,7 +101,7 @@ class TokenizerRecipe(ABC):
         return counts
 
     def normalized(self, written: Mapping[str, int]) -> Counter[str]:
-        """How often each character is left, once those that are written are normalized."""
+        """How often each character occurs after normalizing, given the counts before."""
         normalizer = self.pipeline(models.BPE()).normalizer
         counts: Counter[str] = Counter()
         for character, count in written.items():
@@ -113,7 +114,7 @@ tokenizers: Slot[TokenizerRecipe] = Slot("tokenizer")
 
 
 def in_batches(texts: Iterable[str]) -> Iterator[list[str]]:
-    """Texts as trainers take them: many short ones at once, long ones in parts."""
+    """Yield texts in batches for trainers: many short texts together, long ones in parts."""
     batch: list[str] = []
     size = 0
     for text in texts:
@@ -132,7 +133,7 @@ def merge_pairs(
     """Learn byte-pair merges over a given alphabet; characters outside it are left out.
 
     Args:
-        ahead: tokens that stand between the roles and the alphabet and are never merged.
+        ahead: tokens with ids between the roles and the alphabet, which are never merged.
     """
     trainer = trainers.BpeTrainer(
         vocab_size=recipe.vocab_size,
@@ -148,10 +149,10 @@ def merge_pairs(
 
 
 def choose_letters(counts: Mapping[str, int], costs: Mapping[str, int], room: int) -> list[str]:
-    """The most frequent characters that fit in `room` tokens; beyond half of it only those that COVERAGE needs.
+    """The most frequent characters that fit into `room` tokens; beyond half of it, only those that COVERAGE needs.
 
     Args:
-        costs: by character to choose from, how many tokens it takes.
+        costs: the characters to choose from -> how many tokens each takes.
     """
     written = {character: counts[character] for character in costs}
     needed = COVERAGE * sum(written.values())
@@ -166,11 +167,12 @@ def choose_letters(counts: Mapping[str, int], costs: Mapping[str, int], room: in
 
 
 def by_frequency(counts: Mapping[str, int]) -> list[str]:
+    """The characters, most frequent first; ties by code point, so that every process has the same order."""
     return sorted(counts, key=lambda character: (-counts[character], character))
 
 
 def role_token(token: str, takes_space: bool = False) -> AddedToken:
-    """A token that is matched as it is spelled, before any normalizing."""
+    """A token that is matched as it is spelled, before normalization."""
     return AddedToken(token, special=True, normalized=False, lstrip=takes_space)
 
 

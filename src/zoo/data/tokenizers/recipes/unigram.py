@@ -1,4 +1,4 @@
-"""Pieces of words by a unigram language model."""
+"""Subwords by a unigram language model."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -10,22 +10,22 @@ from zoo.data.tokenizers.recipes.pieces import choose_alphabet, choose_bytes, pi
 from zoo.data.tokenizers.recipes.recipe import NormalForm, TokenizerRecipe, in_batches, tokenizers
 
 LONGEST = 16  # characters of a piece, as in SentencePiece
-STEP = 1e-4  # by which the trainer raises the score of one more character that it found no use for
-DIGITS = 4  # of a score; behind them the order in which a process sums up shows
+STEP = 1e-4  # difference between the scores that the trainer gives to successive unused characters
+DIGITS = 4  # of a score; further ones depend on the order of summation, which differs between processes
 
 
 @tokenizers.register("unigram")
 class Unigram(TokenizerRecipe):
-    """The most likely pieces of a word, each by its own probability; `▁` stands for a space.
+    """The most likely split of a word into pieces, each with its own probability; `▁` stands for a space.
 
-    A large vocabulary is cut down to the pieces without which the texts would lose most of their likelihood, so that
-    pieces follow stems and endings better than merges do. Training takes more memory than that of the other kinds.
+    Training prunes a large vocabulary to the pieces that the likelihood of the texts needs most, which match stems and
+    endings better than merges do. It takes more memory than training the other kinds.
     Source: Kudo 2018, arXiv:1804.10959, section 3.2; as in SentencePiece (arXiv:1808.06226), but punctuation is apart.
 
     Args:
-        vocab_size: the most tokens, roles and bytes included.
-        byte_fallback: whether a character that has no token is written as its bytes, which take 256 tokens, and never
-            as unknown; None: in a vocabulary of at least 1,024.
+        vocab_size: maximum number of tokens, roles and bytes included.
+        byte_fallback: whether a character that has no token is encoded as its bytes, which take 256 tokens, and never
+            as unknown; None: if the vocabulary has at least 1,024 tokens.
     """
 
     mask_takes_space = True
@@ -64,17 +64,17 @@ class Unigram(TokenizerRecipe):
 
 
 def without_others(letters: Sequence[str]) -> pre_tokenizers.PreTokenizer:
-    """Cuts words at characters outside an alphabet, which the trainer would have to take in, however many there are."""
+    """A step that removes characters outside an alphabet, since the trainer adds every character that it meets."""
     known = "".join(rf"\x{{{ord(letter):x}}}" for letter in letters)
     return pre_tokenizers.Split(Regex(f"[^{known}]"), "removed")
 
 
 def settle(found: Mapping[str, float], letters: frozenset[str], room: int) -> list[tuple[str, float]]:
-    """The pieces that a vocabulary has room for, with scores that are the same in every process, best first.
+    """The pieces that fit into the vocabulary, best first, with scores that are the same in every process.
 
-    The trainer gives characters that it found no use for scores that rise from the smallest by a step each, in the
-    order of a hash table; here all of them have the smallest. The other scores differ behind the tenth digit. Where
-    the characters alone fill the vocabulary, the trainer does not stop at its size.
+    The trainer gives unused characters scores that rise by `STEP` from the smallest, in the order of a hash table; here
+    all get the smallest score. Other scores differ between processes after the tenth digit. If the characters alone
+    fill the vocabulary, the trainer exceeds its size, so pieces are cut to `room`.
     """
     smallest = min(found.values())
     unused = smallest + STEP * len(letters)

@@ -1,4 +1,4 @@
-"""WordPiece: words in pieces of which all but the first are marked."""
+"""WordPiece: words as pieces, of which all but the first are marked."""
 
 import logging
 import unicodedata
@@ -18,9 +18,9 @@ from zoo.data.tokenizers.recipes.recipe import (
     tokenizers,
 )
 
-READ_WITHOUT = ("LATIN", "GREEK", "CYRILLIC", "COMBINING", "VARIATION")  # whose words are read without their marks, too
-VOICED = "\u3099\u309a"  # marks of kana, which stand apart in NFD
-FEW = 0.01  # of all characters: a few foreign words
+READ_WITHOUT = ("LATIN", "GREEK", "CYRILLIC", "COMBINING", "VARIATION")  # scripts that are readable without their marks
+VOICED = "\u3099\u309a"  # voicing marks of kana, separate characters in NFD
+FEW = 0.01  # share of all characters; below it, the marks are those of a few foreign words
 logger = logging.getLogger(__name__)
 
 
@@ -32,8 +32,8 @@ class WordPiece(TokenizerRecipe):
     which takes Korean syllables apart into letters; `normalization: nfc` puts them together again.
 
     Args:
-        vocab_size: the most tokens, roles included.
-        min_frequency: how often two pieces must meet to become one.
+        vocab_size: maximum number of tokens, roles included.
+        min_frequency: how often two pieces must be adjacent to be merged.
     """
 
     role_tokens = BRACKETED
@@ -79,7 +79,7 @@ class WordPiece(TokenizerRecipe):
         return models.WordPiece(scratch.get_vocab(), unk_token=unk)
 
     def forms(self, backend: Backend, character: str) -> list[str]:
-        """The tokens a character needs: none for space, `##` only where it can continue a word (punctuation cannot)."""
+        """The tokens that a character needs: none for a space, a `##` form only if it can continue a word."""
         words = backend.pre_tokenizer.pre_tokenize_str(backend.normalizer.normalize_str("a" + character))
         if len(words) > 1:
             return [character]
@@ -87,7 +87,7 @@ class WordPiece(TokenizerRecipe):
 
 
 def report_marks(written: Mapping[str, int]) -> None:
-    """Say in the log where lowercasing strips marks without which the words of a script cannot be read."""
+    """Warn if lowercasing strips marks that a script needs to be readable."""
     needed = {c: c in VOICED or not name_of(c).startswith(READ_WITHOUT) for c in written}
     marked = {c: count for c, count in written.items() if has_mark(c) and needed[c]}
     share = sum(marked.values()) / max(1, sum(written.values()))
