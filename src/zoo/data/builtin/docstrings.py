@@ -1,4 +1,4 @@
-"""Docstrings of the running Python's standard library, read as syntax and never imported."""
+"""Docstrings of the running Python's standard library, parsed from its source without importing it."""
 
 import ast
 import hashlib
@@ -10,10 +10,10 @@ from functools import cache
 from pathlib import Path
 
 Documented = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
-BLOCKS = ("body", "cases", "handlers", "orelse", "finalbody")  # of a statement, in the order of its source
+BLOCKS = ("body", "cases", "handlers", "orelse", "finalbody")  # a statement's lists of statements, in source order
 LEFT_OUT = frozenset({"test", "tests", "idlelib", "site-packages", "dist-packages"})
-SHORTEST = 20  # characters; a docstring has more
-SHARE = 0.1  # of each area's docstrings, held out for validation
+SHORTEST = 20  # characters; only longer docstrings are used
+SHARE = 0.1  # of each area's docstrings that is held out for validation
 OTHER = "other"
 AREAS = {
     "networking": """
@@ -63,12 +63,12 @@ class LibraryModule:
 
     @property
     def area(self) -> str:
-        """The area of the library that it belongs to."""
+        """The area of the library that the module belongs to."""
         return AREA_OF.get(self.name.partition(".")[0], OTHER)
 
     @property
     def key(self) -> str:
-        """Its place in an order that is random but fixed."""
+        """A hash of its name: a fixed random order."""
         return hashlib.sha256(self.name.encode()).hexdigest()
 
 
@@ -79,14 +79,14 @@ def library() -> Path:
 
 @cache
 def source_files(root: Path) -> tuple[Path, ...]:
-    """The library's source files in a fixed order, tests and installed packages left out."""
+    """The library's source files in a fixed order, without tests and installed packages."""
     files = ((path.relative_to(root).with_suffix("").parts, path) for path in root.rglob("*.py"))
     return tuple(path for parts, path in sorted(files) if not LEFT_OUT.intersection(parts))
 
 
 @cache
 def library_digest(root: Path) -> str:
-    """SHA-256 of the library's sources."""
+    """A SHA-256 over the library's sources."""
     digest = hashlib.sha256()
     for path in source_files(root):
         digest.update(str(path.relative_to(root)).encode() + hashlib.sha256(path.read_bytes()).digest())
@@ -95,10 +95,10 @@ def library_digest(root: Path) -> str:
 
 @cache
 def read_modules(root: Path) -> tuple[LibraryModule, ...]:
-    """Every module that has docstrings of more than `SHORTEST` characters.
+    """All modules that have docstrings of more than `SHORTEST` characters.
 
     Raises:
-        ValueError: there are none, because this Python came without its sources.
+        ValueError: there are none, because this Python has no source files.
     """
     modules = []
     for path in source_files(root):
@@ -112,9 +112,9 @@ def read_modules(root: Path) -> tuple[LibraryModule, ...]:
 
 
 def docstrings_of(source: bytes) -> Iterator[str]:
-    """The docstrings of a module, its classes and functions, with their indentation taken off."""
+    """Yield the docstrings of a module, its classes and functions, without their indentation."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # what the sources are warned about is not the reader's concern
+        warnings.simplefilter("ignore")  # warnings about the library's source do not concern the user
         try:
             tree = ast.parse(source)
         except (SyntaxError, ValueError):
@@ -125,7 +125,7 @@ def docstrings_of(source: bytes) -> Iterator[str]:
 
 
 def definitions(node: ast.AST) -> Iterator[Documented]:
-    """A module, its classes and functions in the order of its source; `ast.walk` would enter every expression."""
+    """Yield a module, its classes and functions in source order; `ast.walk` would visit every expression."""
     if isinstance(node, Documented):
         yield node
     for block in BLOCKS:
@@ -134,7 +134,7 @@ def definitions(node: ast.AST) -> Iterator[Documented]:
 
 
 def split_modules(modules: tuple[LibraryModule, ...]) -> dict[str, list[LibraryModule]]:
-    """Train and validation, whole modules in each, every area with about the same share held out."""
+    """Divide modules into train and validation, with about the same share of every area held out."""
     held_out: set[str] = set()
     for area in {module.area for module in modules}:
         inside = sorted((module for module in modules if module.area == area), key=lambda module: module.key)
@@ -148,7 +148,7 @@ def split_modules(modules: tuple[LibraryModule, ...]) -> dict[str, list[LibraryM
 
 
 def without(train: list[LibraryModule], modules: list[LibraryModule]) -> list[LibraryModule]:
-    """Modules less the docstrings that stand in train too, word for word."""
+    """Modules without the docstrings that also occur in train; modules without any are dropped."""
     seen = {text for module in train for text in module.docstrings}
     kept = (LibraryModule(m.name, tuple(text for text in m.docstrings if text not in seen)) for m in modules)
     return [module for module in kept if module.docstrings]

@@ -9,7 +9,7 @@ from zoo.data.sources.part import SourcePart, Table
 
 SEED = 0
 SIZES = {"train": 20_000, "validation": 500, "test": 500}
-# numbers below a limit -> how many of them: drawn evenly, nine in ten would have six digits
+# limit -> how many numbers are drawn between the limit before and it; drawn evenly, nine in ten would have six digits
 DRAWS = {1_000: 600, 10_000: 4_400, 100_000: 6_000, 1_000_000: 10_000}
 TEENS = (
     "zero one two three four five six seven eight nine ten eleven twelve "
@@ -39,7 +39,7 @@ class Numbers(Origin):
 
 
 def draw() -> list[int]:
-    """Different numbers below a million, in a random but fixed order."""
+    """Distinct numbers below a million, in a fixed random order."""
     generator = random.Random(SEED)
     drawn: list[int] = []
     least = 0

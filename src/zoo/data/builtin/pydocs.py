@@ -1,4 +1,4 @@
-"""The text that every Python carries: its library's docstrings, as documents and as a question of topic."""
+"""Data that every Python has: the docstrings of its standard library, as documents and as texts to classify."""
 
 import re
 import sys
@@ -48,7 +48,7 @@ class Pydocs(Origin):
         return [Table(self.place(split), decided, self.columns, make)]
 
     def rows(self, parts: Mapping[str, Iterable[LibraryModule]], split: str) -> dict[str, list[str]]:
-        """The columns of a split, made from its modules."""
+        """The columns of a split, from its modules."""
         return {"text": ["\n\n".join(map(unwrap, module.docstrings)) for module in parts[split]]}
 
 
@@ -60,13 +60,13 @@ class PydocsTopic(Pydocs):
 
     def rows(self, parts: Mapping[str, Iterable[LibraryModule]], split: str) -> dict[str, list[str]]:
         found = topics(parts[split])
-        seen = topics(parts["train"]) if split == "validation" else {}  # masked, two docstrings may have become one
+        seen = topics(parts["train"]) if split == "validation" else {}  # masking may make two docstrings equal
         kept = {text: area for text, area in found.items() if text not in seen}
         return {"text": list(kept), "label": list(kept.values())}
 
 
 def topics(modules: Iterable[LibraryModule]) -> dict[str, str]:
-    """Masked docstring -> the area of the library it is from."""
+    """Masked docstring -> its area of the library."""
     names = frozenset(name.lstrip("_").lower() for name in sys.stdlib_module_names)
     found: dict[str, str] = {}
     for module in modules:
@@ -79,13 +79,13 @@ def topics(modules: Iterable[LibraryModule]) -> dict[str, str]:
 
 
 def unwrap(docstring: str) -> str:
-    """A docstring with its paragraphs as one line each; what is indented (code, tables, lists) keeps its lines."""
+    """Join each paragraph of a docstring to one line, except indented text (code, tables, lists)."""
     paragraphs = re.split(r"\n\s*\n", docstring)
     return "\n".join(p if INDENTED.search(p) else p.replace("\n", " ") for p in paragraphs)
 
 
 def mask(docstring: str, hidden: frozenset[str]) -> str:
-    """A docstring on one line, without doctests, dotted paths and the hidden names."""
+    """A docstring on one line, without doctests, dotted names and the hidden names."""
     text = DOTTED.sub("", DOCTEST.sub("", docstring))
     text = WORD.sub(lambda word: "" if word[0].strip("_").lower() in hidden else word[0], text)
     return " ".join(text.split())

@@ -1,4 +1,4 @@
-"""Compressed files as streams of bytes, unpacked a little at a time: a small file may hold gigabytes."""
+"""Compressed files as byte streams, decompressed a little at a time: a small file may expand to gigabytes."""
 
 import bz2
 import gzip
@@ -11,15 +11,15 @@ from typing import Any, Protocol
 
 import zstandard
 
-PIECE = 1024  # packed bytes that are unpacked at once: of the densest zstd 32 MiB, of the densest xz 8 MB
+PIECE = 1024  # compressed bytes per step; they expand to at most 32 MiB (zstd) or 8 MB (xz)
 BUFFER = 1 << 17
-FILL = b"\0"  # between two streams of xz
-MEMORY = 1 << 28  # bytes that unpacking may need beside them (xz -9 needs 65 MiB, zstd --long 128 MiB)
-DAMAGE = (EOFError, OSError, lzma.LZMAError, zlib.error, zstandard.ZstdError)  # what reading a damaged file raises
+FILL = b"\0"  # padding between two xz streams
+MEMORY = 1 << 28  # memory limit of a decompressor in bytes (xz -9 needs 65 MiB, zstd --long 128 MiB)
+DAMAGE = (EOFError, OSError, lzma.LZMAError, zlib.error, zstandard.ZstdError)  # raised by reading a damaged file
 
 
 class Unpacker(Protocol):
-    """What unpacks one stream of a file, as in `lzma`."""
+    """A decompressor of one stream of a file, with the interface of `lzma.LZMADecompressor`."""
 
     @property
     def eof(self) -> bool: ...
@@ -31,13 +31,13 @@ class Unpacker(Protocol):
 
 
 class UnpackedFile(io.RawIOBase):
-    """The bytes of a compressed file, one stream after the other.
+    """The decompressed bytes of a file of one or more streams.
 
-    `lzma.open` takes any amount of memory that a file's header asks for, `zstandard.open` takes a file that was cut off
-    for one that ends there, and `bz2.open` one whose second stream is damaged.
+    The libraries' own functions are not safe: `lzma.open` allocates any amount of memory that a file's header asks for,
+    `zstandard.open` reads a truncated file without an error, and `bz2.open` one whose second stream is damaged.
 
     Args:
-        begin: makes what unpacks the next stream.
+        begin: makes the decompressor of the next stream.
     """
 
     def __init__(self, path: Path, begin: Callable[[], Unpacker]) -> None:
@@ -51,7 +51,7 @@ class UnpackedFile(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int:
-        """Fill a buffer as far as the bytes reach that one step of unpacking gives; 0 at the end.
+        """Fill a buffer with at most what one decompression step gives; returns the number of bytes, 0 at the end.
 
         Raises:
             EOFError: the file ends within a stream.
@@ -68,7 +68,7 @@ class UnpackedFile(io.RawIOBase):
         return count
 
     def find_packed(self) -> bool:
-        """Have packed bytes, and what unpacks them; False at the end of the file."""
+        """Make compressed bytes and a decompressor available; False at the end of the file."""
         while not self.packed:
             self.packed = self.file.read(PIECE)
             if not self.packed:
@@ -102,7 +102,7 @@ OPENERS: dict[str, Callable[[Path], io.BufferedIOBase]] = {
 
 
 def reason(error: Exception) -> str:
-    """Why a file cannot be read, without its path: the operating system's own errors repeat it."""
+    """Why a file cannot be read, without its path, which the operating system's messages would repeat."""
     return error.strerror.lower() if isinstance(error, OSError) and error.strerror else str(error)
 
 
@@ -111,5 +111,5 @@ def is_compressed(path: Path) -> bool:
 
 
 def open_bytes(path: Path) -> io.BufferedIOBase:
-    """A file's bytes from its beginning, unpacked where its name ends like that of a compressed one."""
+    """A file's bytes from its beginning, decompressed if its extension is that of a compressed file."""
     return OPENERS[path.suffix.lower()](path) if is_compressed(path) else path.open("rb")

@@ -1,4 +1,4 @@
-"""CoNLL columns: one word a line with what is said of it, a blank line between sentences."""
+"""CoNLL columns: one word per line with its annotations, and a blank line between sentences."""
 
 import itertools
 import re
@@ -11,14 +11,14 @@ from zoo.data.ids import TAGS, WORDS
 from zoo.wording import counted
 
 DOCUMENT = "-DOCSTART-"  # CoNLL 2003's line between two documents
-NUMBER = "id"  # the column of CoNLL-U with the number of a word, 3-4 for two words in one and 5.1 for one left out
+NUMBER = "id"  # CoNLL-U's column of word numbers: 3-4 is a contraction of two words, 5.1 an omitted word
 # "# sent_id = 3", "# newdoc id = n01"; "# id 5f3b" of MultiCoNER (Malmasi et al. 2022)
 COMMENT = re.compile(r"#\s+(id\s|\S+\s+=\s|\S+ \S+\s+=\s)")
 LONGEST = 1 << 20  # words of a sentence; a file without blank lines must not fill the memory
 
 
 class Sentence(NamedTuple):
-    """The fields of each word, and the lines that they stand on."""
+    """The fields of each word, and the number of its line."""
 
     words: list[list[str]]
     lines: list[int]
@@ -39,7 +39,7 @@ class Conll(FileFormat):
     names_files: ClassVar[bool] = False
 
     def rows(self, stretch: LineRange, options: ReadOptions, wanted: Collection[str] | None = None) -> Iterator[Row]:
-        """A sentence as a list for each column.
+        """Yield each sentence as a row, with one list per column.
 
         Raises:
             ValueError: a line has another number of columns than the first one, or than `header`, or an empty word.
@@ -56,7 +56,7 @@ class Conll(FileFormat):
 
 
 def sentences(stretch: LineRange, options: ReadOptions) -> Iterator[Sentence]:
-    """Every sentence.
+    """Yield every sentence.
 
     Raises:
         ValueError: a line has another number of columns than the first one, or than `header`, or an empty word; or a
@@ -72,7 +72,7 @@ def sentences(stretch: LineRange, options: ReadOptions) -> Iterator[Sentence]:
             continue
         if is_comment(line, tabs, first=not sentence.words):
             continue
-        # a space behind a tag would make it another one
+        # a space after a tag would make it a different tag
         fields = [field.strip() for field in line.split("\t")] if tabs else line.split()
         wanted = wanted or len(fields)
         if len(fields) != wanted or not fields[0]:
@@ -90,14 +90,14 @@ def sentences(stretch: LineRange, options: ReadOptions) -> Iterator[Sentence]:
 
 
 def is_comment(line: str, tabs: bool, first: bool) -> bool:
-    """Whether a line, perhaps the first one of a sentence, says no word: `#` is a word, too."""
+    """Whether a line is a comment, given whether it may be a sentence's first line: `#` can also be a word."""
     if tabs:
         return line.startswith("#") and "\t" not in line
     return first and COMMENT.match(line) is not None
 
 
 def has_tabs(stretch: LineRange) -> bool:
-    """Whether the first line that is neither blank nor perhaps a comment has a tab."""
+    """Whether the file has tabs: decided by the first line that is not blank and does not begin with `#`."""
     return "\t" in next(filter(says, read_lines(stretch)), "")
 
 

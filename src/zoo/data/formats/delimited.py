@@ -1,4 +1,4 @@
-"""Tables whose fields are apart by commas or tabs, with quotes or without."""
+"""Tables whose fields are separated by commas or tabs, with or without quotes."""
 
 import csv
 import itertools
@@ -12,11 +12,11 @@ from zoo.wording import counted
 
 
 class Delimited(FileFormat):
-    """Fields apart by a delimiter.
+    """Fields separated by a delimiter.
 
     Class attributes:
-        delimiter: what stands between two fields.
-        quoting: what double quotes do, unless the task says otherwise.
+        delimiter: the character between two fields.
+        quoting: how double quotes are read unless the task says otherwise, a key of `QUOTING`.
     """
 
     delimiter: ClassVar[str]
@@ -29,7 +29,7 @@ class Delimited(FileFormat):
         return not options.header
 
     def rows(self, stretch: LineRange, options: ReadOptions, wanted: Collection[str] | None = None) -> Iterator[Row]:
-        """Rows of a delimited table, every value a text; blank lines are no rows.
+        """Yield the rows of a table, every value as text; blank lines are skipped.
 
         Raises:
             ValueError: a column is named twice, a row is too short or too long, a quote is not closed, or a CR
@@ -49,7 +49,7 @@ class Delimited(FileFormat):
     def below_header(
         self, stretch: LineRange, options: ReadOptions
     ) -> tuple[Sequence[str], Iterator[tuple[int, list[str]]]]:
-        """The names of the columns; the line and the fields of each row."""
+        """The names of the columns, and the line number and fields of each row."""
         read = QUOTING[options.quoting or self.quoting]
         rows = read(stretch, self.delimiter)
         above = rows if stretch.start == 0 else read(LineRange(stretch.path), self.delimiter)
@@ -80,15 +80,15 @@ class TabSeparated(Delimited):
 
 
 def plain_rows(stretch: LineRange, delimiter: str) -> Iterator[tuple[int, list[str]]]:
-    """Line number and fields, where quotes are text."""
+    """Yield line number and fields; quotes are text."""
     for number, line in enumerate(read_lines(stretch), stretch.line):
         if line.strip("\n"):
             yield number, line.removesuffix("\n").split(delimiter)
 
 
 def quoted_rows(stretch: LineRange, delimiter: str) -> Iterator[tuple[int, list[str]]]:
-    """Number of the first line and fields, where quotes hold a field together."""
-    # the default refuses documents of over 131,072 characters; a character takes the reader four bytes
+    """Yield the number of the first line and the fields of each row; quotes hold a field together."""
+    # the default limit is 131,072 characters, too few for documents; the reader takes four bytes per character
     csv.field_size_limit(LONGEST_LINE // 4)
     reader = csv.reader(read_lines(stretch), delimiter=delimiter, strict=True)
     start = 1
@@ -102,7 +102,7 @@ def quoted_rows(stretch: LineRange, delimiter: str) -> Iterator[tuple[int, list[
 
 
 def reason_of(error: csv.Error) -> str:
-    """Why the csv module refuses a row, and what to do."""
+    """The csv module's error in plain words, with the remedy."""
     if "new-line character" in str(error):
         return "a CR in a field without quotes; quote the field, or end the line with LF or CRLF"
     reason = "a quote opens here and is never closed" if "end of data" in str(error) else str(error)

@@ -1,4 +1,4 @@
-"""The contract of file formats: a data file -> rows, one by one; what is broken is refused by file and line."""
+"""The contract of file formats, which read a data file row by row; errors name the file and the line."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Mapping
@@ -31,11 +31,11 @@ class ReadOptions:
 
 
 class FileFormat(ABC):
-    """How the rows of a data file are read, without ever holding the file.
+    """Reads the rows of a data file without holding the whole file in memory.
 
     Class attributes:
-        extensions: of the files that are read so unless the task says otherwise, in small letters.
-        names_files: whether a row may name a file, such as a picture, by a path relative to the folder of its own file.
+        extensions: lowercase extensions of the files that are read in this format unless the task says otherwise.
+        names_files: whether a row may name a file, such as an image, by a path relative to the folder of its own file.
     """
 
     extensions: ClassVar[tuple[str, ...]]
@@ -43,17 +43,17 @@ class FileFormat(ABC):
 
     @abstractmethod
     def rows(self, stretch: LineRange, options: ReadOptions, wanted: Collection[str] | None = None) -> Iterator[Row]:
-        """The rows of a file or of a stretch of its lines, one by one.
+        """Yield the rows of a file or of a range of its lines.
 
         Args:
-            wanted: the columns that are going to be read; None: all. A format may give more.
+            wanted: the columns that will be read; None: all. A format may return more.
 
         Raises:
             ValueError: the file is not of this format.
         """
 
     def columns(self, path: Path, options: ReadOptions) -> list[str]:
-        """The names of a file's columns, by its first row.
+        """The names of a file's columns, from its first row.
 
         Raises:
             ValueError: the file is not of this format, or has no row.
@@ -64,19 +64,19 @@ class FileFormat(ABC):
         return list(first)
 
     def cuts(self, options: ReadOptions) -> bool:
-        """Whether any line end of a file ends a row, so that stretches of lines can be read each for itself."""
+        """Whether every line end also ends a row, so that ranges of lines can be read independently."""
         return False
 
     def has_header(self, options: ReadOptions) -> bool:
-        """Whether a file's first line names its columns, so that a file of one line has no row."""
+        """Whether a file's first line names its columns, so that a file of one line has no rows."""
         return False
 
     def is_one_text(self, options: ReadOptions) -> bool:
-        """Whether all rows of a file are one text, which was cut because it is long."""
+        """Whether all rows of a file are pieces of one long text."""
         return False
 
     def where(self, stretch: LineRange, options: ReadOptions, row: int, entry: int | None) -> str | None:
-        """Where row `row` of a stretch stands (from 1), or an entry of a list in it; None: the number says as much."""
+        """The location of a row (from 1) or an entry of a list in it, for messages; None: its number says as much."""
         return None
 
 
@@ -84,15 +84,15 @@ formats: Slot[FileFormat] = Slot("format")
 
 
 def entry_at(row: str, entry: int | None) -> str:
-    """Where an entry of a list stands, in the row that stands there; None: the row's own place."""
+    """The location of an entry of a list in a row, given the row's; None: the row's own."""
     return row if entry is None else f"{row}, entry {entry}"
 
 
 def claims(path: Path) -> str | None:
-    """The name of the format that claims a file's extension."""
+    """The name of the format that reads a file's extension; None if there is none."""
     return next((name for name in formats.names() if extension(path) in formats[name].extensions), None)
 
 
 def format_of(path: Path, options: ReadOptions) -> FileFormat:
-    """The format that the options name, else that of the file's extension."""
+    """The format that the options name, else that of the file's extension, else text."""
     return formats.build(options.format or claims(path) or DEFAULT)

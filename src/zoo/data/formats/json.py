@@ -1,4 +1,4 @@
-"""One array of JSON objects: the whole file, over as many lines as it likes."""
+"""One array of JSON objects, which is the whole file and may span any number of lines."""
 
 from collections.abc import Collection, Iterator
 from typing import ClassVar
@@ -12,13 +12,13 @@ from zoo.data.formats.lines import LineRange
 class JsonArray(FileFormat):
     """An array of JSON objects, read one by one."""
 
-    extensions: ClassVar[tuple[str, ...]] = ()  # .json holds one object a line
+    extensions: ClassVar[tuple[str, ...]] = ()  # none: .json is read as one object per line
 
     def rows(self, stretch: LineRange, options: ReadOptions, wanted: Collection[str] | None = None) -> Iterator[Row]:
-        """Every object of the array.
+        """Yield every object of the array.
 
         Raises:
-            ValueError: the file is no JSON, no array, or an entry is no object.
+            ValueError: the file is not JSON or not an array, or an entry is not an object.
         """
         for number, entry in enumerate(read_array(stretch.path)):
             if not isinstance(entry, dict):

@@ -1,4 +1,4 @@
-"""The entries of one array of a JSON file, one after the other: the file is never held whole."""
+"""Yields the entries of an array in a JSON file one by one, without holding the file in memory."""
 
 import codecs
 import json
@@ -9,19 +9,19 @@ from typing import Any
 from zoo.data.formats.compression import DAMAGE, open_bytes, reason
 from zoo.strict_json import finite, refuse_constant, refuse_twice
 
-PIECE = 1 << 18  # bytes that are read at once
-MOST = 1 << 26  # characters of one entry
+PIECE = 1 << 18  # bytes read at once
+MOST = 1 << 26  # maximum characters of one entry
 SPACE = " \t\r\n\ufeff"
-GOES_ON = ("", *"0123456789.eE+-")  # what stands behind a number that is cut off
-LEFT = 2  # characters of it that are not read as a part of it, such as e-
+GOES_ON = ("", *"0123456789.eE+-")  # characters that may continue a number at the end of the buffer
+LEFT = 2  # characters of an unfinished number that the decoder leaves unread, such as `e-`
 STRICT = json.JSONDecoder(object_pairs_hook=refuse_twice, parse_constant=refuse_constant, parse_float=finite)
 
 
 def read_entries(path: Path, key: str) -> Iterator[Any]:
-    """Each entry of the array that stands under a key of the file's object.
+    """Yield each entry of the array under a key of the file's object.
 
     Raises:
-        ValueError: the file is no JSON, no object, or has no such array; the message names the place.
+        ValueError: the file is not JSON, not an object, or has no such array; the message names the position.
     """
     stream, seen = JsonStream(path), list[str]()
     stream.expect("{", f"expected a JSON object with a list '{key}'")
@@ -45,10 +45,10 @@ def read_entries(path: Path, key: str) -> Iterator[Any]:
 
 
 def read_array(path: Path) -> Iterator[Any]:
-    """Each entry of the array that the file is.
+    """Yield each entry of the array that is the whole file.
 
     Raises:
-        ValueError: the file is no JSON, or no array; the message names the place.
+        ValueError: the file is not JSON, or not an array; the message names the position.
     """
     stream = JsonStream(path)
     if stream.next_sign() != "[":
@@ -58,18 +58,18 @@ def read_array(path: Path) -> Iterator[Any]:
 
 
 class JsonStream:
-    """The text of a JSON file, as much of it as is being looked at.
+    """A JSON file's text, with only the part that is being parsed in memory.
 
     Raises:
-        ValueError: it is damaged, or not UTF-8.
+        ValueError: the file is damaged, or not UTF-8.
     """
 
     def __init__(self, path: Path) -> None:
         self.path, self.pieces = path, texts_of(path)
-        self.text, self.at, self.before = "", 0, 0  # `before`: characters of the file ahead of `text`
+        self.text, self.at, self.before = "", 0, 0  # `before`: number of characters before `text`
 
     def more(self, least: int = 1) -> bool:
-        """Read on by at least so many characters and forget what was read before; false, and no change, at the end."""
+        """Read at least `least` more characters and drop those already parsed; False, and no change, at the end."""
         found = list[str]()
         while least > 0 and (piece := next(self.pieces, None)) is not None:
             found.append(piece)
@@ -83,7 +83,7 @@ class JsonStream:
         return ValueError(f"{self.path}: not JSON: {what} (character {self.before + self.at + 1})")
 
     def next_sign(self) -> str:
-        """The next character that is no white space; empty at the file's end."""
+        """The next character that is not white space, which is not consumed; empty at the file's end."""
         while True:
             while self.at < len(self.text):
                 if self.text[self.at] not in SPACE:
@@ -93,18 +93,18 @@ class JsonStream:
                 return ""
 
     def expect(self, sign: str, otherwise: str) -> None:
-        """Step over a character."""
+        """Consume a character."""
         if self.next_sign() != sign:
             raise self.wrong(otherwise)
         self.at += 1
 
     def expect_end(self, what: str) -> None:
-        """Refuse whatever stands behind the end of what the file holds."""
+        """Raise an error if text follows the end of the value."""
         if self.next_sign():
             raise self.wrong(f"unexpected text after the end of the {what}")
 
     def entries(self, name: str) -> Iterator[Any]:
-        """The entries of the array that begins here."""
+        """Yield the entries of the array that begins here."""
         self.expect("[", "")
         number = 0
         while self.next_sign() != "]":
@@ -114,7 +114,7 @@ class JsonStream:
         self.expect("]", "")
 
     def end_of_entry(self, end: str) -> None:
-        """Step over the comma between two entries, if this is not the last one."""
+        """Consume the comma after an entry, unless the entry is the last one."""
         if self.next_sign() == ",":
             self.at += 1
             if self.next_sign() == end:
@@ -123,7 +123,7 @@ class JsonStream:
             raise self.wrong(f"expected ',' or '{end}'")
 
     def value(self, place: str) -> Any:
-        """The next value, read as far as it reaches."""
+        """Parse the next value, reading as much of the file as that needs."""
         self.next_sign()
         while True:
             try:
@@ -131,7 +131,7 @@ class JsonStream:
                 behind = self.text[end : end + LEFT + 1]
                 if len(behind) > LEFT or behind[:1] not in GOES_ON or not self.more(PIECE):
                     break
-            except json.JSONDecodeError as error:  # it may be cut off: each time twice as much is read
+            except json.JSONDecodeError as error:  # the value may be incomplete: double the text and retry
                 if (length := len(self.text) - self.at) > MOST:
                     raise self.wrong(f"{place}: {error.msg}, or it has more than {MOST} characters") from None
                 if not self.more(max(PIECE, length)):
@@ -143,7 +143,7 @@ class JsonStream:
 
 
 def texts_of(path: Path) -> Iterator[str]:
-    """The file's text in pieces; none of them is empty."""
+    """Yield the file's text in pieces, none of them empty."""
     decoder = codecs.getincrementaldecoder("utf-8")()
     try:
         with open_bytes(path) as file:

@@ -1,4 +1,4 @@
-"""One JSON object a line."""
+"""One JSON object per line."""
 
 import itertools
 import json
@@ -11,7 +11,7 @@ from zoo.data.formats.lines import LineRange, extension, read_lines
 from zoo.strict_json import parse_json
 
 UNSAID = "its first line is a JSON object, but no format has the extension '{}'; set 'format: jsonl' or 'format: text'"
-WHOLE = ("[", "{")  # how a file begins that is one value over many lines
+WHOLE = ("[", "{")  # the first line of a file that is one value over many lines
 OTHER = "expected a JSON object per line; set 'format: json' if the file is one array, 'format: squad' if it is SQuAD's"
 
 
@@ -29,7 +29,7 @@ class JsonLines(FileFormat):
         return entry_at(f"{stretch.path}: line {next(itertools.islice(filled, row - 1, None))}", entry)
 
     def rows(self, stretch: LineRange, options: ReadOptions, wanted: Collection[str] | None = None) -> Iterator[Row]:
-        """One JSON object a line.
+        """Yield the object of each line.
 
         Raises:
             ValueError: a line is not JSON, not an object, repeats a key or holds NaN or an infinity.
@@ -42,11 +42,11 @@ class JsonLines(FileFormat):
 
 
 def refuse_unsaid(path: Path, options: ReadOptions) -> None:
-    """Refuse JSON lines that would be read as text, braces and all, because of their file's name.
+    """Refuse JSON lines that would be read as plain text because no format has the file's extension.
 
     Raises:
-        ValueError: neither a format nor `documents` is named, no format claims the extension, and the first line is a
-            JSON object, or no text.
+        ValueError: neither a format nor `documents` is set, no format has the extension, and the first line is a JSON
+            object or not text.
     """
     if options.format is not None or options.documents != ReadOptions.documents or claims(path) is not None:
         return

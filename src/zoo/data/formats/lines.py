@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 from zoo.data.formats.compression import DAMAGE, is_compressed, open_bytes, reason
 
-LONGEST_LINE = 1 << 26  # bytes; a row may take 16 times as much, and must not fill the memory
-PIECE = 1 << 20  # bytes of a long line that are read at once
+LONGEST_LINE = 1 << 26  # bytes; a row may take 16 times as much memory
+PIECE = 1 << 20  # bytes of a long line read at once
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-KINDS = {  # of files that are no text, by how they begin
+KINDS = {  # first bytes of files that are not text -> what the message says
     b"ARROW1": "it is an Arrow file, which zoo cannot read; convert it to Parquet",
     b"PAR1": "it is a Parquet file; end its name with .parquet, or set 'format: parquet'",
     b"PK\x03\x04": "it is a zip archive; unpack it",
@@ -20,11 +20,11 @@ CR_ALONE = r"its lines end with CR alone, as on a classic Mac; convert them to L
 
 
 class LineRange(NamedTuple):
-    """Some consecutive lines of a file.
+    """Consecutive lines of a file.
 
     Args:
-        start, stop: bytes of the file as it is stored, each at the beginning of a line; None: the file's end.
-        line: the number of the first line.
+        start, stop: byte offsets in the file as stored, each at the beginning of a line; stop None: the file's end.
+        line: the number of the first line, from 1.
     """
 
     path: Path
@@ -34,12 +34,12 @@ class LineRange(NamedTuple):
 
 
 def extension(path: Path) -> str:
-    """The file's extension, seen through a compression's: `train.tsv.xz` -> `.tsv`."""
+    """The file's extension in lowercase, without that of a compression: `train.tsv.xz` -> `.tsv`."""
     return (path.with_suffix("") if is_compressed(path) else path).suffix.lower()
 
 
 def read_lines(stretch: LineRange) -> Iterator[str]:
-    r"""Each line of a stretch with its end, as `\n`; a byte-order mark is left out.
+    r"""Yield each line of a range, with its end as `\n`; a byte-order mark is left out.
 
     Raises:
         ValueError: the file is empty, damaged or not UTF-8 text; the message names the line.
@@ -61,7 +61,7 @@ def read_lines(stretch: LineRange) -> Iterator[str]:
 
 
 def read_line(stream: io.BufferedIOBase) -> bytes:
-    """The next line as far as it may be text: at most `LONGEST_LINE` bytes; nothing behind a long one's NUL byte."""
+    """The next line, up to `LONGEST_LINE` bytes; a long line is cut after a NUL byte, which no text has."""
     pieces = [stream.readline(PIECE)]
     left = LONGEST_LINE - PIECE
     while left > 0 and len(pieces[-1]) == PIECE and not pieces[-1].endswith(b"\n"):
@@ -74,19 +74,19 @@ def read_line(stream: io.BufferedIOBase) -> bytes:
 
 
 def no_text(line: bytes, path: Path, number: int, wrong: str) -> ValueError:
-    """What to say of a file that is no text: what it is, where its first line tells, else what is wrong with a line."""
+    """The error for a file that is not text: its kind, if the first line shows it, else what is wrong with a line."""
     kinds = (said for begin, said in KINDS.items() if number == 1 and line.startswith(begin))
     return ValueError(f"{path}: {next(kinds, f'line {number}: {wrong}')}")
 
 
 def decode(line: bytes, path: Path, number: int) -> str:
-    """One line as text.
+    """Decode one line.
 
     Raises:
         ValueError: it is not UTF-8, holds a NUL byte, or is longer than `LONGEST_LINE`; or lines end with CR alone.
     """
     ended = line.endswith(b"\n")
-    # a CR is text in a file that has an LF; no LF in the first line is none in the file, as far as a line is read
+    # in a file with LF, a CR is text; if the first line does not end with LF, the file has none (up to LONGEST_LINE)
     by_cr = number == 1 and not ended and line.count(b"\r") > 1
     if len(line) == LONGEST_LINE and not ended:
         much = f"line {number}: longer than {LONGEST_LINE} bytes; break it into lines, or into rows"
@@ -97,7 +97,7 @@ def decode(line: bytes, path: Path, number: int) -> str:
         text = line.decode("utf-8")
     except UnicodeDecodeError as error:
         byte = f"byte 0x{line[error.start]:02X} at column {error.start + 1}"
-        # a compressed stream's checksum stands behind its content, which may be damaged
+        # damage of a compressed file shows only at its end, where the checksum is
         damaged = "; or it is damaged: decompress it to see" if is_compressed(path) else ""
         wrong = f"{byte} is not UTF-8; convert the file to UTF-8 (iconv){damaged}"
         raise no_text(line, path, number, wrong) from None

@@ -12,9 +12,9 @@ from pyarrow import parquet
 from zoo.data.formats.format import FileFormat, ReadOptions, Row, formats
 from zoo.data.formats.lines import LineRange
 
-ROWS = 250  # rows that are in memory at once
-BUFFER = 1 << 20  # bytes of a column that are read from the disk at once
-BYTES = 1 << 26  # or fewer of them, if they have more bytes on average
+ROWS = 250  # rows in memory at once
+BUFFER = 1 << 20  # bytes of a column read from the disk at once
+BYTES = 1 << 26  # in memory at once: fewer rows are read if they are larger on average
 
 
 @formats.register("parquet")
@@ -41,15 +41,15 @@ class Parquet(FileFormat):
 
 
 def open_table(path: Path) -> parquet.ParquetFile:
-    """A file whose columns are read through a buffer: else all of a row group's values are in memory, packed.
+    """Open a file with a read buffer; without one, a whole row group would be in memory, compressed.
 
-    Pages are compared with their checksums, which few writers add.
+    Page checksums are verified, though few writers add them.
     """
     return parquet.ParquetFile(path, buffer_size=BUFFER, page_checksum_verification=True)
 
 
 def rows_at_once(group: parquet.RowGroupMetaData, names: Collection[str]) -> int:
-    """How many rows of a row group are read together, by the mean size of their wanted columns."""
+    """The number of rows of a row group to read together, from the mean size of their wanted columns."""
     chunks = [group.column(number) for number in range(group.num_columns)]
     size: int = sum(chunk.total_uncompressed_size for chunk in chunks if chunk.path_in_schema.split(".")[0] in names)
     return max(1, min(ROWS, BYTES * int(group.num_rows) // max(1, size)))
@@ -57,7 +57,7 @@ def rows_at_once(group: parquet.RowGroupMetaData, names: Collection[str]) -> int
 
 @contextmanager
 def explain(path: Path) -> Iterator[None]:
-    """Name the file that is not a table, or a damaged one."""
+    """Name the file in the error if it is not a Parquet file, or is damaged."""
     try:
         yield
     except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:

@@ -1,4 +1,4 @@
-"""SQuAD's JSON: articles of paragraphs with questions, their answers and where those begin."""
+"""SQuAD's JSON: articles of paragraphs with questions, their answers and where each begins."""
 
 import itertools
 from collections.abc import Collection, Iterator
@@ -18,14 +18,14 @@ class Squad(FileFormat):
     arXiv:1806.03822 (2.0).
     """
 
-    extensions: ClassVar[tuple[str, ...]] = ()  # .json holds one object a line
+    extensions: ClassVar[tuple[str, ...]] = ()  # none: .json is read as one object per line
     names_files: ClassVar[bool] = False
 
     def rows(self, stretch: LineRange, options: ReadOptions, wanted: Collection[str] | None = None) -> Iterator[Row]:
-        """Every question.
+        """Yield every question.
 
         Raises:
-            ValueError: the file is no JSON, or lacks a key that SQuAD's files have.
+            ValueError: the file is not JSON, or lacks a key that SQuAD's files have.
         """
         for paragraph, question, place in questions(stretch):
             impossible = question.get("is_impossible", False)
@@ -42,7 +42,7 @@ class Squad(FileFormat):
 
 
 def questions(stretch: LineRange) -> Iterator[tuple[dict[str, Any], dict[str, Any], str]]:
-    """Each question with its paragraph, and where it stands."""
+    """Yield each question with its paragraph and its location."""
     path = stretch.path
     for i, article in enumerate(read_entries(path, "data")):
         at = f"{path}: data[{i}]"
@@ -59,10 +59,10 @@ def as_map(value: Any, place: str) -> dict[str, Any]:
 
 
 def find(tree: Any, key: str, kind: type, place: str) -> Any:
-    """What stands under a key.
+    """The value under a key.
 
     Raises:
-        ValueError: nothing, or something of another kind.
+        ValueError: it is missing or of another type.
     """
     found = as_map(tree, place).get(key)
     if not isinstance(found, kind):

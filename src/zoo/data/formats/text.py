@@ -1,4 +1,4 @@
-"""Text files: one document a line, a paragraph or a file; very long ones in several."""
+"""Text files: one document per line, paragraph or file; very long ones become several documents."""
 
 import itertools
 from collections.abc import Callable, Collection, Iterable, Iterator
@@ -9,7 +9,7 @@ from zoo.data.formats.format import FileFormat, ReadOptions, Row, formats
 from zoo.data.formats.lines import LineRange, read_lines
 from zoo.data.long_texts import in_parts
 
-LONGEST = 1 << 22  # characters of a document; a longer text becomes several
+LONGEST = 1 << 22  # characters of a document; a longer text becomes several documents
 
 
 @formats.register("text")
@@ -36,14 +36,14 @@ class TextFile(FileFormat):
 
 
 def paragraphs(lines: Iterable[str]) -> Iterator[str]:
-    """Lines joined up to the next blank one."""
+    """Yield each group of lines between blank lines as one text."""
     for filled, group in itertools.groupby(lines, key=lambda line: bool(line.strip())):
         if filled:
             yield from (text.removesuffix("\n") for text in joined(group))
 
 
 def joined(lines: Iterable[str]) -> Iterator[str]:
-    """Lines as one text, or as several of at most `LONGEST` characters with nothing lost; no lines are an empty one."""
+    """Join lines to one text, or to several of at most `LONGEST` characters; without lines, to an empty one."""
     held, size = list[str](), 0
     for part in (part for line in lines for part in in_parts(line, LONGEST)):
         if size + len(part) > LONGEST:
