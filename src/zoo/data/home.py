@@ -1,4 +1,4 @@
-"""The folder of everything that zoo makes once and keeps: token shards, tokenizers, digests of source files."""
+"""The folder of everything that zoo caches: token shards, tokenizers, digests of source files."""
 
 import hashlib
 import json
@@ -12,19 +12,19 @@ from zoo.disk import at_home, written_aside
 
 
 def home() -> Path:
-    """$ZOO_CACHE, default `~/.cache/zoo`."""
+    """The cache folder: $ZOO_CACHE, by default `~/.cache/zoo`."""
     named = os.environ.get("ZOO_CACHE")
     return at_home(named) if named else Path.home() / ".cache" / "zoo"
 
 
 def name_for(key: Any) -> str:
-    """A name for what a key of plain lists, maps, texts and numbers decides: its hash."""
+    """A file name for a key of plain JSON values: its hash."""
     return hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:32]
 
 
 @contextmanager
 def name_file(path: Path) -> Iterator[None]:
-    """Name the file that cannot be written: a full disk's own error does not."""
+    """Name the file in the error if it cannot be written: the error of a full disk does not."""
     try:
         yield
     except OSError as error:
@@ -32,7 +32,7 @@ def name_file(path: Path) -> Iterator[None]:
 
 
 def replace_file(path: Path, content: str) -> None:
-    """Write a small file whole or not at all; of several who write it at once, the last one wins."""
+    """Write a small file atomically; of several processes that write it at once, the last one wins."""
     with name_file(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         with written_aside(path) as aside:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 
 def in_parts(text: str, most: int) -> Iterator[str]:
-    """A text in parts of at most `most` characters; each begins with a space or a line's end wherever there is one."""
+    """A text in parts of at most `most` characters, cut before a space or line end wherever there is one."""
     start = 0
     while len(text) - start > most:
         stop = max(text.rfind(space, start + 1, start + most) for space in " \n")

@@ -1,4 +1,4 @@
-"""Folders that several processes and machines make at the same time: each by one of them, whole or not at all."""
+"""Folders that several processes and machines create at the same time: each by one of them, and atomically."""
 
 import errno
 import fcntl
@@ -19,20 +19,21 @@ from zoo.disk import remove, sync
 ASIDE = ".making-"
 LOCK = ".lock"
 NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP)  # as on Lustre mounted without them
-WAIT = 0.5  # seconds between two looks at what another process makes
-OLD = 86_400.0  # seconds; what another machine has not touched for so long, it has left
+WAIT = 0.5  # seconds between two checks for what another process creates
+OLD = 86_400.0  # seconds; what another machine has not changed for this long counts as abandoned
 Made = TypeVar("Made")
 logger = logging.getLogger(__name__)
 
 
 @contextmanager
 def claim(folder: Path) -> Iterator[bool]:
-    """Whether this process is the one that may make a folder; a process that dies gives its claim back.
+    """Lock a folder's creation; yields whether this process got the lock, which is released even if the process dies.
 
-    On a shared disk whose locks do not reach other machines, two of them may make the same folder: it is the same.
+    If the locks of a shared disk do not reach other machines, two of them may create the same folder, with equal
+    content.
 
     Raises:
-        RuntimeError: the disk knows no locks at all, or nothing can be written there.
+        RuntimeError: the file system has no locks, or the lock file cannot be written.
     """
     lock = folder.with_name(f".{folder.name}{LOCK}")
     with name_file(lock):
@@ -42,10 +43,10 @@ def claim(folder: Path) -> Iterator[bool]:
     try:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            # whoever had it before has removed its name
+            # false if the process that held the lock has removed the file in the meantime
             mine = lock.exists() and os.fstat(handle).st_ino == lock.stat().st_ino
         except OSError as error:
-            if error.errno in NO_LOCKS:  # the processes of one machine would remove what the others make
+            if error.errno in NO_LOCKS:  # without locks, processes would remove each other's unfinished folders
                 said = f"its file system has no locks ({error.strerror}); set ZOO_CACHE to a folder on another disk"
                 raise RuntimeError(f"{folder.parent}: {said}") from None
         yield mine
@@ -56,11 +57,11 @@ def claim(folder: Path) -> Iterator[bool]:
 
 
 def make_folder(folder: Path, make: Callable[[Path], None], whole: Callable[[Path], bool]) -> None:
-    """Make a folder aside and put it in its place, in the process that holds the claim.
+    """Create a folder atomically, under a temporary name that is then renamed; call it while holding the `claim`.
 
     Args:
         make: fills an empty folder.
-        whole: whether what lies in a place is what was wanted.
+        whole: whether an existing folder is complete and the wanted one.
     """
     remove_leftovers(folder)
     aside = Path(tempfile.mkdtemp(prefix=f"{ASIDE}{os.uname().nodename}-{folder.name}-", dir=folder.parent))
@@ -71,7 +72,7 @@ def make_folder(folder: Path, make: Callable[[Path], None], whole: Callable[[Pat
         try:
             aside.rename(folder)
         except OSError:
-            if not whole(folder):  # not another machine's, but something damaged, or no folder at all
+            if not whole(folder):  # not created by another machine, but damaged, or not a folder
                 remove(folder)
                 aside.rename(folder)
         sync(folder.parent)
@@ -80,11 +81,11 @@ def make_folder(folder: Path, make: Callable[[Path], None], whole: Callable[[Pat
 
 
 def make_once(folder: Path, make: Callable[[Path], None], read: Callable[[Path], Made | None]) -> Made:
-    """What lies in a folder, made by the first process that asks; the others wait for it.
+    """The content of a folder, created by the first process that asks; the others wait for it.
 
     Args:
         make: fills an empty folder.
-        read: gives what lies there; None where there is nothing, or something damaged.
+        read: returns the content; None if it is missing or damaged.
     """
     while True:
         if (found := read(folder)) is not None:
@@ -98,28 +99,28 @@ def make_once(folder: Path, make: Callable[[Path], None], read: Callable[[Path],
 
 @cache
 def tell_damage(what: str, damage: str, remedy: str) -> None:
-    """Say that something is damaged; once, however often it is looked at before it is made again."""
+    """Warn that something is damaged, once for the same arguments."""
     logger.warning("%s is damaged (%s) and is %s", what, damage, remedy)
 
 
 def umask() -> int:
-    """What the user takes away from the rights of new files; temporary folders ignore it."""
+    """The permissions that the user's umask removes from new files; mkdtemp ignores it."""
     found = os.umask(0)
     os.umask(found)
     return found
 
 
 def remove_leftovers(folder: Path) -> None:
-    """Remove what killed processes of this machine left of a folder, and other machines long ago."""
+    """Remove unfinished copies of a folder that killed processes of this machine left, or other machines a day ago."""
     here = f"{ASIDE}{os.uname().nodename}-"
     for left in folder.parent.glob(f"{ASIDE}*-{folder.name}-*"):
-        with suppress(FileNotFoundError):  # another machine has just put it in its place
+        with suppress(FileNotFoundError):  # another machine has just renamed it
             if left.name.startswith(here) or time.time() - left.stat().st_mtime > OLD:
                 shutil.rmtree(left, ignore_errors=True)
 
 
 def remove_all_leftovers(store: Path) -> None:
-    """Remove what killed processes left of any folder of a store."""
+    """Remove the unfinished folders that killed processes left in a store."""
     for left in store.glob(f"{ASIDE}*"):
         folder = store / left.name.rsplit("-", 2)[1]
         with claim(folder) as mine:

@@ -1,4 +1,4 @@
-"""Folders for a while. A process that is killed leaves its own, and the next one removes it."""
+"""Temporary folders that the next process removes if the process that made them was killed."""
 
 import fcntl
 import os
@@ -12,13 +12,13 @@ PREFIX = "zoo-scratch-"
 
 
 class Scratch:
-    """A new folder among the temporary ones, until `remove`; it is locked, so that others see that somebody uses it."""
+    """A new temporary folder, until `remove`; it is locked, so that other processes see that it is in use."""
 
     def __init__(self) -> None:
         remove_abandoned()
         while True:
             self.folder = Path(tempfile.mkdtemp(prefix=PREFIX))
-            # until it is locked, another process may take it for abandoned, and remove it
+            # before it is locked, another process may consider it abandoned and remove it
             with suppress(FileNotFoundError):
                 self.lock = os.open(self.folder, os.O_RDONLY)
                 if take(self.lock) is not False and self.folder.is_dir():
@@ -40,7 +40,7 @@ def take(lock: int) -> bool | None:
     """Lock an open folder for as long as this process lives.
 
     Returns:
-        False where another process holds it; None where its disk knows no locks.
+        False if another process holds the lock; None if the file system has no locks.
     """
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -52,11 +52,11 @@ def take(lock: int) -> bool | None:
 
 
 def remove_abandoned() -> None:
-    """Remove the folders that no process holds any more, as far as they are ours to remove."""
+    """Remove this user's scratch folders that no process holds any more."""
     for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
         try:
             lock = os.open(folder, os.O_RDONLY | os.O_NOFOLLOW | os.O_DIRECTORY)
-        except OSError:  # it has just gone, or is somebody else's
+        except OSError:  # it was just removed, or belongs to another user
             continue
         if os.fstat(lock).st_uid == os.getuid() and take(lock):
             shutil.rmtree(folder, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""Small JSON files with a checksum: what a failing disk has changed is refused, and not read as something else."""
+"""Small JSON files with a checksum, so that a file changed by a failing disk is refused instead of misread."""
 
 import hashlib
 import json
@@ -9,15 +9,15 @@ from zoo.data.home import name_file
 
 
 def seal(content: Any) -> str:
-    """Lists, maps, texts and numbers as JSON with their checksum."""
+    """Plain JSON values as text, with their checksum."""
     return json.dumps([checksum(content), content])
 
 
 def unseal(text: str) -> Any:
-    """What was sealed.
+    """The content of a sealed text.
 
     Raises:
-        ValueError: the text is something else, or damaged.
+        ValueError: the text is not a sealed one, or damaged.
     """
     try:
         found = json.loads(text)
@@ -38,13 +38,14 @@ def write_sealed(path: Path, content: Any) -> None:
 
 
 def read_sealed(path: Path) -> Any:
-    """What was written into a file.
+    """The content of a file that `write_sealed` wrote.
 
     Raises:
-        OSError, ValueError: there is no such file, or it holds something else, or is damaged.
+        OSError, ValueError: the file does not exist, is not a sealed one, or is damaged.
     """
     return unseal(path.read_text("utf-8"))
 
 
 def checksum(content: Any) -> str:
+    """The SHA-256 of a value's JSON form."""
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()

@@ -1,4 +1,4 @@
-"""A task: which objectives, on what data, in rows of what length, measured how."""
+"""A task: its objectives, data, sequence length and metrics."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
@@ -14,13 +14,13 @@ from zoo.wording import refuse_unknown
 
 SIDES = ("source", "target")
 LabelKind = Literal["one", "several", "number"]
-DERIVED = ("label_kind",)  # what a file says by another key
+DERIVED = ("label_kind",)  # set by another key of the file
 LABEL_KINDS: tuple[str, ...] = get_args(LabelKind)
-STATED = ("length", "pack")  # what rows are: said even where it is the default
+STATED = ("length", "pack")  # written even at their defaults, since they define the rows
 
 
 class Sides(NamedTuple):
-    """A number of tokens on each side; a model with one stream reads `target`."""
+    """A number of tokens on each side, source and target; a model with one stream reads `target`."""
 
     source: int
     target: int
@@ -28,12 +28,12 @@ class Sides(NamedTuple):
 
 @dataclass(frozen=True)
 class Card:
-    """What the model card of an export says that only its author knows.
+    """What only the author knows and the model card of an export says.
 
     Args:
         license: the Hub's name for it, such as mit or cc-by-4.0.
         language: codes of the languages that the model reads or writes.
-        datasets: names on the Hub; empty: the task's own repository, where it names one.
+        datasets: names on the Hub; empty: the task's own repository, if it names one.
         limitations: what the model should not be used for, in a sentence.
     """
 
@@ -45,11 +45,11 @@ class Card:
 
 @dataclass(frozen=True)
 class Task:
-    """What a task file says; other layers own and check `tokenizer`, `metrics`, `generate` and `training`.
+    """The content of a task file; other layers own and check `tokenizer`, `metrics`, `generate` and `training`.
 
     Args:
         objective: name -> options.
-        columns: the objective's inputs <- the data's columns, as in `Columns`; empty: those that are named like inputs.
+        columns: the objective's input -> column of the data, as in `Columns`; empty: columns named like inputs.
         labels: the classes by name; None: the sorted distinct values of train. A file may also have `several` (a row
             has any number of classes; `{several: NAMES}` names them) or `number` (a row has a number).
         label_kind: what a row's label is; a file sets it by `labels`.
@@ -78,16 +78,16 @@ class Task:
 
     @property
     def row_length(self) -> Sides:
-        """Tokens in a row, by side."""
+        """Tokens in a row, per side."""
         return sides(self.length)
 
     @property
     def example_length(self) -> Sides:
-        """The most tokens in one example, by side."""
+        """The maximum number of tokens in one example, per side."""
         return self.row_length if self.longest is None else sides(self.longest)
 
     def plain(self) -> dict[str, Any]:
-        """The map that `read_task` reads back: `STATED`, and what is not left at its default."""
+        """The task as a map that `read_task` reads back: the keys in `STATED`, and those not at their default."""
         default = config.dump(Task({}, SourceSettings()))
         tree = {key: value for key, value in config.dump(self).items() if key in STATED or value != default[key]}
         if kind := tree.pop("label_kind", None):
@@ -98,7 +98,7 @@ class Task:
         return tree
 
     def verify(self, place: str) -> None:
-        """Raise a ValueError where the settings contradict each other."""
+        """Raise a ValueError if settings contradict each other."""
         self.source.verify(f"{place}.source")
         self.augment.verify(f"{place}.augment")
         if self.source.columns:
@@ -123,7 +123,7 @@ def sides(value: int | dict[str, int]) -> Sides:
 
 
 def verify_length(value: int | dict[str, int] | None, place: str) -> None:
-    """Raise a ValueError unless it is a positive number, or one for each side."""
+    """Raise a ValueError unless the length is positive, or a map with a positive one per side."""
     if isinstance(value, dict):
         for side in value:
             refuse_unknown(side, SIDES, "key", place)
@@ -134,17 +134,17 @@ def verify_length(value: int | dict[str, int] | None, place: str) -> None:
 
 
 def load_task(name_or_path: str | Path, sets: Mapping[str, Any] | None = None) -> Task:
-    """Read a task file by its name or path, with `sets` laid over it.
+    """Read a task file by its name or path, overridden by `sets`.
 
     Raises:
-        ValueError: there is no such file, or what it says is wrong; the message names the place.
+        ValueError: there is no such file, or its content is invalid; the message names the key.
     """
     tree = config.read_with_base(str(name_or_path), "tasks")
     return read_task(config.merge(tree, sets or {}), str(name_or_path))
 
 
 def read_task(tree: Mapping[str, Any], place: str) -> Task:
-    """A task from its map.
+    """A task from its map of settings.
 
     Raises:
         ValueError: an unknown key, a wrong type or settings that contradict each other.
@@ -167,7 +167,7 @@ def read_task(tree: Mapping[str, Any], place: str) -> Task:
 
 
 def read_labels(value: Any, place: str) -> dict[str, Any]:
-    """The classes by name, and what a row's label is: from names, `several`, `{several: NAMES}` or `number`."""
+    """The names of the classes and the kind of label, from names, `several`, `{several: NAMES}` or `number`."""
     kind = "one"
     if isinstance(value, Mapping) and len(value) == 1:
         ((kind, value),) = value.items()

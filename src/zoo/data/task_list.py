@@ -1,4 +1,4 @@
-"""A file that lists tasks, as `glue` does; imports no torch, so that the command line can look at it at once."""
+"""Files that list tasks, such as `glue`; imports no torch, so that the command line can read them quickly."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,29 +11,29 @@ from zoo.registry import check
 
 @dataclass(frozen=True)
 class ListedTask:
-    """What a file of several tasks says.
+    """The content of a file that lists tasks.
 
     Args:
-        tasks: names, or paths of files (relative ones from the folder of the list).
+        tasks: names, or paths of files (relative to the folder of the list).
     """
 
     tasks: list[str]
 
 
 def listed_tasks(name: str, chosen: Any = None) -> list[str] | None:
-    """The tasks that a file lists, in its order; None: it is a task itself.
+    """The tasks that a file lists, in its order; None if the file is a task itself.
 
     Args:
         chosen: the tasks to take instead of the file's own.
 
     Raises:
-        ValueError: no file, not a list of names, or a name twice.
+        ValueError: the file does not exist, it does not hold a list of names, or a name occurs twice.
     """
     layers = config.read_layers(name, "tasks")
     tree: Mapping[str, Any] = layers[-1].tree
     if "tasks" not in tree:
         return None
-    config.build(ListedTask, tree, name)  # nothing else stands in a list
+    config.build(ListedTask, tree, name)  # refuses any other key
     tasks = check(tree["tasks"] if chosen is None else chosen, list[str], f"{name}.tasks")
     beside = config.find(name, "tasks").parent
     files = [
