@@ -218,7 +218,10 @@ class LabelNumbers(LabelReader):
 
 
 class LabelPositions(LabelReader):
-    """The right choice by its number, from 0, or in all rows of a split by its letter (any number of choices)."""
+    """The right choice, by its number from 0 or, in all rows of a split, by its letter.
+
+    Rows may have different numbers of choices.
+    """
 
     unknown: ClassVar[Any] = -1
     named: ClassVar[bool] = False
