@@ -1,4 +1,4 @@
-"""Every source that needs no file: found by being in this folder."""
+"""Every source that needs no file; all modules in this folder are imported."""
 
 from zoo.discover import import_all
 

@@ -53,7 +53,7 @@ class Columns:
             if name in wanted and (name not in optional or stored_columns([wanted[name]], present) <= set(present))
         }
         for name, column in chosen.items():
-            # pictures are read where they are stored
+            # an image column must be a column itself: its images are read from where they are stored
             for each in [column] if name == PICTURE else stored_columns([column], present):
                 refuse_unknown(str(each), present, "column", place, in_one_column(present))
         return chosen

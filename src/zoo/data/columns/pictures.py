@@ -13,7 +13,7 @@ from PIL import Image, ImageOps, UnidentifiedImageError
 from zoo.data.ids import PICTURE, Picture
 
 FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "PPM")  # Pillow decodes them without another program
-MOST_PIXELS = 178_956_970  # Pillow itself refuses more
+MOST_PIXELS = 178_956_970  # Pillow's own limit
 PNG = b"\x89PNG\r\n\x1a\n"  # then 4 bytes each: length and name of a block, width, height; then bits per channel
 WHITE = (255, 255, 255, 255)
 ORIENTATION = 0x0112  # EXIF tag: how the camera was held

@@ -1,4 +1,4 @@
-"""Every format of data files: found by being in this folder."""
+"""Every format of data files; all modules in this folder are imported."""
 
 from zoo.discover import import_all
 

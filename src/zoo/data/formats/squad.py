@@ -12,7 +12,7 @@ from zoo.data.ids import ANSWERS, CONTEXT, QUESTION
 
 @formats.register("squad")
 class Squad(FileFormat):
-    """One question per row, with its context and its answers; none if it is marked as impossible.
+    """One question per row, with its context and its answers; no answers if it is marked as impossible.
 
     The file is read article by article. Source: Rajpurkar et al. 2016, arXiv:1606.05250 (1.1), and 2018,
     arXiv:1806.03822 (2.0).

@@ -14,7 +14,7 @@ LONGEST = 1 << 22  # characters of a document; a longer text becomes several doc
 
 @formats.register("text")
 class TextFile(FileFormat):
-    """One column, `text`: the lines, the paragraphs, or the whole file as it stands.
+    """One column, `text`: the lines, the paragraphs, or the whole file.
 
     A paragraph or a file of more than `LONGEST` characters is several documents, cut at line ends where it has any.
     """

@@ -153,6 +153,7 @@ def hold_out(
         border: rows whose hash is at most this are held out.
         alone: whether the part is the only one of the split.
     """
+    # two rows show whether the split is a single text
     first, second = next(rows, None), next(rows, None)
     early = [row for row in (first, second) if row is not None]
     one = alone and (second is None or part.is_one_text)

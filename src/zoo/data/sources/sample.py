@@ -90,7 +90,7 @@ def sample_texts(rows: SplitRows, most: int = SAMPLE) -> Sample:
         kept.append(known.setdefault(at, (at, length, texts)))
         size += length
         while size > most or len(known) > ROWS or words.size > WORDS_SIZE:
-            share /= 2
+            share /= 2  # halved, not fitted exactly: the selection must not depend on the order of the rows
             kept = [one for one in kept if one[0] < share]
             known = {at: one for at, one in known.items() if at < share}
             size = sum(length for _, length, _ in kept)

@@ -61,6 +61,7 @@ class Split:
             for source, one in rows.sources.items()
             for shard, part in zip(shards[source], one.parts, strict=True)
         ]
+        # a part may have no document of this split: all of its rows may be held out, or none
         self.held = [one for one in every if one.shard.documents(rows.split)]
         self.shards: list[Shard] = [one.shard for one in self.held]
         self.known = self.shards[0].sides[rows.split]

@@ -143,6 +143,7 @@ def fill(name: str, planned: Sequence[PlannedShard], progress: Progress | None) 
     Any number of processes may do this at the same time: each shard is created by one of them, the others wait for it.
     """
     found = {shard.folder: opened for shard in planned if (opened := shard.open()) is not None}
+    # parts with equal content share a shard
     missing = list({shard.folder: shard for shard in planned if shard.folder not in found}.values())
     total, done = sum(shard.part.size for shard in missing), 0
     if missing:
@@ -161,7 +162,7 @@ def fill(name: str, planned: Sequence[PlannedShard], progress: Progress | None) 
                 continue
             found[shard.folder] = opened
             done += shard.part.size
-        if len(waiting) == len(missing):
+        if len(waiting) == len(missing):  # other processes are creating all of them
             time.sleep(WAIT)
         missing = waiting
     if total and progress is not None:

@@ -145,7 +145,7 @@ class SideWriter:
 
     def measure(self, number: float) -> float:
         """Update the range of the labels that are numbers, and return the number; NaN, an unknown label, is ignored."""
-        if number == number:
+        if number == number:  # not NaN
             self.labels = [min([number, *self.labels[:1]]), max([number, *self.labels[1:]])]
         return number
 

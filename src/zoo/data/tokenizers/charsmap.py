@@ -23,7 +23,7 @@ def check_charsmaps(spec: Any, place: str) -> None:
     for found in (step["precompiled_charsmap"] for step in maps(spec) if "precompiled_charsmap" in step):
         try:
             whole = leads_nowhere_else(base64.b64decode(found, validate=True))
-        except (ValueError, IndexError, TypeError):  # no base64, or shorter than it says
+        except (ValueError, IndexError, TypeError):  # not base64, or shorter than its header says
             whole = False
         if not whole:
             raise ValueError(f"{place}: the precompiled_charsmap of its normalizer is damaged")

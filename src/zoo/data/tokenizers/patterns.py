@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 LONGEST = 2000  # characters of a pattern; published ones have up to 1,200
-MOST_GROWTH = 1000  # times that all steps together may lengthen a text; of published files at most about ten
+MOST_GROWTH = 1000  # the factor by which all steps together may lengthen a text; at most about ten in published files
 # Escapes that match exactly one character; `\b` and similar can fail without consuming one. Each alternative begins
 # differently, since `re` would try all that begin alike.
 ESCAPE = r"\\[pP]\{\^?\w+\}|\\x\{\w+\}|\\x(?!\{\w+\})|\\[sSdDwWnrtfvu]|\\\W"

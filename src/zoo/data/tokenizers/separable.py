@@ -17,7 +17,7 @@ CUTS = (
     rf"{CONTRACTIONS}|[^\r\n\p{{L}}\p{{N}}]?\p{{L}}+|\p{{N}}{{1,3}}|{REST}",  # Llama 3
     rf"{CONTRACTIONS}|[^\r\n\p{{L}}\p{{N}}]?\p{{L}}+|\p{{N}}|{REST}",  # Qwen 2 and 3
 )
-CHARACTERS = ("NFC", "NFD", "NFKC", "NFKD", "Lowercase")  # replace a character by one or more, never by none
+CHARACTERS = ("NFC", "NFD", "NFKC", "NFKD", "Lowercase")  # compose, decompose or replace characters, and drop none
 AT_SPACES = (
     "BertPreTokenizer",
     "Whitespace",

@@ -112,10 +112,11 @@ def kinds() -> NDArray[np.uint8]:
 
 
 def find_words(points: NDArray[np.uint32], borders: Places, at_marks: bool) -> Places:
-    """Where the words of some texts begin: at spaces, and at some marks.
+    """Where the words of some texts begin: at spaces, and at some punctuation.
 
     A word begins at a space after a character that is not whitespace. With `at_marks`, it also begins at punctuation or
-    a line end after a plain (ASCII) letter or digit, and at a plain character that follows a line end.
+    a line end after a plain (ASCII) letter or digit; and at a line end between a character that is not whitespace and a
+    plain one, the plain one begins a word.
 
     Args:
         points: the code points of all texts, concatenated.
@@ -144,6 +145,7 @@ def hash_words(points: NDArray[np.uint32], begins: Places, ends: Places) -> NDAr
     """A polynomial hash of each word's characters modulo 2^64, independent of the word's position."""
     sums = np.zeros(len(points) + 1, np.uint64)
     np.cumsum((points + np.uint64(1)) * powers(MULTIPLIER)[: len(points)], out=sums[1:])
+    # each word's sum, divided by the power at its first position, so that equal words have equal hashes anywhere
     return (sums[ends] - sums[begins]) * powers(pow(MULTIPLIER, -1, 1 << 64))[begins]
 
 

@@ -72,7 +72,7 @@ class Duplicates:
         """The rows of a part that repeat others."""
         digest, start, stop = self.index[self.numbers[id(part)]]
         if hash_stretch(self.folder / MARKS, start, stop) != digest:
-            shutil.rmtree(self.folder)
+            shutil.rmtree(self.folder)  # damaged: reading the index again compares all rows again
             del self.index
             digest, start, stop = self.index[self.numbers[id(part)]]
         return RowMarks(self.folder / MARKS, start, stop)

@@ -107,6 +107,7 @@ class Repeats:
             for entries in in_pieces(path):
                 entries = entries[entries["split"] == split]
                 codes, first = np.unique(entries["hash"], return_index=True)
+                # of equal entries in this chunk, all but the first repeat one; the first, if its hash is known already
                 earlier = np.ones(len(entries), dtype=bool)
                 earlier[first] = np.isin(codes, known)
                 known = np.union1d(known, codes)

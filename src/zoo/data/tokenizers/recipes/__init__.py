@@ -1,4 +1,4 @@
-"""Every kind of tokenizer that zoo trains: found by being in this folder."""
+"""Every kind of tokenizer that zoo trains; all modules in this folder are imported."""
 
 from zoo.discover import import_all
 

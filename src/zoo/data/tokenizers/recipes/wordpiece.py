@@ -26,10 +26,10 @@ logger = logging.getLogger(__name__)
 
 @tokenizers.register("wordpiece")
 class WordPiece(TokenizerRecipe):
-    """BERT's tokenizer: words and punctuation apart, words in pieces of which all but the first begin with `##`.
+    """BERT's tokenizer: splits off punctuation, and words into pieces of which all but the first begin with `##`.
 
-    Source: Devlin et al. 2019, arXiv:1810.04805, section 3 and its `BasicTokenizer`; lowercasing also strips accents,
-    which takes Korean syllables apart into letters; `normalization: nfc` puts them together again.
+    Lowercasing also strips accents, which decomposes Korean syllables into letters; `normalization: nfc` composes them
+    again. Source: Devlin et al. 2019, arXiv:1810.04805, section 3 and its `BasicTokenizer`.
 
     Args:
         vocab_size: maximum number of tokens, roles included.
