@@ -183,7 +183,7 @@ def cut_text(rows: Iterable[dict[str, Any]], left: int) -> Iterator[Sided]:
 
 
 def content(row: Row, part: SourcePart, number: int) -> str:
-    """What a row's hash is taken of: its image, whatever its texts are; else its texts; else its number."""
+    """The text whose hash decides a row's split: of its image if it has one, else its texts, else its number."""
     texts = tuple(row[name] for name in text_columns(row))
     return picture_of(row, part, number) or str(texts or number)
 

@@ -38,7 +38,7 @@ class SplitRows:
 
     @property
     def called(self) -> str:
-        """A name for what is made from it: everything that determines its rows, except the content of the source."""
+        """A name for what is made from the split: all that determines its rows, except the content of the source."""
         rule, chosen = self.reader.filtering.rule, self.reader.chosen(self.source)
         filtered = "" if rule == EVERY_ROW else f" {rule}"
         return f"{self.reader.origin.called(self.source)} {chosen} {self.reader.share}{filtered}"
