@@ -1,4 +1,4 @@
-"""How a run begins: the processes agree on what they train, and the main one makes or continues the run's folder."""
+"""How a run begins: check that the processes agree on what they train, and create or resume the run folder."""
 
 import sys
 from collections.abc import Mapping
@@ -23,10 +23,10 @@ def begin_run(processes: Processes, folder: Path, files: RunFiles, resume: bool)
     """Create or resume a run folder in the main process and join it in the others.
 
     Args:
-        files: of the run; its `environment` is added to what this process finds out itself.
+        files: of the run; their `environment` is added to what this process finds out itself.
 
     Raises:
-        ValueError: as `create_run`; in every process.
+        ValueError: as `create_run`, in every process.
     """
     devices = [device_name(processes.device)] * processes.count
     environment = {**describe_environment(sys.argv, devices), **files.environment}
@@ -36,7 +36,7 @@ def begin_run(processes: Processes, folder: Path, files: RunFiles, resume: bool)
             run = create_run(folder, replace(files, environment=environment), resume, MAY_CHANGE)
         except ValueError as error:
             refusal = error
-    # all processes must leave together: the others would wait for ever in the next collective
+    # all processes must fail together: the others would wait forever in the next collective
     (refused,) = processes.add_up([float(refusal is not None)])
     if refused:
         raise refusal or ValueError(f"{folder}: the main process refused it")
@@ -44,13 +44,13 @@ def begin_run(processes: Processes, folder: Path, files: RunFiles, resume: bool)
 
 
 def check_agreement(processes: Processes, facts: Mapping[str, Any]) -> None:
-    """Refuse to train if the processes were started with different settings, data, weights or source.
+    """Refuse to train if the processes were started with different settings, data, weights or source code.
 
     Args:
-        facts: what this process is about to train; maps are compared key by key.
+        facts: what this process is about to train; dicts are compared key by key.
 
     Raises:
-        ValueError: the first facts that differ, and in which process.
+        ValueError: facts differ; the message names the first ones, and in which process.
     """
     everyone = processes.gather({**facts, "code": code(), "torch": str(torch.__version__)})
     faults = [
@@ -64,7 +64,7 @@ def check_agreement(processes: Processes, facts: Mapping[str, Any]) -> None:
 
 @cache
 def code() -> str:
-    """The SHA-256 of zoo's own source at the first call."""
+    """Return the SHA-256 of zoo's own source files at the first call."""
     folder = Path(__file__).parents[1]
     total = sha256()
     for path in sorted(folder.rglob("*.py")):

@@ -1,4 +1,4 @@
-"""The norm of all gradients together, and a limit to it."""
+"""The norm of all gradients together, and clipping to a maximum norm."""
 
 from collections.abc import Sequence
 
@@ -14,10 +14,10 @@ DIVIDE = ("cpu", "cuda")  # the devices on which torch's fused kernels divide gr
 
 
 def norm_of(gradients: Sequence[Tensor]) -> Tensor:
-    """The norm of tensors as if they were one vector.
+    """Return the norm of all tensors together, as of one vector.
 
-    On a CPU it is computed row by row: torch adds all squares of a tensor up in a few sums in float32, which is 0.1 %
-    too little for a table of 23 million numbers, and takes twice as long.
+    On a CPU it is computed row by row: torch accumulates the squares of a whole tensor in a few float32 sums, which is
+    0.1 % too small for an embedding of 23 million numbers, and takes twice as long.
     """
     if not gradients or any(isinstance(one, DTensor) or one.device.type != "cpu" for one in gradients):
         return nn.utils.get_total_norm(gradients)
@@ -27,7 +27,7 @@ def norm_of(gradients: Sequence[Tensor]) -> Tensor:
 
 
 def limit_norm(parameters: Sequence[nn.Parameter], optimizer: torch.optim.Optimizer, norm: Tensor, most: float) -> None:
-    """Scale gradients down to a limit of their norm; an optimizer whose kernel can does so in its next step."""
+    """Clip gradients to the norm `most`; an optimizer whose kernel can scale them does so in its next step."""
     if divides(optimizer):
         optimizer.grad_scale = ((norm + BESIDE) / most).clamp(min=1.0)  # type: ignore[attr-defined]
     else:
@@ -35,9 +35,9 @@ def limit_norm(parameters: Sequence[nn.Parameter], optimizer: torch.optim.Optimi
 
 
 def divides(optimizer: torch.optim.Optimizer) -> bool:
-    """Whether an optimizer's kernel divides gradients as it reads them, which torch made for its GradScaler.
+    """Whether an optimizer's kernel divides gradients as it reads them (`grad_scale`, made for torch's GradScaler).
 
-    It divides by a number in float32, which is too coarse for weights in float64.
+    The divisor is in float32, which is too coarse for weights in float64.
     """
     if not isinstance(optimizer, torch.optim.Adam | Descent):
         return False
@@ -46,5 +46,5 @@ def divides(optimizer: torch.optim.Optimizer) -> bool:
 
 
 def is_plain(weight: Tensor) -> bool:
-    """Whether it is a whole tensor in float32 on a device whose kernels divide."""
+    """Whether a weight is an unsharded float32 tensor on a device whose fused kernels divide gradients."""
     return weight.dtype == torch.float32 and weight.device.type in DIVIDE and not isinstance(weight, DTensor)

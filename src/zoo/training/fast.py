@@ -1,4 +1,4 @@
-"""The fast settings that a training has on its device: environment.json says what they came to."""
+"""What a training's performance settings resolve to on its device, as environment.json records it."""
 
 from torch import nn
 
@@ -17,10 +17,10 @@ from zoo.training.supervision.processes import Processes
 
 
 def fast_settings(settings: Training, processes: Processes, model: nn.Module) -> Tree:
-    """What each fast setting came to, by its name in environment.json.
+    """Describe what each performance setting resolves to, by its name in environment.json.
 
     Args:
-        model: only its parts count, not its weights.
+        model: only its structure matters, not its weights.
 
     Raises:
         ValueError: the settings do not fit the device, or the number of processes.
@@ -42,18 +42,18 @@ def fast_settings(settings: Training, processes: Processes, model: nn.Module) ->
         "last_layer": "of positions that a head reads" if settings.skip_unread and picks(model) else "of all positions",
         "dropout": drawn if settings.byte_dropout and device.type == "cpu" else "torch's",
         "batches": f"built ahead by {builders(workers)}{pinned}",
-        # the processes asked when they started; asking again says whether the C library agrees
+        # set when the process started; setting it again returns whether the C library accepts it
         "large_blocks": "kept" if settings.keep_memory and map_large_blocks() else "returned",
     }
 
 
 def picks(model: nn.Module) -> bool:
-    """Whether a part of a model can leave out work on places that no head reads."""
+    """Whether a part of a model can skip positions that no head reads."""
     return any(isinstance(module, Part) and module.picks for module in model.modules())
 
 
 def compiled_of(model: nn.Module) -> str:
-    """Which blocks of a model are compiled."""
+    """Describe which blocks of a model are compiled."""
     able, every = len(compilable(model)), len(blocks_of(model))
     if able == 0:
         return "nothing"
@@ -61,7 +61,7 @@ def compiled_of(model: nn.Module) -> str:
 
 
 def strategy(settings: Training, processes: Processes) -> str:
-    """How the model is spread, and how gradients come together."""
+    """Describe how the model is distributed over the processes, and how gradients are reduced."""
     chosen = choose_strategy(settings, processes.count)
     if chosen == DDP:
         return f"{chosen}, gradients {'as views of' if settings.bucket_views else 'copied to'} buckets"

@@ -1,4 +1,4 @@
-"""Validation during training: of the weights that a user of the run would get now; the state keeps the best so far."""
+"""Validation during training, of the weights that a user of the run would get now; the state keeps the best so far."""
 
 import logging
 import math
@@ -23,13 +23,13 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Validation:
-    """How a model is judged during training.
+    """How a model is validated during training.
 
     Args:
-        measure: takes the model, in evaluation mode, and a function to call between batches; every process calls both
-            equally often, and the main process's values are used.
-        metric: which of its values decides.
-        higher_is_better: whether more of it is better.
+        measure: takes the model in evaluation mode, and a function to call between batches; returns values by name.
+            Every process must call both equally often; the main process's values are used.
+        metric: the name of the value that decides which step is best.
+        higher_is_better: whether a higher value of `metric` is better.
     """
 
     measure: Callable[[nn.Module, Callable[[], None]], dict[str, float]]
@@ -38,17 +38,17 @@ class Validation:
 
 
 def ignore(line: Line) -> None:
-    """Report nothing."""
+    """Do nothing with a log line."""
 
 
 @dataclass(frozen=True)
 class Watch:
-    """Who looks on while a model is trained: a validation, and a report of each step.
+    """What observes a training: a validation, and a report of each step.
 
     Args:
         validation: None: there is none, and the last checkpoint is the one to use.
-        report: given each step's log line, with `steps` added; in the main process.
-        flops_per_token: of the model, forward and backward; None: no MFU.
+        report: called in the main process with each step's log line, with `steps` added.
+        flops_per_token: of the model, forward and backward; None: the log has no MFU.
     """
 
     validation: Validation | None = None
@@ -60,10 +60,13 @@ NOBODY = Watch()
 
 
 def judge(learner: Learner, state: State, run: Run, watch: Watch, last: bool, signals: Signals) -> Line:
-    """Validate the weights that a user of the run would get now; the state notes the best so far.
+    """Validate the weights that a user of the run would get now, and note in the state whether they are the best.
 
     Args:
-        last: whether this is the end of the run, when the last checkpoints are averaged.
+        last: whether this is the end of the run, when `training.average` averages the last checkpoints.
+
+    Returns:
+        The log line's entries `validation/NAME`; {} without a validation.
 
     Raises:
         Interrupted: a process received a signal; the state is unchanged.
@@ -81,10 +84,10 @@ def judge(learner: Learner, state: State, run: Run, watch: Watch, last: bool, si
     with learner.showing() as model, signs_of_life(model, learner.processes.alive):
         values = watch.validation.measure(model, between)
     forget()
-    # what validations are compared by; NaN where nothing is scored
+    # what validations are compared by; NaN if nothing was scored
     found = {"value": values.get(watch.validation.metric, math.nan), "loss": values.get("loss", math.nan)}
     better = math.isfinite(found["value"]) and (state.best is None or is_better(found, state.best, watch.validation))
-    # the main process decides for all, and the others add zeros: values may differ between them in the last bit
+    # the main process decides for all, and the others add zeros: their values may differ in the last bit
     mine = [float(better), *found.values()] if learner.processes.is_main else [0.0] * (1 + len(found))
     improved, *decisive = learner.processes.add_up(mine)
     state.stale = 0 if improved else state.stale + 1
@@ -95,9 +98,9 @@ def judge(learner: Learner, state: State, run: Run, watch: Watch, last: bool, si
 
 
 def is_better(found: Mapping[str, float], best: Mapping[str, Any], validation: Validation) -> bool:
-    """Whether a validation is better than the best; of two as good ones the loss decides.
+    """Whether a validation is better than the best one; the loss breaks ties.
 
-    Many metrics stay at 0 until a model answers something right: the first checkpoint is not the best of those.
+    Many metrics stay at 0 until a model answers something right; the first of those checkpoints should not remain best.
     """
     if found["value"] == best["value"]:
         return bool(found["loss"] < best.get("loss", -math.inf))
@@ -105,7 +108,7 @@ def is_better(found: Mapping[str, float], best: Mapping[str, Any], validation: V
 
 
 def average(learner: Learner, most: int, state: State, run: Run) -> None:
-    """Publish the mean of the last checkpoints, of which this state is one, and say which they are."""
+    """Publish the mean of the current weights and the last checkpoints, `most` in all, and log their steps."""
     earlier = (c for c in run.recent() if c.step < state.step and not is_passing(c.folder))
     taken = list(islice(earlier, most - 1))
     learner.take_mean(taken)
@@ -118,10 +121,10 @@ def average(learner: Learner, most: int, state: State, run: Run) -> None:
 
 @contextmanager
 def signs_of_life(model: nn.Module, alive: Callable[[], None]) -> Iterator[None]:
-    """Let each of a model's smallest modules give a sign of life when it is called.
+    """Call `alive` whenever one of a model's leaf modules is called, so that the watchdog sees progress.
 
-    Hooks on the whole model would miss generation, which calls encoder, decoder and heads one by one. Linear maps get
-    none: they would pass for maps that do more than multiply, as LoRA's, and logits would be computed all at once.
+    Hooks on the whole model would miss generation, which calls encoder, decoder and heads one by one. nn.Linear gets
+    none: a hook marks a layer that does more than multiply, as LoRA's do, and logits would be computed all at once.
     """
     leaves = [module for module in model.modules() if not any(module.children()) and type(module) is not nn.Linear]
     hooks = [module.register_forward_pre_hook(lambda *_: alive()) for module in leaves]

@@ -1,4 +1,4 @@
-"""A model in training, with all that changes beside its weights: the optimizer's state, averages, the loss scale."""
+"""A model in training, with the state that changes beside its weights: optimizer, weight averages, loss scale."""
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -30,7 +30,7 @@ from zoo.training.weights.freezing import choose_trained
 
 
 class Learner:
-    """The model as it is trained: `wrapped` for the forward pass of a step, `model` for all else."""
+    """A model in training: `wrapped` runs the forward pass of a step, `model` serves everything else."""
 
     def __init__(
         self, model: nn.Module, settings: Training, processes: Processes, checkpoint: Checkpoint | None = None
@@ -45,7 +45,7 @@ class Learner:
             if isinstance(module, Drops):
                 module.byte_dropout = settings.byte_dropout
         use_backends(model, settings, processes.device)
-        # the order matters: weights are loaded and names taken while tensors are whole; the optimizer needs the shards
+        # the order matters: weights and names are read before FSDP shards the tensors; the optimizer needs the shards
         if checkpoint is not None:
             load_tensors(model, finite(checkpoint.tensors("weights"), str(checkpoint.folder)))
         self.kept = list(unique_tensors(model))
@@ -53,7 +53,7 @@ class Learner:
         if checkpoint is not None and settings.lora is not None:
             load_adapters(model, checkpoint.tensors(FILE))
         self.wrapped = spread(model.train(), settings, processes.accelerator)
-        self.trained = trained(model)  # once: looking for them takes the CPU a millisecond, each step
+        self.trained = trained(model)  # kept: collecting them costs a millisecond per step
         self.optimizer = settings.optimizer.build(model, settings.learning_rate)
         share_rates(self.optimizer, model, settings.layer_decay)
         assert settings.steps is not None, "fix_training comes first"
@@ -65,16 +65,16 @@ class Learner:
             self.restore(checkpoint)
 
     def autocast(self) -> AbstractContextManager[Any]:
-        """The precision of the forward pass."""
+        """Return the autocast context of the forward pass."""
         return mixed(self.processes.device, self.dtype)
 
     def backward(self, loss: Tensor) -> None:
-        """Add the gradients of a loss that is divided by counts of all processes."""
-        # DDP averages the gradients over processes, so their number gives the sum back
+        """Accumulate the gradients of a loss that is divided by the counts of all processes."""
+        # DDP and FSDP average gradients over processes; multiplying by their number gives the sum
         self.processes.accelerator.backward(self.scaler.scale(loss * self.processes.count))
 
     def clip(self) -> Tensor:
-        """Clip the gradients, or let `update` do it; the norm that they had."""
+        """Clip the gradients, or prepare the optimizer to do so in `update`; return their norm before clipping."""
         self.scaler.unscale_(self.optimizer)
         norm = norm_of([parameter.grad for parameter in self.trained if parameter.grad is not None])
         if self.settings.clip is not None:
@@ -82,11 +82,11 @@ class Learner:
         return whole(norm)
 
     def update(self, step: int, bad: Tensor) -> float:
-        """Change the weights, unless a gradient is not finite, which the device decides; the learning rate.
+        """Update the weights unless `bad` is set, which the device decides; return the learning rate.
 
         Args:
-            step: how many steps were done before.
-            bad: 1 where nothing must change, else 0.
+            step: number of steps done before.
+            bad: a scalar on the device: 1 if a loss or gradient is not finite, so that nothing may change, else 0.
         """
         rate = self.schedule.rate(step + 1)
         for group in self.optimizer.param_groups:
@@ -94,20 +94,20 @@ class Learner:
         step_unless(bad, self.optimizer)
         if self.moving is not None:
             self.moving.update(self.model, step + 1, bad)
-        self.scaler.update()  # also after a skipped step: float16 lowers its scale then
+        self.scaler.update()  # also after a skipped step: that lowers float16's loss scale
         self.optimizer.zero_grad(set_to_none=True)
         return rate
 
     @property
     def published(self) -> Weights | None:
-        """The weights that a user of the run gets, averaged or merged with adapters; None: the model's own."""
+        """The weights that a user of the run gets: averaged, or merged with adapters; None: the model's own."""
         if self.settings.lora is not None:
             return merged(self.model, self.settings.lora)
         return self.mean if self.moving is None else self.moving.weights
 
     @contextmanager
     def showing(self) -> Iterator[nn.Module]:
-        """The model as a user of the run gets it, for validation."""
+        """Yield the model with its published weights, in evaluation mode, for validation."""
         self.model.eval()
         try:
             with uncompiled(self.model), shown(self.model, self.published), gathered(self.model):
@@ -117,14 +117,14 @@ class Learner:
             self.model.train()
 
     def take_mean(self, checkpoints: list[Checkpoint]) -> None:
-        """Publish the mean of the weights and those of earlier checkpoints."""
+        """Publish the mean of the current weights and those of earlier checkpoints."""
         self.mean = mean_of(self.model, [checkpoint.tensors("weights") for checkpoint in checkpoints])
 
     def tensors(self) -> dict[str, dict[str, Tensor]]:
-        """All tensors of a checkpoint, by the file that holds them; whole ones in the main process.
+        """Return all tensors of a checkpoint, by file and name. All processes must call this; the main one saves them.
 
-        torch.distributed.checkpoint would name the optimizer's tensors, too, but it takes a step of an optimizer that
-        has no state yet in order to know its keys.
+        torch.distributed.checkpoint could name the optimizer's tensors, too, but to learn the keys of an optimizer
+        without state it runs a step of it.
         """
         own = self.model.state_dict()
         weights = {name: self.put_together(own[name]) for name in self.kept}
@@ -142,34 +142,37 @@ class Learner:
         return kinds
 
     def beside(self) -> dict[str, Tree]:
-        """What peft needs to read a checkpoint's adapters, by the name of its file."""
+        """Return the JSON files that a checkpoint holds for other programs: what peft needs to read its adapters."""
         lora = self.settings.lora
         return {} if lora is None else {CONFIG: lora.config(self.model)}
 
     @property
     def published_kind(self) -> str:
-        """What a checkpoint calls the published weights."""
+        """The name of a checkpoint's file of published weights: `merged`, `average` or `ema`."""
         if self.settings.lora is not None:
             return "merged"
         return "average" if self.moving is None else "ema"
 
     def put_together(self, tensor: Tensor) -> Tensor:
-        """A tensor as the main process saves it; shards are put together one tensor at a time, and leave the device."""
+        """Gather a sharded tensor on the CPU of the main process, one tensor at a time to save memory on the device.
+
+        The other processes get an empty tensor. A tensor that is not sharded is returned unchanged.
+        """
         full = whole(tensor)
         if full is tensor:
             return tensor
         return full.cpu() if self.processes.is_main else full.new_empty(0)
 
     def spoiled(self) -> str | None:
-        """The name of a weight that is not finite in this process; None where all are."""
+        """Return the name of a weight that is not finite in this process; None: all are finite."""
         broken = (name for name, weight in self.model.named_parameters() if not local(weight).isfinite().all())
         return next(broken, None)
 
     def restore(self, checkpoint: Checkpoint) -> None:
-        """Continue from what a checkpoint of the same model and settings has beside its weights.
+        """Restore everything but the weights from a checkpoint of the same model and settings.
 
         Raises:
-            ValueError: its tensors do not fit.
+            ValueError: a file of the checkpoint is missing or damaged.
         """
         if self.moving is not None:
             ema = checkpoint.tensors("ema")
@@ -182,16 +185,16 @@ class Learner:
             parameter = parameters[name]
             own = spread_like(tensor, parameter) if tensor.shape == parameter.shape else tensor
             state.setdefault(numbers[parameter], {})[key] = own
-        # the optimizer numbers its parameters, and puts what is not of a parameter's shape on the device it wants it on
+        # load_state_dict takes parameters by number, and puts tensors such as `step` on the device that it wants
         self.optimizer.load_state_dict({**self.optimizer.state_dict(), "state": state})
         if self.scaler.is_enabled():
             self.scaler.load_state_dict(checkpoint.state["scale"])
 
 
 def reseed_dropout(seed: int, step: int, process: int, device: torch.device) -> None:
-    """Make dropout on a device depend on seed, step and process alone, so that a resumed run draws the same.
+    """Seed dropout on a device from seed, step and process alone, so that a resumed run draws the same masks.
 
-    torch.manual_seed would do that for all kinds of devices, and format a traceback for each one that is not there.
+    torch.manual_seed would seed all kinds of devices, and format a traceback for each kind that is missing.
     """
     word = int(np.random.SeedSequence((seed, step, process)).generate_state(1, np.uint64)[0])
     torch.default_generator.manual_seed(word)
@@ -200,5 +203,5 @@ def reseed_dropout(seed: int, step: int, process: int, device: torch.device) -> 
 
 
 def hold_gradients(learner: Learner, hold: bool) -> AbstractContextManager[Any]:
-    """Keep gradients in this process: processes exchange them once a step, with the last micro-batch."""
+    """Return a context that skips the gradient exchange if `hold`: processes exchange once per step, at its end."""
     return learner.processes.accelerator.no_sync(learner.wrapped) if hold else nullcontext()

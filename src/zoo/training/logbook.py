@@ -1,4 +1,4 @@
-"""The log of a run: a line for each step, and warnings about numbers that are not finite or that jump."""
+"""The log of a run: one line per step, and warnings about numbers that are not finite and about loss spikes."""
 
 import logging
 import math
@@ -17,7 +17,7 @@ logger = logging.getLogger(__name__)
 
 
 def begin(learner: Learner, watch: Watch) -> Speed:
-    """Start the trackers, and measure the device's peak if the log is to show the share of it that is used."""
+    """Start the trackers, and measure the device's peak FLOP/s if the log is to show MFU."""
     processes, settings = learner.processes, learner.settings
     if settings.trackers:
         processes.accelerator.init_trackers("trackers")
@@ -28,13 +28,13 @@ def begin(learner: Learner, watch: Watch) -> Speed:
 
 
 def is_due(step: int, every: int | None) -> bool:
-    """Whether something that happens every so many steps happens now; 0: never."""
+    """Whether an action that is due every `every` steps is due after this step; 0: never."""
     assert every is not None, "fix_training comes first"
     return every > 0 and step % every == 0
 
 
 def log(line: Line, run: Run, learner: Learner, watch: Watch, last: bool) -> None:
-    """Write a step's line to metrics.jsonl, and every so often to the text log and the trackers."""
+    """Write a step's line to metrics.jsonl, and if it is due to the text log and the trackers."""
     if not learner.processes.is_main:
         return
     run.log(line)
@@ -49,13 +49,13 @@ def log(line: Line, run: Run, learner: Learner, watch: Watch, last: bool) -> Non
 
 
 def silent(numbers: Line) -> set[str]:
-    """The keys that a line of the text log leaves out: the seconds, and the term of a loss that has only one."""
+    """Return the keys that the text log leaves out: `seconds`, and the term of a loss that has only one."""
     terms = [[key for key in numbers if key.startswith(prefix)] for prefix in ("loss/", f"{VALIDATION}loss/")]
     return {"seconds", *(names[0] for names in terms if len(names) == 1)}
 
 
 def note_numbers(tally: Tally, state: State, learner: Learner) -> None:
-    """Report a step that changed nothing because a number was not finite, and count such steps in a row."""
+    """Warn of a step that was skipped because a number was not finite, and count such steps in a row."""
     state.skipped = state.skipped + 1 if tally.skipped else 0
     if not tally.skipped:
         return
@@ -66,10 +66,10 @@ def note_numbers(tally: Tally, state: State, learner: Learner) -> None:
 
 
 def give_up(line: Line, state: State, learner: Learner, run: Run) -> None:
-    """End a run that makes no progress.
+    """End a run whose steps are all skipped.
 
     Raises:
-        RuntimeError: as many steps in a row were not finite as the settings allow.
+        RuntimeError: `training.skip_limit` steps in a row were skipped.
     """
     if state.skipped >= learner.settings.skip_limit:
         raise RuntimeError(
@@ -79,14 +79,14 @@ def give_up(line: Line, state: State, learner: Learner, run: Run) -> None:
 
 
 def ended_early(state: State, settings: Training) -> str:
-    """Why a run that is over has taken fewer steps than it might, as the end of a sentence; '' where it has not."""
+    """Return why a finished run stopped before its last step, as the end of a sentence; '' if it did not."""
     if settings.patience is None or is_last(state.step, settings):
         return ""
     return f", after {state.stale} validations without improvement (training.patience)"
 
 
 def note_end(state: State, settings: Training) -> None:
-    """Log why a run ended early, and that its last steps changed nothing."""
+    """Log why a run ended early, and warn if its last steps were skipped."""
     if early := ended_early(state, settings):
         logger.info("step %d of %d is the last one%s", state.step, settings.steps, early)
     if state.skipped:
@@ -95,13 +95,17 @@ def note_end(state: State, settings: Training) -> None:
 
 
 def name_examples(everyone: list[tuple[bool, list[tuple[int, int, int]]]]) -> list[tuple[int, int, int]]:
-    """The examples to look at: those of the faulty micro-batches of all processes, or all where none is."""
+    """Return the examples to look at: those of the faulty micro-batches, or all if no micro-batch is faulty.
+
+    Args:
+        everyone: what `Tally.suspects` returned in each process.
+    """
     faulty = [examples for guilty, examples in everyone if guilty]
     return [example for examples in faulty or [examples for _, examples in everyone] for example in examples][:SHOWN]
 
 
 def note_spike(tally: Tally, state: State) -> Line:
-    """Report a loss far above the usual one; `spike` of the log line is by how many standard deviations."""
+    """Warn of a loss far above its running mean, and return the log line's `spike`, in standard deviations."""
     if tally.skipped or "loss" not in tally.line:  # nothing of the step was scored
         return {}
     usual, loss = state.usual.mean, tally.line["loss"]

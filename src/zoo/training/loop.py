@@ -39,10 +39,10 @@ def train(
     processes: Processes,
     watch: Watch = NOBODY,
 ) -> State:
-    """Train a model in its run folder, from where that stands to the last step.
+    """Train a model from its run's last checkpoint, or from step 0, to the last step; return the final state.
 
     Raises:
-        Stopped: a signal came; the state is saved.
+        Stopped: a signal arrived; the state is saved.
         RuntimeError: too many steps in a row were not finite, memory is too small, or a checkpoint cannot be written.
     """
     learner = Learner(model, settings, processes, run.checkpoint)
@@ -54,9 +54,9 @@ def train(
     micro_batch = state.micro_batch = fit_micro_batch(learner, feed, mixture, state.micro_batch)
     steps = left_of(feed, state, settings, processes)
     with catch_signals() as signals, explain_memory(micro_batch), closing(steps):
-        # a signal may have stopped the run in a step's validation: then the step is finished first
+        # a signal may have interrupted the last step's validation: finish that step first
         finished = state.line is not None and finish_step(learner, state, run, watch, signals)
-        waiting: Tally | None = None  # the step before, whose numbers are read while the device computes the next one
+        waiting: Tally | None = None  # the previous step; its numbers are read while the device computes the next one
         while not finished:
             processes.alive()
             parts, state.position = next(steps)
@@ -64,13 +64,13 @@ def train(
             tally = Tally(state.step + 1, counts, feed.taken(state.position))
             take_step(learner, mixture, parts, tally, signals.flags())
             state.step += 1
-            if waiting is None and settings.keep_memory:  # after the first step; later ones change nothing
+            if waiting is None and settings.keep_memory:  # needed after the first step only; repeating it is harmless
                 keep_large_blocks()
             stop = None
             if waiting is not None:
                 state.line, stop = note(waiting, learner, state, speed, tally.began), first_of(waiting.signals)
                 write(learner, state, run, watch)
-            if processes.count == 1:  # nobody else needs to agree
+            if processes.count == 1:  # no other process needs to agree, so stop one step earlier
                 stop = first_of(signals.flags())
             waiting = tally
             if stop is not None or has_more(state.step, settings):
@@ -80,7 +80,7 @@ def train(
 
 
 def left_of(feed: Feed, state: State, settings: Training, processes: Processes) -> Generator[Step, None, None]:
-    """The batches of the steps that are left, built ahead by a thread or by processes."""
+    """Return a generator of the remaining steps' batches, built ahead by a thread or by worker processes."""
     assert settings.steps is not None, "fix_training comes first"
     if workers := building_workers(settings.workers, processes.device, processes.here):
         logger.info("batches are built by %s (training.workers)", builders(workers))
@@ -90,19 +90,27 @@ def left_of(feed: Feed, state: State, settings: Training, processes: Processes) 
 
 
 def has_more(step: int, settings: Training) -> bool:
-    """Whether a step ends with more than its update: a validation, a checkpoint, the end of the run."""
+    """Whether a step is followed by a validation, a checkpoint or the end of the run."""
     return is_last(step, settings) or is_due(step, settings.evaluate_every) or is_due(step, settings.save_every)
 
 
 def note(tally: Tally, learner: Learner, state: State, speed: Speed, ended: float) -> Line:
-    """Read the numbers of a step, in the order of the steps; its log line."""
+    """Read the numbers of a step and return its log line. Call it in the order of the steps.
+
+    Args:
+        ended: when the step ended, on the clock of `time.perf_counter`.
+    """
     tally.read()
     note_numbers(tally, state, learner)
     return {**tally.line, **speed.line(tally.tokens, ended - tally.began), **note_spike(tally, state)}
 
 
 def write(learner: Learner, state: State, run: Run, watch: Watch, finished: bool = False) -> None:
-    """Log the line of the newest step whose numbers are known."""
+    """Log the newest step whose numbers are known.
+
+    Raises:
+        RuntimeError: too many steps in a row were skipped.
+    """
     line, state.line = state.line or {}, None
     log(line, run, learner, watch, finished)
     give_up(line, state, learner, run)
@@ -111,13 +119,14 @@ def write(learner: Learner, state: State, run: Run, watch: Watch, finished: bool
 def finish_step(
     learner: Learner, state: State, run: Run, watch: Watch, signals: Signals, stop: int | None = None
 ) -> bool:
-    """Validate, log and save what is due after a step; whether it was the last one.
+    """Validate, log and save as is due after a step; return whether it was the last one.
 
     Args:
         stop: the signal that the processes agreed on in this step.
 
     Raises:
-        Stopped: after it, or in its validation; the state is saved.
+        Stopped: a signal arrived in the step or in its validation; the state is saved.
+        RuntimeError: too many steps in a row were skipped, or the checkpoint cannot be written.
     """
     settings = learner.settings
     finished, improved, line = is_last(state.step, settings), False, state.line or {}
@@ -142,13 +151,17 @@ def finish_step(
 
 
 def leave(learner: Learner, number: int, where: str) -> NoReturn:
-    """End the run for a signal, in all processes when the state is on the disk."""
+    """End the run because of a signal, once all processes are done with saving the state.
+
+    Raises:
+        Stopped: always.
+    """
     learner.processes.accelerator.wait_for_everyone()
     raise Stopped(number, f"{where}; the state is saved, --resume continues", saved=True)
 
 
 def count(processes: Processes, counts: list[dict[str, Tensor]]) -> dict[str, Tensor]:
-    """By term, the scored places of all micro-batches of all processes, on the device."""
+    """Return on the device, by term, the number of scored positions in all micro-batches of all processes."""
     names = list(counts[0])
     local = [float(sum(part[name].item() for part in counts)) for name in names]
     return dict(zip(names, processes.sum(processes.put(local)).unbind(), strict=True))

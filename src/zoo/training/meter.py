@@ -1,4 +1,4 @@
-"""The numbers of a step's log line: losses over all processes, speed, and the share of the device that was used."""
+"""The numbers of a step's log line: losses over all processes, speed, and model FLOPs utilization (MFU)."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -13,23 +13,23 @@ from zoo.objectives.objective import Term
 from zoo.runs.metrics import Line
 from zoo.training.supervision.processes import Processes
 
-SHOWN = 20
-MOST, PATIENCE = 4, 1.0  # products, and seconds in all: one in bfloat16 that is emulated takes longer
+SHOWN = 20  # examples named in a warning
+MOST, PATIENCE = 4, 1.0  # products to time, and seconds after which no more are: emulated bfloat16 takes long
 
 
 class Tally:
-    """Sums of one step: this process's while it computes, then those of all; on the device until `read`.
+    """The sums of one step: this process's at first, then those of all; they stay on the device until `read`.
 
     Args:
         step: its number, from 1.
-        counts: by term, the scored places of all processes.
-        taken: what the line says of the rows that were read, such as how many of each source.
+        counts: by term, the scored positions of all processes.
+        taken: entries of the log line about the rows that were read, such as how many of each source.
     """
 
     def __init__(self, step: int, counts: Mapping[str, Tensor], taken: Line) -> None:
         self.step, self.counts, self.taken, self.began = step, counts, taken, time.perf_counter()
-        self.examples: list[list[tuple[int, int, int]]] = []  # by micro-batch
-        self.rows: list[Tensor] = []  # of each micro-batch: its terms' sums, then each metric's sum and count
+        self.examples: list[list[tuple[int, int, int]]] = []  # per micro-batch
+        self.rows: list[Tensor] = []  # per micro-batch: the sum of each term, then the sum and count of each metric
         self.weights: dict[str, float] = {}
         self.metrics: list[str] = []
         self.tokens, self.filled, self.rate = 0.0, 0.0, 0.0
@@ -37,7 +37,7 @@ class Tally:
         self.line: Line = {}
 
     def add(self, part: MicroBatch, terms: Mapping[str, Term]) -> None:
-        """Add a micro-batch."""
+        """Add the terms of a micro-batch."""
         self.examples.append(part.examples)
         self.tokens, self.filled = self.tokens + part.tokens, self.filled + part.filled
         self.weights = {name: term.weight for name, term in terms.items()}
@@ -47,7 +47,7 @@ class Tally:
         self.rows.append(torch.stack([at_least_float32(number) for number in numbers]))
 
     def add_up(self, processes: Processes, norm: Tensor, flags: list[float]) -> None:
-        """Add up over all processes, and begin to copy the sums to the host.
+        """Sum over all processes, and start to copy the sums to the host.
 
         Args:
             norm: of the gradients, the same in every process.
@@ -63,7 +63,7 @@ class Tally:
         self.home = begin_reading(torch.cat([known, norm.to(exact)[None], total]))
 
     def read(self) -> None:
-        """Wait for the sums, and make a log line of them."""
+        """Wait for the sums, and build the log line from them."""
         terms = len(self.weights)
         values = self.home()
         known, norm, total = values[:terms], values[terms], values[terms + 1 :]
@@ -75,25 +75,25 @@ class Tally:
         self.line |= {"gradient_norm": norm, "empty": 1 - filled / parts, "learning_rate": self.rate, **self.taken}
 
     def losses(self, sums: list[float], counts: list[float]) -> Line:
-        """The weighted loss and each term; a term that scored nothing is left out, and so is the loss of none."""
+        """Return the weighted loss and each term; a term without scored positions is left out, as is a loss of none."""
         terms = {name: s / count for name, s, count in zip(self.weights, sums, counts, strict=True) if count}
         loss = sum(self.weights[name] * value for name, value in terms.items())
         return {**({"loss": loss} if terms else {}), **{f"loss/{name}": value for name, value in terms.items()}}
 
     def shares(self, pairs: list[float]) -> Line:
-        """Each measured sum divided by its count."""
+        """Return each measured sum divided by its count, if that is not 0."""
         both = zip(self.metrics, pairs[::2], pairs[1::2], strict=True)
         return {name: total / count for name, total, count in both if count}
 
     def suspects(self) -> tuple[bool, list[tuple[int, int, int]]]:
-        """Whether a loss of this process is not finite, and the examples of those micro-batches; else of all."""
+        """Return whether a loss of this process is not finite, and the examples of those micro-batches, else of all."""
         terms = [row[: len(self.weights)] for row in self.rows]
         faulty = [part for part, sums in zip(self.examples, terms, strict=True) if not sums.isfinite().all()]
         return bool(faulty), [example for part in faulty or self.examples for example in part][:SHOWN]
 
 
 def begin_reading(tensor: Tensor) -> Callable[[], list[float]]:
-    """Begin to copy a tensor to the host; what is returned waits for the copy, not for what is computed after it."""
+    """Start to copy a tensor to the host. The returned function waits for the copy, not for later device work."""
     if tensor.device.type != "cuda":
         return tensor.tolist
     copy, done = tensor.to("cpu", non_blocking=True), torch.Event("cuda")  # torch pins the copy
@@ -107,24 +107,24 @@ def begin_reading(tensor: Tensor) -> Callable[[], list[float]]:
 
 
 def at_least_float32(number: Tensor) -> Tensor:
-    """A number in float32, or in float64 where the model computes in that."""
+    """Return a number in float32, or in float64 if it is one."""
     return number.detach().to(torch.promote_types(number.dtype, torch.float32))
 
 
 class Speed:
-    """How fast steps are, beside what the device can do.
+    """The speed of steps, and its share of the devices' peak.
 
     Args:
-        flops: floating point operations of one token, forward and backward; None: unknown.
+        flops: floating-point operations per token, forward and backward; None: unknown.
         peak: FLOP/s of all devices together; None: unknown.
-        measured: whether the peak is that of a moment: a step that is faster shows that other work slowed it then.
+        measured: whether the peak was measured. A faster step then raises it: other work has slowed the measurement.
     """
 
     def __init__(self, flops: float | None, peak: float | None, measured: bool = False) -> None:
         self.flops, self.peak, self.measured = flops, peak, measured
 
     def line(self, tokens: float, seconds: float) -> Line:
-        """The speed of a step with so many tokens, and the share of the peak that it reaches."""
+        """Return the log line's entries for a step of `tokens` tokens: its speed and, if the peak is known, MFU."""
         used = None
         if self.flops is not None and self.peak is not None:
             reached = self.flops * tokens / seconds
@@ -133,17 +133,17 @@ class Speed:
         return {"tokens_per_second": tokens / seconds, "mfu": used, "seconds": seconds}
 
 
-@cache  # the trainings of one process share the device
+@cache  # several trainings of one process measure once
 def measure_peak(device: torch.device, dtype: torch.dtype, threads: int) -> float:
-    """FLOP/s of one device in large matrix products, the best of a few; where they take long, of fewer.
+    """Measure the FLOP/s of one device in large matrix products: the best of MOST, or of fewer if they take long.
 
     Args:
-        threads: of the CPU, as they are now; with others it is measured anew.
+        threads: CPU threads; a key of the cache, so that another number is measured again.
     """
     n = 1024 if device.type == "cpu" else 8192
     left, right = torch.ones(2, n, n, device=device, dtype=dtype)
     taken: list[float] = []
-    # the first one may have to start a device's libraries, so it never stands alone
+    # at least two: the first product may include loading a device's libraries
     while len(taken) < 2 or (len(taken) < MOST and sum(taken) < PATIENCE):
         began = time.perf_counter()
         (left @ right)[0, 0].item()

@@ -1,4 +1,4 @@
-"""`training.micro_batch: auto`: the largest number of rows whose forward and backward pass the memory holds."""
+"""`training.micro_batch: auto`: find a number of rows whose forward and backward pass fits into memory."""
 
 import logging
 
@@ -14,14 +14,14 @@ logger = logging.getLogger(__name__)
 
 
 def fit_micro_batch(learner: Learner, feed: Feed, mixture: Mixture, found: int | None) -> int | None:
-    """Rows in one forward, the same in every process; None: the whole share of a process.
+    """Return the rows per forward pass, the same in every process; None: the whole share of a process.
 
-    With `auto` the share of a process is halved until a pass fits. Nothing of the pass stays: no gradient, no place in
-    the data. A resumed run tries what it found before, so that it goes on with the same bits; memory may be
-    smaller now.
+    With `auto`, the share of a process is halved until a pass fits. The trial leaves no trace: gradients are cleared,
+    and the data position is restored. A resumed run begins with the number that it found before, so that it stays
+    bit-identical; there may be less memory now.
 
     Args:
-        found: what an earlier part of the run trained with.
+        found: the number that an earlier part of the run trained with; None: there is none.
     """
     settings, processes = learner.settings, learner.processes
     if settings.micro_batch != "auto":
@@ -32,7 +32,7 @@ def fit_micro_batch(learner: Learner, feed: Feed, mixture: Mixture, found: int |
         if rows == 1:
             break  # the first step fails with a message that names the settings
         rows = -(-rows // 2)
-        torch._dynamo.reset()  # it would compile the next size as one of any size, whose graphs are slower
+        torch._dynamo.reset()  # else the next size is compiled with dynamic shapes, which are slower
     agreed = min(processes.gather(rows))
     if processes.is_main:
         logger.info("training.micro_batch: auto is %d of the %d sequences per process", agreed, share)
@@ -40,10 +40,10 @@ def fit_micro_batch(learner: Learner, feed: Feed, mixture: Mixture, found: int |
 
 
 def fits(learner: Learner, feed: Feed, mixture: Mixture, rows: int) -> bool:
-    """Whether memory holds the passes of a step over so many rows, beside the optimizer's state.
+    """Whether the passes of a step over `rows` rows fit into memory, beside the optimizer's state.
 
-    The second pass of a step needs the most memory: the gradients of the first lie beside its activations. AdamW's two
-    moments, which exist from the first update on, are stood in for by empty tensors.
+    The second pass of a step needs the most memory: the gradients of the first exist beside its activations. Empty
+    tensors stand in for AdamW's two moments, which exist only from the first update on.
     """
     position = feed.position
     part = feed.collate(feed.take(rows), rows).to(learner.processes.device)

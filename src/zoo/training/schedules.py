@@ -10,25 +10,25 @@ class Schedule(ABC):
     """The learning rate of each optimizer step.
 
     `rate` takes the number of the update, counted from 1. Unless a variant says otherwise, the rate rises linearly over
-    the first `warmup_steps` updates to its peak, and `after` shapes the rest. A run of one update has the peak: where
-    the last rate is 0, it would learn nothing.
+    the first `warmup_steps` updates to its peak, and `after` shapes the rest. A run of one update uses the peak: with a
+    schedule that ends at 0 it would learn nothing.
     """
 
     def __init__(self, learning_rate: float, steps: int, warmup_steps: int) -> None:
         self.peak, self.steps, self.warmup_steps = learning_rate, steps, warmup_steps
 
     def rate(self, update: int) -> float:
-        """The learning rate of an update."""
+        """Return the learning rate of an update, counted from 1."""
         if update <= self.warmup_steps:
             return self.peak * update / self.warmup_steps
         return self.peak * (1.0 if self.steps == 1 else self.after(update))
 
     @abstractmethod
     def after(self, update: int) -> float:
-        """The share of the peak in an update after the warm-up."""
+        """Return the share of the peak at an update after the warm-up."""
 
     def progress(self, update: int) -> float:
-        """How much of what follows the warm-up is done: 0 at its end, 1 at the last update."""
+        """Return the fraction of the run after the warm-up that is done: 0 at its start, 1 at the last update."""
         return (update - self.warmup_steps) / (self.steps - self.warmup_steps)
 
 
@@ -135,10 +135,10 @@ class WarmupStableDecay(Schedule):
 
 
 def share(value: float, option: str) -> float:
-    """Check a share of a whole.
+    """Check and return an option that is a fraction.
 
     Raises:
-        ValueError: not from 0 to 1.
+        ValueError: it is not from 0 to 1.
     """
     if not 0 <= value <= 1:
         raise ValueError(f"schedule.{option}: must be from 0 to 1, got {value}")

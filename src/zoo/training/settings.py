@@ -1,4 +1,4 @@
-"""Every setting of training, and how the levels of precedence become one: library < model < task < --set."""
+"""Every setting of training, and how its levels are merged by precedence: library < model < task < --set."""
 
 import math
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ from zoo.wording import refuse_unknown
 
 OF_OPTIMIZER = ("weight_decay", "betas", "eps")  # may also be written beside `optimizer`
 ROUNDING = "the examples and their order stay the same, sums may be rounded differently"
-MAY_CHANGE = {  # what a resumed run may set anew, and what else can differ then
+MAY_CHANGE = {  # settings that a resumed run may change, and what else can differ then
     "steps": "the schedule becomes that of the new length",
     "warmup_steps": "the schedule becomes that of the new warm-up",
     "micro_batch": f"{ROUNDING}, and dropout is drawn for other parts",
@@ -70,8 +70,8 @@ class Training:
         skip_unread: skip positions of the last layer that no head reads; false: compute all positions.
         byte_dropout: on a CPU, draw a byte per dropout decision; false: torch's dropout, which draws a float.
         keep_memory: on a CPU, keep the memory of large tensors for the next step; false: return it to the system.
-        pin_memory: on a GPU, build batches in pinned memory, so that no copy holds up the process; false: in ordinary
-            memory.
+        pin_memory: on a GPU, build batches in pinned memory, so that copies do not block the process; false: in
+            ordinary memory.
         bucket_views: with ddp, gradients are views of the communication buckets; false: they have their own memory.
         evaluate_every, save_every: steps; None: a tenth of the run (saving at least every 1,000); 0: at the end only.
         evaluation_examples: size of a fixed validation sample; None: all examples.
@@ -156,13 +156,13 @@ class Training:
             raise ValueError("training.lora: does not combine with ema, average or strategy fsdp; leave one out")
         if (self.steps is None) == (self.epochs is None):
             raise ValueError("training: name either steps or epochs")
-        # built once for their own refusals, before anything is written
+        # built once to check their options, before anything is written
         self.schedule.inherit(d_model=1).build(self.learning_rate, 1, int(self.warmup_steps))
         self.optimizer.build(nn.Linear(1, 1, device="meta"), self.learning_rate)
 
     @property
     def evaluation_batch(self) -> int:
-        """Rows in one pass of validation."""
+        """Rows per forward pass of validation."""
         return self.micro_batch if isinstance(self.micro_batch, int) else min(self.batch, 64)
 
 
@@ -171,7 +171,11 @@ LOWEST: Tree = {"optimizer": {"name": "adamw"}, "schedule": {"name": "linear"}}
 
 
 def lay_training(below: Tree, level: Mapping[str, Any]) -> Tree:
-    """One level of settings over those below it; naming steps or epochs cancels the other of a lower level."""
+    """Merge one level of settings over those below it; steps or epochs here cancel the other of a lower level.
+
+    Raises:
+        ValueError: an unknown key, or both steps and epochs.
+    """
     known = [*(field.name for field in fields(Training)), *OF_OPTIMIZER]
     for key in level:
         refuse_unknown(str(key), known, "key", f"training.{key}")
@@ -184,7 +188,7 @@ def lay_training(below: Tree, level: Mapping[str, Any]) -> Tree:
 
 
 def gather_optimizer(level: Mapping[str, Any]) -> Tree:
-    """A level with the optimizer's options under `optimizer`, wherever they were written."""
+    """Return a level with the optimizer's options moved under `optimizer`, if they were written beside it."""
     beside = {key: level[key] for key in OF_OPTIMIZER if key in level}
     rest = {key: value for key, value in level.items() if key not in beside}
     if beside:

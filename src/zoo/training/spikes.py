@@ -1,18 +1,18 @@
-"""Loss spikes: a step whose loss is far above what it was lately."""
+"""Loss spikes: steps whose loss is far above its running mean."""
 
 import math
 from dataclasses import dataclass
 
-MEMORY = 50  # steps that the usual loss is a mean over, about
-SIGMAS, LEAST = 6.0, 0.1
+MEMORY = 50  # steps that the running mean is over, about
+SIGMAS, LEAST = 6.0, 0.1  # a spike is above the mean by more standard deviations, and by a larger share of the mean
 
 
 @dataclass
 class Usual:
-    """What the loss was lately: its mean and variance with exponentially falling weights.
+    """The exponentially weighted running mean and variance of the loss.
 
     A spike is a loss above the mean by more than 6 standard deviations and by more than a tenth of the mean, once 50
-    steps were seen. A loss that stays where it jumped to becomes the usual one.
+    steps were seen. A loss that stays high raises the mean, and is no spike after a while.
     """
 
     mean: float = 0.0
@@ -20,7 +20,7 @@ class Usual:
     seen: int = 0
 
     def take(self, loss: float) -> float | None:
-        """Add a step's loss; if it is a spike, by how many standard deviations it is above the mean."""
+        """Add a step's loss. Return how many standard deviations it is above the mean if it is a spike, else None."""
         above, deviation = loss - self.mean, math.sqrt(self.variance)
         spike = self.seen >= MEMORY and above > max(SIGMAS * deviation, LEAST * abs(self.mean))
         weight = 1 / min(self.seen + 1, MEMORY)  # the plain mean of the first steps, then an exponential one

@@ -1,4 +1,4 @@
-"""Where a run stands: the content of a checkpoint's state.json."""
+"""The progress of a run: the content of a checkpoint's state.json."""
 
 import logging
 import math
@@ -20,19 +20,19 @@ logger = logging.getLogger(__name__)
 
 @dataclass
 class State:
-    """Where a run stands.
+    """The progress of a run.
 
     Args:
         step: optimizer steps done.
-        position: of the data.
+        position: the data position (`Feed.position`).
         best: step, metric, value and loss of the best validated checkpoint.
         stale: validations since then.
-        skipped: steps in a row whose loss or gradient was not finite.
-        scale: the loss scale of float16.
-        usual: what the loss was lately.
-        micro_batch: rows in one forward, as the settings say or as `auto` found; None: the whole share of a process.
+        skipped: the last steps in a row whose loss or gradient was not finite.
+        scale: the state of float16's GradScaler.
+        usual: the running mean and variance of the loss.
+        micro_batch: rows per forward pass, as set or as `auto` found; None: the whole share of a process.
         line: the log line of a step whose validation was interrupted; a resumed run repeats that validation first.
-        passing: whether a signal made this checkpoint: the same run without the signal does not have it.
+        passing: whether only a signal is the reason for this checkpoint; an uninterrupted run does not have it.
     """
 
     step: int = 0
@@ -48,7 +48,7 @@ class State:
 
 
 def resume(run: Run, feed: Feed) -> State:
-    """The state of the run's checkpoint, with the feed moved to its place; without a checkpoint, the beginning."""
+    """Return the state of the run's checkpoint and move the feed to its position; a new state without a checkpoint."""
     if run.checkpoint is None:
         return State()
     state = build(State, run.checkpoint.state, str(run.checkpoint.folder / STATE))
@@ -59,7 +59,7 @@ def resume(run: Run, feed: Feed) -> State:
 
 
 def is_over(state: State, settings: Training) -> bool:
-    """Whether a run ends here: all steps are done, or validations stopped getting better."""
+    """Whether a run ends here: all steps are done, or `training.patience` is exhausted."""
     stale = settings.patience is not None and state.stale >= settings.patience
     return stale or is_last(state.step, settings)
 
@@ -79,7 +79,7 @@ def save(learner: Learner, state: State, run: Run, passing: bool = False) -> Non
     Raises:
         RuntimeError: a weight is no longer finite, or the checkpoint cannot be written; the earlier ones stay.
     """
-    spoiled = learner.spoiled()  # all processes ask, each looks at its own shard
+    spoiled = learner.spoiled()  # each process checks its own shard, then all of them agree
     (count,) = learner.processes.add_up([float(spoiled is not None)])
     if count:
         raise RuntimeError(
@@ -94,10 +94,10 @@ def save(learner: Learner, state: State, run: Run, passing: bool = False) -> Non
 
 
 def last_good(run: Run, before: int) -> str:
-    """Where a run can go on from after it broke, and what to change.
+    """Return advice for a broken run: which checkpoint to continue from, and what to change.
 
     Args:
-        before: the first step that went wrong; later checkpoints hold the weights that it began with, or worse ones.
+        before: the first step that went wrong; its own and later checkpoints hold its initial weights, or worse ones.
     """
     earlier = next((one for one in run.recent() if one.step < before), None)
     where = f"the last checkpoint before that is {earlier.folder}" if earlier else "there is no checkpoint before that"

@@ -1,6 +1,6 @@
-"""One optimizer step. Nothing here reads what the device computes, so neither waits for the other.
+"""One optimizer step. Nothing here reads a value from the device, so host and device never wait for each other.
 
-A test runs it on a pretended device, on which a read raises.
+A test runs it on a fake device, on which reading a value raises.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,10 +18,10 @@ from zoo.training.meter import Tally
 def take_step(
     learner: Learner, mixture: Mixture, parts: Sequence[MicroBatch], tally: Tally, flags: list[float]
 ) -> None:
-    """Gradients of all micro-batches, and one update of the weights, unless a number is not finite.
+    """Accumulate the gradients of all micro-batches, and update the weights unless a number is not finite.
 
     Args:
-        tally: of this step; it gets what is summed up.
+        tally: collects the sums of this step.
         flags: the signals that this process received.
     """
     processes = learner.processes
@@ -33,19 +33,19 @@ def take_step(
             learner.backward(weigh(terms, tally.counts))
             with torch.no_grad():
                 tally.add(part, terms)
-            del terms  # the next forward, and validation, need their memory
+            del terms  # frees memory for the next forward pass, and for validation
     tally.add_up(processes, learner.clip(), flags)
     tally.rate = learner.update(tally.step - 1, tally.bad)
 
 
 def terms_of(model: nn.Module, mixture: Mixture, part: MicroBatch) -> dict[str, Term]:
-    """The terms of a micro-batch's loss; what else the model computed ends here: the backward pass needs its memory."""
+    """Return the terms of a micro-batch's loss; the model's other outputs are freed here, before the backward pass."""
     said = model(**part.inputs, **mixture.asks)
     return mixture.terms(said.scores, mixture.settle(part.targets, said.read), said.weights)
 
 
 def weigh(terms: Mapping[str, Term], counts: Mapping[str, Tensor]) -> Tensor:
-    """The loss: each term's sum by its count over all processes, times its weight; a term without places adds 0."""
+    """Return the loss: each term's sum / its count over all processes, times its weight; a term of count 0 adds 0."""
     weighed = []
     for name, term in terms.items():
         count = torch.where(counts[name] > 0, counts[name], 1)  # a weighted count may be below 1
