@@ -1,4 +1,4 @@
-"""Which backend computes attention in training: the one that is named, or the fastest; chosen before data is read."""
+"""Choose the attention backend of a training, the named one or the fastest, before data is read."""
 
 import torch
 from torch import nn
@@ -33,21 +33,21 @@ def use_backends(model: nn.Module, settings: Training, device: torch.device) -> 
 
 
 def hardware_of(settings: Training, device: torch.device) -> Hardware:
-    """What a run computes on."""
+    """Return the device and the precision that a training computes in."""
     return hardware(device, forward_dtype(settings.precision, device))
 
 
 def choose_backends(model: nn.Module, settings: Training, on: Hardware) -> ChosenBackends:
-    """The backend that is named, or in each layer the fastest one that can compute it.
+    """Return the backend that is named, or in each layer the fastest one that can compute it.
 
     Raises:
-        ValueError: the one that is named cannot; another one never takes its place in silence.
+        ValueError: the named one cannot compute this model; it is never silently replaced.
     """
     wanted, layers = settings.attention_backend, layers_of(model)
     if isinstance(wanted, str):
         return fastest(layers, on)
     kind, place = backends[wanted.name], f"{KEY}: {wanted.name}"
-    if not layers and kind is not Sdpa:  # which computes what a recurrent decoder reads, too
+    if not layers and kind is not Sdpa:  # Sdpa also computes a recurrent decoder's attention
         raise ValueError(f"{place}: this model has no full-sequence attention; leave the setting out")
     problem = lacking(kind, on)
     if problem is None:
@@ -60,6 +60,6 @@ def choose_backends(model: nn.Module, settings: Training, on: Hardware) -> Chose
 
 
 def able(layers: list[Layer], on: Hardware) -> list[str]:
-    """The backends that can compute all layers."""
+    """Return the names of the backends that can compute all layers on this hardware."""
     here = [name for name in backends.names() if lacking(backends[name], on) is None]
     return [name for name in here if all(obstacle_of(backends[name](), layer) is None for layer in layers)]

@@ -1,4 +1,4 @@
-"""When training compiles, and which blocks of a model."""
+"""Whether training compiles, and which blocks of a model."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,26 +11,26 @@ from zoo.blocks.recurrence import Cell
 from zoo.devices.compiling import compile_module, make_room, missing_for
 from zoo.training.settings import Training
 
-# Of each block, where no two are alike: rows that are full, packed or crowded (3), on either side of an attention (3
-# again), and so many of them or any number (2).
+# The most graphs of one block: its query rows may be whole, packed or crowded (3), so may its key rows (3), and the
+# number of rows may be static or dynamic (2).
 GRAPHS = 18
-# Steps of a run in which compiling pays on a GPU: it takes about a minute, and may halve a step of a tenth of a second
-# (nanoGPT's README: 250 ms to 135). On an H200 it saves 7 ms of 60 (docs/benchmarks.md, row `gpu-bert`), which
-# pays in longer runs; from how many steps on was not measured.
+# Steps from which `auto` compiles on a GPU. Compiling takes about a minute, and may halve a step of a tenth of a second
+# (nanoGPT's README: 250 ms to 135). On an H200 it saves 7 ms of 60 (docs/benchmarks.md, row `gpu-bert`), which pays off
+# in longer runs only; the exact break-even was not measured.
 PAYS = 1_000
 
 
 def compiles(settings: Training, device: torch.device) -> bool:
-    """Whether a training compiles; with `auto`, in a long run on a GPU where torch's compiler has all that it needs."""
+    """Whether a training compiles; with `auto`, in a long run on a GPU if torch's compiler has all that it needs."""
     if settings.compile != "auto":
         return settings.compile
     return device.type == "cuda" and (settings.steps or 0) >= PAYS and missing_for(device) is None
 
 
 def compiling_said(settings: Training, model: nn.Module, device: torch.device) -> str:
-    """What the log says of compiled blocks: on a GPU, or where compiling was asked for and no block can be.
+    """Return what the log says about compiling, on a GPU or if compiling was asked for and no block can be compiled.
 
-    Nothing where steps decide and are not counted yet.
+    '' if there is nothing to say, or if `auto` depends on a number of steps that is not known yet.
     """
     if not compilable(model):
         asked = settings.compile is True
@@ -52,29 +52,29 @@ def compiling_said(settings: Training, model: nn.Module, device: torch.device) -
 
 
 def blocks_of(model: nn.Module) -> list[Block]:
-    """All of its blocks; models of recurrence alone have none."""
+    """Return all blocks of a model; purely recurrent models have none."""
     return [module for module in model.modules() if isinstance(module, Block)]
 
 
 def compilable(model: nn.Module) -> list[Block]:
-    """The blocks that can be one graph for all batches.
+    """Return the blocks that one graph can serve in all batches.
 
-    Those with a recurrent cell cannot: torch's kernels for it break a graph, and how many documents have a first place,
-    a second one and so on, which is other in every batch, is numbers and not tensors.
+    Blocks with a recurrent cell are left out: torch's recurrent kernels break the graph, and the `batch_sizes` of
+    packed sequences are Python numbers that differ in every batch.
     """
     return [block for block in blocks_of(model) if not any(isinstance(module, Cell) for module in block.modules())]
 
 
 def compile_blocks(model: nn.Module) -> None:
-    """Compile each block by itself: blocks of a kind share a graph, and lookups and heads need none.
+    """Compile each block by itself: equal blocks share a graph, and embeddings and heads need none.
 
-    The names of parameters stay. What a row holds is tensors, so no other window of rows compiles anything anew.
+    Parameter names stay the same. The documents of a row are tensors, so new batches do not recompile anything.
     """
     blocks = compilable(model)
     if not blocks:
         return
     make_room(GRAPHS * len(blocks))
-    # it would cut each graph where DDP's buckets end, to exchange gradients earlier: blocks are as small as buckets
+    # it would split graphs at DDP's buckets to exchange gradients earlier, but blocks are as small as buckets already
     torch._dynamo.config.optimize_ddp = False
     for block in blocks:
         compile_module(block)
@@ -82,10 +82,9 @@ def compile_blocks(model: nn.Module) -> None:
 
 @contextmanager
 def uncompiled(model: nn.Module) -> Iterator[None]:
-    """Run a model's blocks as they are for a while.
+    """Run a model's blocks uncompiled within this context.
 
-    Rows of validation have many shapes. Each kind would be compiled, and take a graph from those that training may
-    have.
+    Rows of validation have many shapes. Each would be compiled, and count towards torch's recompilation limit.
     """
     compiled = {module: module._compiled_call_impl for module in model.modules()}
     for module in compiled:

@@ -1,16 +1,16 @@
-"""Tensors of which each process holds a shard (FSDP2), and whole ones in the same words."""
+"""Functions for tensors that may be sharded over the processes (FSDP2) or whole."""
 
 from torch import Tensor
 from torch.distributed.tensor import DTensor, distribute_tensor
 
 
 def whole(tensor: Tensor) -> Tensor:
-    """A whole tensor, put together from the shards of all processes; all of them must call this."""
+    """Gather a tensor from the shards of all processes; all of them must call this."""
     return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
 
 
 def spread_like(tensor: Tensor, other: Tensor) -> Tensor:
-    """A whole tensor, which every process has, on the device of another tensor and sharded like it."""
+    """Convert a whole tensor, which every process has, to another tensor's device and dtype, and shard it like that."""
     tensor = tensor.to(other.device, other.dtype)
     if not isinstance(other, DTensor):
         return tensor
@@ -18,5 +18,5 @@ def spread_like(tensor: Tensor, other: Tensor) -> Tensor:
 
 
 def local(tensor: Tensor) -> Tensor:
-    """What this process holds of a tensor."""
+    """Return this process's shard of a tensor, or a whole tensor itself."""
     return tensor.to_local() if isinstance(tensor, DTensor) else tensor

@@ -1,4 +1,4 @@
-"""How a model is spread over the processes: whole in each of them (DDP), or a shard in each (FSDP2)."""
+"""How a model is distributed over the processes: replicated (DDP) or sharded (FSDP2)."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -24,7 +24,7 @@ register_dataclass(Output)  # so that FSDP finds the tensors in it, at which the
 
 
 def choose_strategy(settings: Training, processes: int) -> str:
-    """The strategy that the settings ask for.
+    """Return the strategy that the settings ask for.
 
     Raises:
         ValueError: it needs another number of processes, or does not combine with another setting.
@@ -44,7 +44,7 @@ def choose_strategy(settings: Training, processes: int) -> str:
 
 
 def refuse_single_numbers(model: nn.Module, settings: Training) -> None:
-    """Refuse parameters without an axis where FSDP would have to shard them.
+    """Refuse 0-dimensional parameters with FSDP, which cannot shard them.
 
     Raises:
         ValueError: there is one; the message names it.
@@ -58,10 +58,10 @@ def refuse_single_numbers(model: nn.Module, settings: Training) -> None:
 
 
 def spread(model: nn.Module, settings: Training, accelerator: Accelerator) -> nn.Module:
-    """The model on the device of each process, wrapped as training steps call it.
+    """Move the model to this process's device, compile its blocks if asked, and wrap it for training steps.
 
     Raises:
-        RuntimeError: Accelerate wrapped it in another way than was asked for.
+        RuntimeError: Accelerate wrapped it with another strategy than was chosen.
     """
     wanted = choose_strategy(settings, accelerator.num_processes)
     if compiles(settings, accelerator.device):
@@ -77,11 +77,11 @@ def spread(model: nn.Module, settings: Training, accelerator: Accelerator) -> nn
 
 
 def shard(model: nn.Module, dtype: torch.dtype | None, accelerator: Accelerator) -> None:
-    """Leave a shard of each parameter in this process; each block is put together when it computes, the rest at once.
+    """Shard each parameter over the processes. Each block is gathered when it computes, all other parameters together.
 
-    Blocks are put together in the dtype that they compute in, which halves what processes send each other in bfloat16.
-    Gradients are added up in float32. What stands outside of blocks (embeddings, heads) is sent once a pass, and stays
-    in float32, as the vectors that go from block to block do.
+    Blocks are gathered in the dtype that they compute in, which in bfloat16 halves the traffic between processes.
+    Gradients are reduced in float32. Parameters outside of blocks (embeddings, heads) are gathered once per pass, in
+    float32, which is also the dtype of the hidden states between blocks.
 
     Source: Zhao et al. 2023, arXiv:2304.11277; torch's fully_shard, called here because `accelerator.prepare` silently
     wraps the model with DDP on CPUs.
@@ -99,9 +99,9 @@ def shard(model: nn.Module, dtype: torch.dtype | None, accelerator: Accelerator)
 
 
 def require_gradient(part: nn.Module, given: tuple[object, ...], said: Tensor | Memory) -> None:
-    """Let the states that heads read require a gradient, also where nothing below them is trained.
+    """Make the hidden states that heads read require a gradient, even if nothing below them is trained.
 
-    FSDP's work in the backward pass begins when states get theirs; without it, gradients of heads are not exchanged.
+    FSDP's backward hooks run when these states get their gradient; without it, the heads' gradients are not reduced.
     """
     states = said.states if isinstance(said, Memory) else said
     if torch.is_grad_enabled() and not states.requires_grad:
@@ -109,7 +109,7 @@ def require_gradient(part: nn.Module, given: tuple[object, ...], said: Tensor | 
 
 
 def strategy_of(wrapped: nn.Module) -> str:
-    """The strategy that a wrapped model really has."""
+    """Return the strategy that a wrapped model really uses."""
     kinds = [type(module) for module in wrapped.modules()]
     if any(issubclass(kind, FSDPModule) for kind in kinds):
         return FSDP
@@ -118,7 +118,7 @@ def strategy_of(wrapped: nn.Module) -> str:
 
 @contextmanager
 def gathered(model: nn.Module) -> Iterator[None]:
-    """Let every process hold the whole model for a while, so that it can compute without the others."""
+    """Gather the whole model in every process within this context, so that each can compute without the others."""
     shards = [module for module in model.modules() if isinstance(module, FSDPModule)]
     for module in shards:
         module.set_reshard_after_forward(False, recurse=False)

@@ -1,4 +1,4 @@
-"""Optimizers that keep means over the rows and the columns of a matrix in place of a number for each weight."""
+"""Optimizers that keep means over the rows and the columns of a matrix instead of a number per weight."""
 
 import math
 from collections.abc import Mapping
@@ -12,19 +12,19 @@ from zoo.training.optimizers.optimizer import NeedsWholeMatrices, Skippable, dec
 
 @optimizers.register("adafactor")
 class FactoredMoments(Skippable, NeedsWholeMatrices):
-    """Adam's second moments as the product of a row and a column; the step is relative to the size of the weights.
+    """Adam with second moments factored into a row and a column, and steps relative to the size of the weights.
 
-    w <- w - a * u / max(1, RMS(u) / threshold), where u is the gradient over the root of its moments, and
-    a = min(rate, 1 / sqrt(updates)) * max(least_scale, RMS(w)). So its learning rates are larger than Adam's: 1e-3 to
-    1e-2. The numbers are those of torch.optim.Adafactor, which reads two of them back from the device for each weight
-    and so lets the device wait; here nothing is read.
+    w <- (1 - rate * decay) w - a * u / max(1, RMS(u) / threshold), where u is the gradient divided by the root of its
+    second moment, and a = min(rate, 1 / sqrt(updates)) * max(least_scale, RMS(w)). So its learning rates are larger
+    than Adam's: 1e-3 to 1e-2. The results are those of torch.optim.Adafactor, which reads two numbers per weight back
+    from the device and so stalls it; here nothing is read.
 
     Source: Shazeer & Stern 2018, arXiv:1804.04235, algorithm 6.
 
     Args:
-        memory: how fast it forgets less: the new moments weigh updates ** -memory.
-        least_scale: the size that a weight is taken to have at least, so that weights that start at 0 move.
-        threshold: the largest RMS of an update before the rate.
+        memory: squares of new gradients enter the second moments with weight updates ** -memory.
+        least_scale: lower bound of RMS(w) in the step, so that weights that start at 0 move.
+        threshold: the largest RMS of u; a larger u is scaled down to it.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class FactoredMoments(Skippable, NeedsWholeMatrices):
         super().__init__(decay_groups(model, trained(model), weight_decay), settings)
 
     def begin(self, weight: Tensor) -> dict[str, Tensor]:
-        # not `step`, which torch would leave on the CPU when a checkpoint is loaded
+        # not named `step`, which torch would leave on the CPU when a checkpoint is loaded
         updates = {"updates": weight.new_zeros(())}
         if weight.dim() < 2:
             return updates | {"moments": torch.zeros_like(weight)}
@@ -66,10 +66,10 @@ class FactoredMoments(Skippable, NeedsWholeMatrices):
 
 
 def renewed(states: Mapping[str, Tensor], gradients: Tensor, new: Tensor) -> dict[str, Tensor]:
-    """What is kept of the squares of gradients, with those of new ones.
+    """Return the second moments (or their row and column means) after new gradients.
 
     Args:
-        new: how much of each new one is taken in, 0 to 1.
+        new: the weight of the new gradients' squares, 0 to 1, one per stacked weight.
     """
     if "moments" in states:
         return {"moments": states["moments"].lerp(gradients.square(), new)}
@@ -78,16 +78,19 @@ def renewed(states: Mapping[str, Tensor], gradients: Tensor, new: Tensor) -> dic
 
 
 def moments(kept: Mapping[str, Tensor], tiny: float) -> Tensor:
-    """The mean square of each gradient so far."""
+    """Return the second moment of each gradient, from its row and column means where it is factored."""
     if "moments" in kept:
         return kept["moments"]
     return (kept["rows"] @ kept["columns"]).div_(kept["rows"].mean(-2, keepdim=True).clamp_min_(tiny))
 
 
 def rms(x: Tensor, axes: tuple[int, ...] | None = None) -> Tensor:
-    """sqrt(mean(x^2)) along axes, which stay, or of each weight; squares are not kept, as those of x.square() are."""
+    """Return sqrt(mean(x^2)) along axes, which are kept; None: along all but the first.
+
+    Unlike x.square(), this stores no tensor of squares.
+    """
     axes = tuple(range(1, x.dim())) if axes is None else axes
-    if not axes:  # weights that are one number each
+    if not axes:  # stacked scalars
         return x.abs()
     norms: Tensor = torch.linalg.vector_norm(x, dim=axes, keepdim=True)
     return norms / math.sqrt(math.prod(x.shape[axis] for axis in axes))

@@ -1,4 +1,4 @@
-"""Optimizers after Adam: every weight moves by about the learning rate, whatever the size of its gradient."""
+"""Adam and AdamW: every weight moves by about the learning rate, whatever the size of its gradient."""
 
 import torch
 from torch import nn
@@ -10,8 +10,8 @@ from zoo.training.optimizers.optimizer import check_betas, decay_groups, fusible
 class AdamW(torch.optim.AdamW):
     """Adam with decoupled weight decay: w <- w - rate * (m / (sqrt(v) + eps) + decay * w).
 
-    What decays is the same for every optimizer that has `weight_decay`: matrices, embeddings among them, but no vectors
-    (biases, scales of norms), attention's sinks or tables of relative positions.
+    As in every optimizer that has `weight_decay`, matrices decay, embeddings included. Vectors (biases, scales of
+    norms), attention sinks and tables of relative positions do not.
 
     Source: Loshchilov & Hutter 2019, arXiv:1711.05101, algorithm 2.
 

@@ -13,8 +13,8 @@ from zoo.training.optimizers.optimizer import Skippable, check_betas, decay_grou
 class Lion(Skippable):
     """w <- w - rate * (sign(b1 m + (1 - b1) gradient) + decay * w); then m <- b2 m + (1 - b2) gradient.
 
-    It keeps one tensor for each weight, AdamW keeps two. Its authors advise a learning rate 3 to 10 times below that of
-    AdamW, and a decay as many times above.
+    It keeps one tensor per weight, AdamW keeps two. Its authors advise a learning rate 3 to 10 times below AdamW's, and
+    a weight decay as many times above.
 
     Source: Chen et al. 2023, arXiv:2302.06675, algorithm 2.
     """

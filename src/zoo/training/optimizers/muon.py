@@ -25,13 +25,13 @@ from zoo.training.optimizers.optimizer import (
     trained,
 )
 
-# what turns ids into vectors or states into scores, and the gates of a cell, which are several maps in one matrix
+# modules without hidden matrices: embeddings, heads, poolers, and recurrent cells, whose gates share one matrix
 OUTSIDE = (Embeddings, nn.Embedding, Head, Pooler, nn.RNNBase)
 QUINTIC, STEPS, TINY = (3.4445, -4.7750, 2.0315), 5, 1e-7
 
 
 def hidden_matrices(model: nn.Module) -> list[nn.Parameter]:
-    """The matrices within hidden layers: maps of one vector of states to another."""
+    """Return the trained matrices of hidden layers, which map hidden states to hidden states."""
     outside = {id(p) for module in model.modules() if isinstance(module, OUTSIDE) for p in module.parameters()}
     outside |= {id(p) for p in added_to_scores(model)}
     return [p for p in trained(model) if p.dim() == 2 and min(p.shape) > 1 and id(p) not in outside]
@@ -40,7 +40,8 @@ def hidden_matrices(model: nn.Module) -> list[nn.Parameter]:
 class OrthogonalMomentum(Skippable):
     """w <- w - rate * (0.2 sqrt(max(rows, columns)) orthogonal(m) + decay * w), where m averages gradients.
 
-    The numbers are those of torch.optim.Muon, which would let the host wait to learn whether a step is bad.
+    The results are those of torch.optim.Muon, with which the host would have to wait for the device to know whether a
+    step must be skipped.
     """
 
     def __init__(self, groups: list[dict[str, Any]], rate: float, momentum: float, nesterov: bool) -> None:
@@ -61,12 +62,12 @@ class OrthogonalMomentum(Skippable):
 
 
 def orthogonal(matrices: Float[Tensor, "count rows columns"]) -> Float[Tensor, "count rows columns"]:
-    """About U V^T of each matrix U S V^T: its singular values become 0.7 to 1.2.
+    """Return about U V^T of each matrix U S V^T: its singular values become 0.7 to 1.2.
 
-    In bfloat16, as torch's Muon has it, and in float32 where that would be emulated: on a CPU with AVX2 alone a matrix
-    of 512 x 2048 takes half a second so, and half a minute in bfloat16.
+    Computed in bfloat16, as in torch's Muon, but in float32 where bfloat16 is emulated: on a CPU with AVX2 only, a
+    matrix of 512 x 2048 takes half a second in float32, and half a minute in bfloat16.
 
-    Source: Jordan et al. 2024, kellerjordan.github.io/posts/muon: five steps of Newton and Schulz.
+    Source: Jordan et al. 2024, kellerjordan.github.io/posts/muon: five Newton-Schulz steps.
     """
     tall = matrices.shape[1] > matrices.shape[2]
     x = matrices.to(rough_dtype(matrices.device), copy=True)
@@ -81,18 +82,18 @@ def orthogonal(matrices: Float[Tensor, "count rows columns"]) -> Float[Tensor, "
 
 @optimizers.register("muon")
 class HiddenMuon(NeedsWholeMatrices):
-    """Matrices of hidden layers step by their orthogonalised momentum, as in torch's Muon, all else by AdamW.
+    """Muon for the matrices of hidden layers (orthogonalised momentum), AdamW for all other parameters.
 
-    All else is: embeddings, heads, the pooler, norms, biases, scalars, convolutions and the gates of recurrent cells.
-    An orthogonal update is scaled to the size that AdamW's has (0.2 sqrt(max(rows, columns)), Liu et al.), so both
-    parts share one learning rate and one decay, and those that are good for AdamW are a good start.
+    AdamW updates embeddings, heads, the pooler, norms, biases, scalars, convolutions and the gates of recurrent cells.
+    Muon's updates are scaled to the size of AdamW's (0.2 sqrt(max(rows, columns)), Liu et al.), so both share one
+    learning rate and one weight decay, and values that are good for AdamW are a good start.
 
     Source: Jordan et al. 2024, kellerjordan.github.io/posts/muon; Liu et al. 2025, arXiv:2502.16982, equation 4.
 
     Args:
-        momentum, nesterov: of the matrices.
+        momentum, nesterov: of Muon.
         betas, eps: of AdamW.
-        fused: update what AdamW has in torch's one kernel, where the device has it.
+        fused: let torch's fused kernel do AdamW's update, where the device has it.
     """
 
     _step_supports_amp_scaling = True
@@ -129,7 +130,7 @@ class HiddenMuon(NeedsWholeMatrices):
     @torch.no_grad()
     def step(self, closure: None = None) -> None:  # type: ignore[override]
         for number, part in enumerate(self.parts):
-            # handed over each time: loading a state makes new ones
+            # set in each step: load_state_dict replaces groups and state
             part.param_groups = [group for group in self.param_groups if group["part"] == number]
             part.state = self.state
             part.step() if self.found_inf is None else step_unless(self.found_inf, part)

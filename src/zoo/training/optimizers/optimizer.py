@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import torch
-import torch._dynamo  # torch's first optimizer imports it: up to 1 s that would come between the imports and the step
+import torch._dynamo  # torch's first optimizer imports it, for up to 1 s: better here than in the first step
 from torch import Tensor, nn
 
 from zoo.blocks.attention import Attention
@@ -14,24 +14,24 @@ from zoo.registry import Slot
 from zoo.training.devices.shards import local
 
 optimizers: Slot[torch.optim.Optimizer] = Slot("optimizer")
-# Not mps: until June 2026 torch's kernels there updated the weights in a bad step, too (pytorch/pytorch, pull request
-# 186360).
+# Not mps: until June 2026 torch's fused kernels there updated the weights in a skipped step, too (pytorch/pytorch, pull
+# request 186360).
 FUSED = ("cpu", "cuda", "xpu")
-STACK_ON_CPU = 2**18  # numbers updated at once: larger ones leave the caches, and copying them takes longer
-STACK_ON_GPU = 2**23  # enough to fill one, and fewer than the embedding of a large vocabulary has
+STACK_ON_CPU = 2**18  # elements updated at once: larger stacks do not fit into the caches, so copying takes longer
+STACK_ON_GPU = 2**23  # elements: enough to fill a GPU, and fewer than the embedding of a large vocabulary has
 
 
 class NeedsWholeMatrices(torch.optim.Optimizer):
-    """An optimizer that computes with whole matrices, of which a process has a shard only with strategy fsdp."""
+    """An optimizer that needs whole matrices, so that it does not combine with strategy fsdp."""
 
 
 def trained(model: nn.Module) -> list[nn.Parameter]:
-    """The parameters that are trained, in the model's order; tied ones once."""
+    """Return the parameters that are trained, in the model's order; tied ones once."""
     return [parameter for parameter in model.parameters() if parameter.requires_grad]
 
 
 def added_to_scores(model: nn.Module) -> Iterator[nn.Parameter]:
-    """Parameters that are added to attention's scores, so that they are logits rather than a map."""
+    """Yield the parameters that are logits of attention rather than a linear map: sinks and position biases."""
     for module in model.modules():
         if isinstance(module, Attention) and module.sinks is not None:
             yield module.sinks
@@ -40,11 +40,11 @@ def added_to_scores(model: nn.Module) -> Iterator[nn.Parameter]:
 
 
 def decay_groups(model: nn.Module, parameters: Iterable[nn.Parameter], weight_decay: float) -> list[dict[str, Any]]:
-    """Parameters of a model in the groups of an optimizer: those that decay, and those that do not.
+    """Split parameters into the groups of an optimizer: those with weight decay, and those without.
 
-    Matrices decay, embeddings among them; vectors (biases and the scales of norms) do not, as in BERT and GPT-2. Nor do
-    attention's sinks and tables of relative positions, whatever their shape: they are logits, of which only differences
-    count, not maps (transformers' Trainer leaves T5's `relative_attention_bias` out, too).
+    Matrices decay, embeddings included; vectors (biases and the scales of norms) do not, as in BERT and GPT-2. Nor do
+    attention sinks and tables of relative positions, whatever their shape: they are logits, of which only differences
+    matter (transformers' Trainer leaves T5's `relative_attention_bias` out, too).
 
     Raises:
         ValueError: the decay is negative.
@@ -62,12 +62,12 @@ def decay_groups(model: nn.Module, parameters: Iterable[nn.Parameter], weight_de
 
 
 def fusible(parameters: Iterable[nn.Parameter]) -> bool:
-    """Whether torch has one kernel for the whole update of these parameters, which leaves out a bad step."""
+    """Whether torch has a fused kernel to update these parameters, which can also skip a bad step."""
     return all(p.is_floating_point() and p.device.type in FUSED for p in parameters)
 
 
 def kernels(optimizer: torch.optim.Optimizer) -> str:
-    """How an optimizer updates the weights; one of two parts, how each part does: matrices, and all else."""
+    """Describe how an optimizer updates the weights; for one of two parts, how each does: matrices, and all else."""
     parts: list[torch.optim.Optimizer] = getattr(optimizer, "parts", [optimizer])
     if len(parts) > 1:
         matrices, others = (kernels(part) for part in parts)
@@ -78,28 +78,29 @@ def kernels(optimizer: torch.optim.Optimizer) -> str:
 
 
 class Skippable(torch.optim.Optimizer):
-    """An optimizer that computes what weights and their states become, so that the device can refuse the step.
+    """An optimizer that computes new weights and states out of place, so that the device can skip the step.
 
-    Weights of one shape are computed together: a GPU takes as long to begin a product as to compute a small one, and a
-    single small one leaves most of it idle. Beside the model, one stack of weights with its states is held twice.
+    Weights of one shape are updated together: launching a GPU kernel takes as long as a small matrix product, and a
+    single small one leaves most of the GPU idle. The extra memory is one stack of weights with its states.
     """
 
-    _step_supports_amp_scaling = True  # what torch's own optimizers say whose kernels read `found_inf`
+    _step_supports_amp_scaling = True  # as in torch's own optimizers whose kernels read `found_inf`
     found_inf: Tensor | None = None
 
     @abstractmethod
     def begin(self, weight: Tensor) -> dict[str, Tensor]:
-        """The state of a weight before its first step."""
+        """Return the state of a weight before its first step."""
 
     @abstractmethod
     def become(
         self, weights: Tensor, gradients: Tensor, states: Mapping[str, Tensor], group: Mapping[str, Any]
     ) -> tuple[Tensor, dict[str, Tensor]]:
-        """Weights and their states after a step, as new tensors.
+        """Return the weights and their states after a step, as new tensors.
 
         Args:
-            weights, gradients: several of one shape, one for each place of the first axis.
-            states: what `begin` made for each of them, by its name there, stacked in the same way.
+            weights, gradients: of one shape each, stacked along the first axis.
+            states: the tensors of `begin`, by name, stacked in the same way.
+            group: the parameter group, with its options.
         """
 
     @torch.no_grad()
@@ -110,7 +111,7 @@ class Skippable(torch.optim.Optimizer):
                 self.update(weights, group, bad)
 
     def update(self, weights: list[Tensor], group: Mapping[str, Any], bad: Tensor | None) -> None:
-        """One step of weights of one shape, unless it is bad."""
+        """Do one step of weights of one shape, unless `bad` is true on the device; None: always."""
         for weight in weights:
             if not self.state[weight]:
                 self.state[weight] |= self.begin(weight)
@@ -119,13 +120,13 @@ class Skippable(torch.optim.Optimizer):
         given = {name: stacked(olds) for name, olds in states.items()}
         later, becomes = self.become(stacked(held), stacked(gradients), given, group)
         for olds, news in ((held, later), *((states[name], becomes[name]) for name in states)):
-            if bad is not None:  # selected, not multiplied by 0, which makes no number of NaN
+            if bad is not None:  # `where`, not a product with 0: 0 * NaN is NaN
                 torch.where(bad, stacked(olds), news, out=news)
             torch._foreach_copy_(olds, news.unbind())
 
 
 def stacks(weights: Iterable[Tensor]) -> Iterator[list[Tensor]]:
-    """Weights of one shape, as this process holds them: as many together as a device updates well, in their order."""
+    """Group weights whose local shards have one shape, in order, into stacks of a size that suits the device."""
     alike: dict[tuple[object, ...], list[Tensor]] = {}
     for weight in weights:
         alike.setdefault((local(weight).shape, weight.dtype, weight.device), []).append(weight)
@@ -136,14 +137,14 @@ def stacks(weights: Iterable[Tensor]) -> Iterator[list[Tensor]]:
 
 
 def stacked(tensors: list[Tensor]) -> Tensor:
-    """Tensors of one shape as one with an axis more; a single one is not copied."""
+    """Stack tensors of one shape along a new first axis; a single one is not copied."""
     return tensors[0][None] if len(tensors) == 1 else torch.stack(tensors)
 
 
 def step_unless(bad: Tensor, optimizer: torch.optim.Optimizer) -> None:
-    """Update the weights where `bad` is 0; where it is 1, neither they nor the optimizer's state change.
+    """Update the weights if `bad` is 0; if it is 1, neither they nor the optimizer's state change.
 
-    The device decides, as torch's GradScaler lets it; only for an optimizer that cannot does the host wait.
+    The device decides, through torch's `found_inf` of GradScaler; the host waits only if the optimizer lacks support.
     """
     if getattr(optimizer, "_step_supports_amp_scaling", False):
         optimizer.found_inf = bad  # type: ignore[attr-defined]
@@ -153,10 +154,10 @@ def step_unless(bad: Tensor, optimizer: torch.optim.Optimizer) -> None:
 
 
 def check_betas(betas: tuple[float, float], eps: float = 0.0) -> None:
-    """Refuse what no moving average can work with.
+    """Refuse decay rates and an eps that no moving average works with.
 
     Raises:
-        ValueError: a share of memory outside 0 to 1, or a negative eps.
+        ValueError: a beta outside of 0 to 1, or a negative eps.
     """
     if not all(0 <= beta < 1 for beta in betas):
         raise ValueError(f"training.betas: each must be at least 0 and below 1, got {list(betas)}")
@@ -165,10 +166,10 @@ def check_betas(betas: tuple[float, float], eps: float = 0.0) -> None:
 
 
 def check_momentum(momentum: float) -> None:
-    """Refuse a momentum that would never forget, or that would turn around.
+    """Refuse a momentum that would never decay, or would alternate its sign.
 
     Raises:
-        ValueError: it is outside 0 to 1.
+        ValueError: it is outside of 0 to 1.
     """
     if not 0 <= momentum < 1:
         raise ValueError(f"training.optimizer.momentum: must be at least 0 and below 1, got {momentum}")

@@ -17,7 +17,7 @@ class Descent(torch.optim.SGD):
 
     Args:
         fused: update all weights in torch's one kernel, where the device has it.
-        nesterov: step by gradient + momentum * m, that is from where the momentum leads.
+        nesterov: step by gradient + decay * w + momentum * m instead of m.
     """
 
     def __init__(
@@ -37,13 +37,13 @@ class Descent(torch.optim.SGD):
         groups, kernel = decay_groups(model, parameters, weight_decay), fused and fusible(parameters)
         super().__init__(groups, lr=learning_rate, momentum=momentum, nesterov=nesterov, fused=kernel)
         if momentum:
-            # torch makes them in the first step, and where its kernel skips that, leaves in them what lay in memory
+            # torch allocates them in the first step, and leaves them uninitialised if its kernel skips that step
             for parameter in parameters:
                 self.state[parameter]["momentum_buffer"] = torch.zeros_like(parameter)
 
     @torch.no_grad()
     def step(self, closure: None = None) -> None:  # type: ignore[override]
-        """As torch's, of what this process holds of each weight: torch has no rule for shards in its fused kernel."""
+        """Step as torch.optim.SGD, on the local shard of each weight: torch's fused kernel takes no DTensor."""
         for group in self.param_groups:
             weights = [weight for weight in group["params"] if weight.grad is not None]
             sgd(

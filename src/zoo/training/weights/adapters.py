@@ -1,4 +1,4 @@
-"""LoRA: the maps of a trained model stay as they are, and each learns a small change of low rank beside it."""
+"""LoRA: the linear layers of a trained model are frozen, and chosen ones learn a low-rank update beside them."""
 
 import math
 from collections.abc import Iterator
@@ -14,23 +14,23 @@ from zoo.strict_yaml import Tree
 from zoo.wording import refuse_unknown
 
 KEY = "training.lora"
-FILE, CONFIG = "adapter_model", "adapter_config"  # what peft calls them
+FILE, CONFIG = "adapter_model", "adapter_config"  # peft's names of the files
 PREFIX = "base_model.model."  # before each name in peft's files
 DOWN, UP = "lora_A", "lora_B"
-WHOLE = ("heads", "pooler")  # they are new for each task, so they are trained as they are
+WHOLE = ("heads", "pooler")  # new for each task, so they are trained in full
 
 
 @dataclass(frozen=True)
 class LowRank:
-    """The change of a linear layer W: W + (alpha / rank) B A, with A of `rank` rows, and B, which begins with zeros.
+    """The low-rank update of a linear layer W: W + (alpha / rank) B A, where A has `rank` rows and B starts at zero.
 
     Source: Hu et al. 2021, arXiv:2106.09685, section 4.1.
 
     Args:
-        rank: of the change.
-        alpha: its size beside W's, times the rank.
-        dropout: fraction of the layer's inputs that the change does not see in training.
-        targets: which linear layers have one, by the last word of their names, such as query and value.
+        rank: of the update.
+        alpha: the update is multiplied by alpha / rank.
+        dropout: of the input of A, in training.
+        targets: the linear layers to adapt, by the last component of their names, such as query and value.
     """
 
     rank: int = 8
@@ -52,7 +52,7 @@ class LowRank:
         return self.alpha / self.rank
 
     def config(self, model: nn.Module) -> Tree:
-        """What peft must know of the adapters of a model, beside their tensors: its adapter_config.json."""
+        """Return peft's adapter_config.json for the adapters of a model."""
         return {
             "peft_type": "LORA",
             "r": self.rank,
@@ -65,10 +65,10 @@ class LowRank:
 
 
 def adapt(model: nn.Module, settings: LowRank, seed: int) -> None:
-    """Give the chosen maps of a model a change to learn; freeze all else but the heads and the pooler.
+    """Add adapters to the chosen linear layers of a model; freeze everything else but the heads and the pooler.
 
     Raises:
-        ValueError: a target is no linear map of the model.
+        ValueError: a target is not a linear layer of the model.
     """
     maps = {name: module for name, module in model.named_modules() if isinstance(module, nn.Linear)}
     inside = {name: module for name, module in maps.items() if name.split(".")[0] not in WHOLE}
@@ -84,19 +84,19 @@ def adapt(model: nn.Module, settings: LowRank, seed: int) -> None:
 
 
 def add_change(module: nn.Linear, settings: LowRank, generator: torch.Generator) -> None:
-    """Put A and B beside a linear map, and add what they make of its input to its output."""
+    """Add A and B to a linear layer as submodules, and their output to the layer's output."""
     like: dict[str, Any] = {"device": module.weight.device, "dtype": module.weight.dtype}
     down = nn.Linear(module.in_features, settings.rank, bias=False, **like)
     up = nn.Linear(settings.rank, module.out_features, bias=False, **like)
     with torch.no_grad():
         if not down.weight.is_meta:
-            bound = 1 / math.sqrt(module.in_features)  # as torch draws a linear map, and peft A
+            bound = 1 / math.sqrt(module.in_features)  # as torch initialises nn.Linear, and peft A
             down.weight.copy_(torch.empty(down.weight.shape).uniform_(-bound, bound, generator=generator))
         up.weight.zero_()
     module.add_module(DOWN, down)
     module.add_module(UP, up)
 
-    # a hook, so that a map keeps its class and its name, and what reads its weight alone finds that of the checkpoint
+    # a hook keeps the layer's class and parameter names, and code that reads its weight finds the checkpoint's
     def add(module: nn.Module, inputs: tuple[Tensor], output: Tensor) -> Tensor:
         (x,) = inputs
         change: Tensor = up(down(F.dropout(x, settings.dropout, module.training)))
@@ -106,7 +106,7 @@ def add_change(module: nn.Linear, settings: LowRank, generator: torch.Generator)
 
 
 def adapted(model: nn.Module) -> Iterator[tuple[str, nn.Linear]]:
-    """The maps that learn a change, by their names."""
+    """Yield the linear layers that have an adapter, with their names."""
     for name, module in model.named_modules():
         if isinstance(module, nn.Linear) and hasattr(module, UP):
             yield name, module
@@ -117,18 +117,18 @@ def last_word(name: str) -> str:
 
 
 def is_of_adapter(name: str) -> bool:
-    """Whether a parameter is one of an adapter."""
+    """Whether a name is that of an adapter's parameter."""
     return bool({DOWN, UP} & set(name.split(".")))
 
 
 @torch.no_grad()
 def merged(model: nn.Module, settings: LowRank) -> dict[str, Tensor]:
-    """The weights that a user gets of an adapted model: W + (alpha / rank) B A, with a B of zeros beside it."""
+    """Return the published weights of an adapted model: W + (alpha / rank) B A for each W, and zeros for each B."""
     found = {}
     for name, module in adapted(model):
         down, up = module.get_submodule(DOWN).weight, module.get_submodule(UP).weight
         assert isinstance(down, Tensor) and isinstance(up, Tensor)
-        # the product in float64: rounded once, so that it is the same wherever it is computed
+        # in float64 on the CPU, rounded once, so that it is the same wherever the model is
         change = settings.scale * (up.cpu().double() @ down.cpu().double())
         found[f"{name}.weight"] = (module.weight.cpu().double() + change).to(module.weight)
         found[f"{name}.{UP}.weight"] = torch.zeros_like(up)
@@ -136,12 +136,12 @@ def merged(model: nn.Module, settings: LowRank) -> dict[str, Tensor]:
 
 
 def peft_name(name: str) -> str:
-    """A parameter of an adapter as peft's files call it."""
+    """Return peft's name of an adapter's parameter."""
     return f"{PREFIX}{name}"
 
 
 def load_adapters(model: nn.Module, tensors: dict[str, Tensor]) -> None:
-    """Fill the adapters of a model from peft's file of them."""
+    """Load the adapters of a model from the tensors of peft's file."""
     own = {peft_name(name): p for name, p in model.named_parameters() if is_of_adapter(name)}
     assert set(own) == set(tensors), "a checkpoint has the adapters that its settings name"
     with torch.no_grad():

@@ -1,4 +1,4 @@
-"""Averages of weights: along the run, or over its last checkpoints; and a model that has them for a while."""
+"""Averages of weights, along the run or over its last checkpoints, and a context that swaps them into a model."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -26,7 +26,7 @@ class MovingAverage:
 
     @torch.no_grad()
     def update(self, model: nn.Module, updates: int, bad: Tensor) -> None:
-        """Move the average towards the weights after the n-th update, unless `bad` is 1: there was none."""
+        """Move the average towards the weights after `updates` updates, unless `bad` is 1: the last one was skipped."""
         decay = min(self.decay, (1 + updates) / (10 + updates))
         named = dict(model.named_parameters())
         averages, weights = [local(self.weights[name]) for name in named], [local(named[name]) for name in named]
@@ -34,7 +34,7 @@ class MovingAverage:
 
 
 def mean_of(model: nn.Module, others: Sequence[Mapping[str, Tensor]]) -> Weights:
-    """The mean of a model's weights and those of earlier checkpoints.
+    """Return the mean of a model's weights and those of other checkpoints.
 
     Source: Vaswani et al. 2017, arXiv:1706.03762, section 6.1.
     """
@@ -46,7 +46,7 @@ def mean_of(model: nn.Module, others: Sequence[Mapping[str, Tensor]]) -> Weights
 
 @contextmanager
 def shown(model: nn.Module, weights: Weights | None) -> Iterator[None]:
-    """Give a model other weights for a while, all or some; afterwards it has its own again, to the last bit."""
+    """Give a model other weights, all or some, within this context; its own are restored bit for bit."""
     if weights is None:
         yield
         return
@@ -59,7 +59,7 @@ def shown(model: nn.Module, weights: Weights | None) -> Iterator[None]:
 
 @torch.no_grad()
 def exchange(model: nn.Module, weights: Weights) -> None:
-    """Swap the values of a model's weights with others, one at a time: no second model is needed in memory."""
+    """Swap a model's weights with others, one tensor at a time, so that memory for no second model is needed."""
     for name, parameter in model.named_parameters():
         if name not in weights:
             continue

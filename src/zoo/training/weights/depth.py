@@ -1,4 +1,4 @@
-"""Learning rates by layer: the deeper a layer lies below the heads, the less of the schedule's rate it gets."""
+"""Layer-wise learning rates: the further a layer is below the heads, the smaller its share of the schedule's rate."""
 
 from collections.abc import Iterator
 
@@ -11,21 +11,21 @@ from zoo.models.kinds.part import Part
 
 
 def parts(model: nn.Module) -> Iterator[Part]:
-    """The encoders and decoders of a model."""
+    """Yield the encoders and decoders of a model."""
     return (module for module in model.modules() if isinstance(module, Part))
 
 
 def embeddings(part: Part) -> Iterator[nn.Module]:
-    """What lies below all layers of a part: the vectors of tokens and segments, their norm, and the positions."""
+    """Yield the modules below all layers of a part: token and segment embeddings with their norm, and positions."""
     return (module for module in part.modules() if isinstance(module, Embeddings | Position))
 
 
 def depths(model: nn.Module) -> dict[int, int]:
-    """By id of a parameter, how many layers deep it lies: 0 the heads, 1 the last layer, most the embeddings.
+    """Return the depth of each parameter below the heads, by its id: 1 in the last layer, most in the embeddings.
 
-    Every part counts from its own end, since each layer of a decoder reads the encoder's memory directly. What belongs
-    to no layer and does not lie below them (the pooler, a norm at the end) is at 0, as in BEiT. Parameters that two
-    parts share lie as deep as in the deeper one.
+    Each part counts from its own end, since each layer of a decoder reads the encoder's memory directly. Parameters
+    that are missing here have depth 0, as in BEiT: heads, the pooler, a final norm. A parameter that two parts share
+    has the larger of its two depths.
 
     Source: Clark et al. 2020 (ELECTRA), arXiv:2003.10555, appendix B; Bao et al. 2022 (BEiT), arXiv:2106.08254.
     """
@@ -41,10 +41,10 @@ def depths(model: nn.Module) -> dict[int, int]:
 
 
 def share_rates(optimizer: torch.optim.Optimizer, model: nn.Module, decay: float | None) -> None:
-    """Give every group of an optimizer its `share` of the rate, decay ** depth, and split groups where depths differ.
+    """Give each parameter group its `share` of the learning rate, decay ** depth; groups are split by depth.
 
     Args:
-        decay: from one layer to the next one below it; None: every parameter has the whole rate.
+        decay: the factor from one layer to the next one below it; None: every parameter has the full rate.
     """
     found = {} if decay is None else depths(model)
     groups = []

@@ -1,4 +1,4 @@
-"""Freezing: parameters that training leaves as they are, by the words of parts or by patterns of their names."""
+"""Freezing: exclude parameters from training, by part or by name pattern."""
 
 from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
@@ -14,18 +14,19 @@ EMBEDDINGS = "embeddings"
 
 
 def choose_trained(model: nn.Module, chosen: Sequence[str], lora: LowRank | None = None, seed: int = 0) -> None:
-    """Leave parameters out of training: they get no gradient, no state in the optimizer and no decay.
+    """Exclude parameters from training: they get no gradient, no optimizer state and no weight decay.
 
-    Adapters are trained wherever they are: what is frozen are the weights of the checkpoint, as in peft.
+    Adapters are trained even in frozen modules, as in peft: freezing is about the checkpoint's weights.
 
     Args:
-        chosen: each `embeddings`, `encoder:6` (its first 6 layers), or the name of a module or a parameter, in which
-            `*` stands for anything.
-        lora: the adapters that are added; None: none.
-        seed: which decides how they begin.
+        chosen: each `embeddings`, `encoder:6` (its first 6 layers), or the name of a module or a parameter, with `*` as
+            wildcard.
+        lora: the adapters to add; None: none.
+        seed: of the adapters' initial values.
 
     Raises:
-        ValueError: one of them matches nothing, a target of `lora` is no map of the model, or nothing is left to train.
+        ValueError: an item matches nothing, a target of `lora` is not a linear layer of the model, or nothing is left
+            to train.
     """
     for item in chosen:
         for parameter in chosen_by(item, model):
@@ -37,7 +38,7 @@ def choose_trained(model: nn.Module, chosen: Sequence[str], lora: LowRank | None
 
 
 def chosen_by(item: str, model: nn.Module) -> list[nn.Parameter]:
-    """The parameters that one item of the list stands for.
+    """Return the parameters that one item of `training.freeze` stands for.
 
     Raises:
         ValueError: there are none.
@@ -59,10 +60,10 @@ def chosen_by(item: str, model: nn.Module) -> list[nn.Parameter]:
 
 
 def first_layers(item: str, side: str, count: str, model: nn.Module) -> list[nn.Module]:
-    """The first layers of a part, from the input on.
+    """Return the first layers of a part, counted from its input.
 
     Raises:
-        ValueError: there is no such part, or it has not so many layers.
+        ValueError: there is no such part, or it has fewer layers.
     """
     known = layered(model)
     if side not in known:
@@ -74,7 +75,7 @@ def first_layers(item: str, side: str, count: str, model: nn.Module) -> list[nn.
 
 
 def layered(model: nn.Module) -> dict[str, list[nn.Module]]:
-    """The layers of the encoder and the decoder, by the name of the part."""
+    """Return the layers of the encoder and the decoder, by the name of the part."""
     names = {id(module): name for name, module in model.named_modules()}
     return {names[id(part)]: part.layers_upward() for part in parts(model)}
 
