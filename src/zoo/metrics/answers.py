@@ -1,4 +1,4 @@
-"""How well answers are found, as SQuAD's official script counts it: 0 to 100, over the best of each list of answers."""
+"""Metrics of extracted answers as in SQuAD's official script: 0 to 100, each against the nearest reference answer."""
 
 import re
 import string
@@ -12,15 +12,15 @@ PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 
 def normalize(text: str) -> str:
-    """A text in small letters without ASCII's punctuation, without a, an and the, its words one space apart."""
+    """Lower-case a text, remove ASCII punctuation and the articles a, an and the, and collapse white space."""
     return " ".join(ARTICLES.sub(" ", text.lower().translate(PUNCTUATION)).split())
 
 
 class AnswerMetric(Metric):
-    """A metric of answers, each with a list of right ones; a question without an answer has the answer ''.
+    """A metric of answers, each with a list of reference answers; a question without an answer has the answer ''.
 
     Source: Rajpurkar et al. 2016, arXiv:1606.05250, section 6.1, and 2018, arXiv:1806.03822; evaluate-v2.0.py. As
-    there, texts of all languages are split at white space, and English articles alone are left out.
+    there, texts of all languages are split at white space, and only English articles are removed.
     """
 
     higher_is_better = True
@@ -31,19 +31,19 @@ class AnswerMetric(Metric):
     @staticmethod
     @abstractmethod
     def agreement(prediction: str, answer: str) -> float:
-        """Of a prediction and one right answer, 0 to 1."""
+        """Score a prediction against one reference answer, 0 to 1."""
 
     def measure(self, predictions: list[str], references: list[list[str]]) -> float:
         total = 0.0
         for prediction, answers in zip(predictions, references, strict=True):
-            told = list(filter(normalize, answers)) or [""]  # one of articles and punctuation alone is none
+            told = list(filter(normalize, answers)) or [""]  # as in the script, '' replaces empty references
             total += max(self.agreement(prediction, answer) for answer in told)
         return 100 * total / len(predictions)
 
 
 @metrics.register("exact_match")
 class ExactMatch(AnswerMetric):
-    """Answers that equal a right one, both normalized; 0 to 100."""
+    """Share of answers that equal a reference answer, both normalized; 0 to 100."""
 
     @staticmethod
     def agreement(prediction: str, answer: str) -> float:
@@ -52,7 +52,7 @@ class ExactMatch(AnswerMetric):
 
 @metrics.register("span/f1")
 class AnswerF1(AnswerMetric):
-    """The mean F1 of each answer's words with those of the nearest right answer; 0 to 100."""
+    """The mean F1 of each answer's words against those of the nearest reference answer; 0 to 100."""
 
     @staticmethod
     def agreement(prediction: str, answer: str) -> float:

@@ -1,4 +1,4 @@
-"""Which metrics a task asks for: `<objective>/<metric>`, or a bare name of the first objective that offers it."""
+"""Parse a task's metrics: `<objective>/<metric>`, or a bare name, which means the first objective that offers it."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -17,17 +17,17 @@ class ChosenMetric(NamedTuple):
 
     @property
     def variant(self) -> type[Metric]:
-        """The class that counts it."""
+        """The class that computes it."""
         return metrics[self.registered]
 
     @property
     def registered(self) -> str:
-        """The name that the metric is registered by: an objective may have one of its own that is called so."""
+        """The name in the registry: `<objective>/<metric>` if the objective has its own variant, else the bare name."""
         return self.name if self.name in metrics.variants else self.metric
 
     @property
     def name(self) -> str:
-        """How results and logs write it."""
+        """The name in results and logs."""
         return f"{self.objective}/{self.metric}"
 
 

@@ -1,4 +1,4 @@
-"""How often, and how evenly over the classes, the predicted class is the right one."""
+"""Metrics of predicted against true classes."""
 
 from zoo.metrics.metric import Metric, metrics
 
@@ -6,7 +6,7 @@ from zoo.metrics.metric import Metric, metrics
 class ClassMetric(Metric):
     """A metric of predicted against true class numbers.
 
-    `measure` takes `classes`, how many there are; None counts up to the largest number seen.
+    `measure` takes `classes`, the number of classes; None: one more than the largest class number seen.
     """
 
     higher_is_better = True
@@ -20,17 +20,17 @@ class ClassMetric(Metric):
 
 @metrics.register("accuracy")
 class Accuracy(ClassMetric):
-    """Right answers / answers."""
+    """Correct predictions / predictions."""
 
     library = "sklearn.metrics:accuracy_score"
 
 
 @metrics.register("f1")
 class F1(ClassMetric):
-    """2 · precision · recall / (precision + recall): of class 1 where there are two classes, else their mean.
+    """2 · precision · recall / (precision + recall): of class 1 if there are two classes, else the mean over classes.
 
     The mean is unweighted and over the classes that are predicted or true at least once (scikit-learn's macro). A class
-    without a right answer counts 0.
+    without a correct prediction counts 0.
     """
 
     library = "sklearn.metrics:f1_score"

@@ -33,6 +33,11 @@ class BitsPerByte(Metric):
 
 
 def positive(total: int, what: str) -> int:
+    """Check that a sum to divide by is above 0, and return it.
+
+    Raises:
+        ValueError: it is not.
+    """
     if total <= 0:
         raise ValueError(f"{what}: there is nothing to measure (their sum is {total})")
     return total

@@ -1,4 +1,4 @@
-"""The contract of metrics: one number from predictions, without a network and without files."""
+"""The contract of metrics: one number from predictions, without network access or files."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
@@ -7,8 +7,8 @@ from typing import Any, ClassVar, Literal
 from zoo.late import load
 from zoo.registry import Slot
 
-# What `datasets` calls the type of one value, or of each value of a list. Only its name: `evaluate`, which would give
-# the type itself, imports every pipeline of transformers (3 s); `hub/modeling/metric.py` makes its metrics of ours.
+# The `datasets` type of one value, or of each value of a list, as a name: importing `evaluate` for the type objects
+# would import every pipeline of transformers (3 s). `hub/modeling/metric.py` builds its metrics from ours.
 InputType = str | list[str]
 
 
@@ -16,12 +16,12 @@ class Metric(ABC):
     """One number that says how good predictions are.
 
     Class attributes:
-        higher_is_better: which way is better.
-        best: the best value there is; None: it has none that scores could be measured by.
-        needs: what is measured: `classes` (numbers), `sets` of classes (0 or 1 by class), `numbers`, `tags` (names by
+        higher_is_better: whether a higher value is better.
+        best: the best value, which a task's score of 100 stands for; None: the metric gives no such score.
+        needs: what is measured: `classes` (numbers), `sets` of classes (0 or 1 per class), `numbers`, `tags` (names per
             sentence), `answers` (texts found in others), `texts`, or the `loss` (its sums, in nats).
-        inputs: by name, the type of what one example gives (of a loss: one example, or one batch).
-        library: `module:name` of the function that counts, where that is not ours.
+        inputs: by name, the type of one example's value (for a loss: of one example, or of one batch).
+        library: `module:name` of the library function that computes it; None: our own code does.
     """
 
     higher_is_better: ClassVar[bool]
@@ -32,7 +32,7 @@ class Metric(ABC):
     count: Callable[..., Any]
 
     def __init__(self) -> None:
-        if self.library is not None:  # scikit-learn and scipy take 1 s and 80 MB: what they do not measure does without
+        if self.library is not None:  # imported only if needed: scikit-learn and scipy take 1 s and 80 MB
             self.count = load(self.library)
 
     @property
@@ -41,11 +41,11 @@ class Metric(ABC):
         return metrics.name_of(self)
 
     def obstacle(self, labels: Sequence[str]) -> str | None:
-        """Why it cannot measure answers that are named so; None where it can."""
+        """Return why it cannot be computed for these labels; None: it can."""
         return None
 
     def compute(self, **given: Any) -> float:
-        """The number, from what `inputs` names and the metric's own options.
+        """Compute the metric from the values that `inputs` names, and its own options.
 
         Raises:
             ValueError: nothing to measure.
@@ -57,14 +57,14 @@ class Metric(ABC):
 
     @abstractmethod
     def measure(self, *args: Any, **given: Any) -> float:
-        """The number, from what `inputs` names (lists over the examples) and the metric's own options."""
+        """Compute the metric from the values that `inputs` names (lists over the examples), and its own options."""
 
 
 metrics: Slot[Metric] = Slot("metric")
 
 
 def compute(name: str, **measured: Any) -> float:
-    """The value of a metric, from its inputs by name and its options.
+    """Compute a registered metric from its inputs by name and its options.
 
     Raises:
         ValueError: an unknown metric, or nothing to measure.

@@ -1,4 +1,4 @@
-"""How close predicted numbers come to true ones."""
+"""Metrics of predicted against true numbers."""
 
 import math
 import warnings
@@ -25,7 +25,7 @@ class CorrelationMetric(NumberMetric):
         if is_constant(predictions) or is_constant(references):
             return 0.0
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # nearly constant input: the number is right up to rounding
+            warnings.simplefilter("ignore")  # of nearly constant input: the result is right up to rounding
             return float(self.count(references, predictions).statistic)
 
 
@@ -37,7 +37,7 @@ class Pearson(CorrelationMetric):
 
     def measure(self, predictions: list[float], references: list[float]) -> float:
         if not np.isfinite(predictions).all():
-            return math.nan  # of a training that diverged; older versions of scipy refuse such predictions
+            return math.nan  # after diverged training; older versions of scipy raise an error
         return super().measure(predictions, references)
 
 
@@ -60,5 +60,5 @@ class MeanSquaredError(NumberMetric):
 
 
 def is_constant(numbers: list[float]) -> bool:
-    """Whether there is nothing to correlate."""
+    """Whether a correlation is undefined: all numbers are equal, or there are fewer than two."""
     return len(numbers) < 2 or bool(np.ptp(numbers) == 0)

@@ -1,4 +1,4 @@
-"""How well the spans that tags make are found."""
+"""F1 of the spans that tags mark."""
 
 import warnings
 from collections.abc import Sequence
@@ -12,9 +12,9 @@ SAME = {"L-": "E-", "U-": "S-"}  # how BILOU writes the last word of a span, and
 
 @metrics.register("tagging/f1")
 class SpanF1(Metric):
-    """F1 of spans, each right if its borders and kind are, over all sentences, as seqeval's `f1_score`.
+    """F1 of spans over all sentences, as seqeval's `f1_score`; a span is correct if its boundaries and type are.
 
-    L- and U- are read as E- and S-, the same borders by other letters: seqeval takes both for the middle of a span.
+    BILOU's L- and U- are read as E- and S-, which mean the same: seqeval would take both for the middle of a span.
 
     Source: Tjong Kim Sang & De Meulder 2003, section 3 (conlleval); Nakayama 2018, github chakki-works/seqeval.
     """
@@ -33,10 +33,10 @@ class SpanF1(Metric):
 
     def measure(self, predictions: list[list[str]], references: list[list[str]]) -> float:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of splits without any span, whose F1 is 0
+            warnings.simplefilter("ignore")  # about splits without any span, whose F1 is 0
             return float(self.count(as_borders(references), as_borders(predictions)))
 
 
 def as_borders(sentences: list[list[str]]) -> list[list[str]]:
-    """Tags by the letters that seqeval knows."""
+    """Rewrite BILOU's L- and U- as the E- and S- that seqeval reads."""
     return [[SAME.get(tag[:2], tag[:2]) + tag[2:] for tag in tags] for tags in sentences]

@@ -1,4 +1,4 @@
-"""How close generated texts come to their references, over the whole corpus, as sacrebleu counts it."""
+"""Metrics of generated texts against references, over the whole corpus, most of them computed by sacrebleu."""
 
 from collections.abc import Callable
 from functools import partial
@@ -11,10 +11,10 @@ from zoo.metrics.metric import Metric, metrics
 
 
 class TextMetric(Metric):
-    """A metric of texts, each with a list of references (which may differ in length).
+    """A metric of texts, each with a list of references (not all with the same number).
 
     Class attributes:
-        counter: makes the counter of sacrebleu whose score it is.
+        counter: makes the sacrebleu metric that computes it.
     """
 
     higher_is_better = True
@@ -37,9 +37,9 @@ class Bleu(TextMetric):
     counter = BLEU
 
 
-# Corpus BLEU of n-grams up to that many words, 0 to 100, in lower case as captions are scored; 13a tokens.
-# Source: Papineni et al. 2002; Xu et al. 2015, arXiv:1502.03044, section 5 (BLEU-1 to 4), here with the penalty for
-# brevity, which they leave out.
+# Corpus BLEU of n-grams up to `longest` words, 0 to 100, lower-cased as is usual for captions; 13a tokens.
+# Source: Papineni et al. 2002; Xu et al. 2015, arXiv:1502.03044, section 5 (BLEU-1 to 4), here with the brevity
+# penalty, which they leave out.
 for longest, counted in enumerate(
     ("BLEU of words.", *(f"BLEU of n-grams of 1 to {n} words." for n in (2, 3, 4))), start=1
 ):
@@ -47,7 +47,7 @@ for longest, counted in enumerate(
     @metrics.register(f"bleu-{longest}")
     class BleuUpTo(TextMetric):
         __doc__ = counted
-        # force: captions have a space before their full stop, which sacrebleu would warn of
+        # force: sacrebleu would warn of the space before the full stop in captions
         counter = partial(BLEU, max_ngram_order=longest, lowercase=True, force=True)
 
 
@@ -63,7 +63,7 @@ class Chrf(TextMetric):
 
 @metrics.register("sequence_accuracy")
 class SequenceAccuracy(TextMetric):
-    """Texts that equal one of their references exactly / texts."""
+    """Share of texts that equal one of their references exactly, 0 to 1."""
 
     best = 1.0
 
@@ -73,7 +73,7 @@ class SequenceAccuracy(TextMetric):
 
 
 def streams(references: list[list[str]]) -> list[list[str | None]]:
-    """References by position instead of by example, as sacrebleu takes them; None where an example has fewer.
+    """Transpose references for sacrebleu: by position instead of by example; None where an example has fewer.
 
     Raises:
         ValueError: an example has no reference.
