@@ -1,4 +1,4 @@
-"""How a command runs: its options parsed, its log on standard error, and one place for exit statuses."""
+"""Run a command: parse its options, log to standard error, and turn errors into exit statuses."""
 
 import errno
 import functools
@@ -20,23 +20,26 @@ from zoo.training.supervision.stopping import raise_if_stopped
 
 DEBUG = "--debug shows the traceback of an error."
 EXPECTED = (OSError, RuntimeError)  # failures whose message says all that a user needs
-WITH_HANDLERS = ("datasets", "huggingface_hub")  # libraries that print what they log; the root would print it again
+WITH_HANDLERS = ("datasets", "huggingface_hub")  # they print their own log; the root logger would repeat it
 logger = logging.getLogger(__name__)
 
 
 def run_command(name: str, arguments: list[str], debug: bool = False) -> None:
-    """One command with its own help and options; of processes that were launched together most need one."""
+    """Run one command with its own help and options.
+
+    Of processes that were launched together, only the main one runs it, unless the command is in TOGETHER.
+    """
     alone = name not in TOGETHER and launched_together() > 1
     if alone and not is_main_process():
         return
-    # what one process says, the others would only say again
+    # the other processes would repeat what the main one logs
     level = logging.WARNING if is_main_process() else logging.CRITICAL
     logging.basicConfig(level=level, format="%(message)s", handlers=[Printed()])
     for library in WITH_HANDLERS:
         logging.getLogger(library).propagate = False
     if is_main_process():
         logging.getLogger("zoo").setLevel(logging.INFO)
-    else:  # torch reads it when it is imported, and would show its C++ stack wherever process 0 is gone
+    else:  # read when torch is imported; else torch prints a C++ stack when process 0 is lost
         os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
     if alone:
         logger.info("zoo %s works in one process: process 0 of %d; the rest do nothing", name, launched_together())
@@ -48,10 +51,10 @@ def parse(name: str, arguments: list[str], debug: bool) -> None:
     check_words(name, arguments)
     place, about = COMMANDS[name]
     command = load(place)
-    raise_if_stopped()  # libraries that are imported catch everything
+    raise_if_stopped()  # a library may have swallowed a signal's exception while it was imported
     app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
     settings = {"help_option_names": ["-h", "--help"]}
-    # inside typer, too, which would end a broken pipe in its own way
+    # wrapped inside typer, too, which would handle a broken pipe differently
     app.command(help=about, epilog=DEBUG, context_settings=settings)(with_status(command, debug))
     try:
         app(args=arguments, prog_name=f"zoo {name}", standalone_mode=False)
@@ -62,10 +65,10 @@ def parse(name: str, arguments: list[str], debug: bool) -> None:
 
 
 def with_status(command: Callable[..., None], debug: bool = False) -> Callable[..., None]:
-    """The command, with what it raises turned into one message and an exit status.
+    """Wrap a command so that what it raises becomes one message and an exit status.
 
     A ValueError is the user's mistake: zoo raises it for nothing else, and turns one that escapes from the work into
-    a RuntimeError. So is a name that no file can have, such as a text in place of a folder. Everything else is a
+    a RuntimeError. So is a file name that is too long, such as a text in place of a folder. Everything else is a
     failure of the work.
     """
 
@@ -73,11 +76,11 @@ def with_status(command: Callable[..., None], debug: bool = False) -> Callable[.
     def guarded(*words: Any, **options: Any) -> None:
         try:
             command(*words, **options)
-        except BrokenPipeError:  # whoever read our output has seen enough
+        except BrokenPipeError:  # the reader of our output has closed the pipe, as `head` does
             discard(sys.stdout)
             sys.exit(DONE)
         except Exception as error:
-            raise_if_stopped()  # numpy and others, whose import a signal broke off, raise errors of their own
+            raise_if_stopped()  # numpy and others raise their own error if a signal interrupts their import
             if is_main_process():
                 complain(f"{traceback.format_exc() if debug else ''}error: {describe(error, debug)}")
             sys.exit(WRONG if is_mistake(error) else FAILED)
@@ -86,17 +89,17 @@ def with_status(command: Callable[..., None], debug: bool = False) -> Callable[.
 
 
 def is_mistake(error: Exception) -> bool:
-    """Whether the request was wrong."""
+    """Whether an error means that the request was wrong."""
     return isinstance(error, ValueError | typer.TyperException) or is_of_a_name(error)
 
 
 def is_of_a_name(error: Exception) -> bool:
-    """Whether the system knows no file of such a long name."""
+    """Whether an error says that a file name is too long."""
     return isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG
 
 
 def describe(error: Exception, debug: bool) -> str:
-    """What an error says; of one that nobody expected also what it is."""
+    """Return the message of an error; for an unexpected error, also its type."""
     if isinstance(error, typer.TyperException):
         return error.format_message()
     if isinstance(error, OSError) and is_of_a_name(error):

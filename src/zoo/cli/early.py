@@ -1,11 +1,11 @@
-"""What is checked before a command is imported, because torch takes seconds and a typo should not.
+"""Check arguments before a command is imported: importing torch takes seconds, and a typo should not.
 
-That is: that a MODEL's and a TASK's file can be read as YAML, with its bases; that a CHECKPOINT is there; that a change
+Checked are: that the YAML file of a MODEL or TASK can be read, with its bases; that a CHECKPOINT exists; that a change
 is of the form KEY=VALUE; its first key; and its second one in `task`, `training` and `generate`. Values, and the keys
 inside a part of the model (`encoder.norm`), are left to the command, which checks everything.
 
 Typer cannot split the words here: it reads a command's options from its function, whose module imports torch. Nor can
-the keys be asked of their dataclasses, so they are read from the source of those: a table would be a second copy.
+the dataclasses be imported for their keys, so those are parsed from their source: a table would be a second copy.
 """
 
 import ast
@@ -30,11 +30,11 @@ KEYS = {  # by section, the files and the class that declare its settings; impor
     "training": (("training/settings.py", "Training"),),
     "generate": (("models/generation/*.py", "GenerateSettings"),),
 }
-OF_OPTIMIZER = ("weight_decay", "betas", "eps")  # as in training/settings.py: keys of training that are no fields of it
+OF_OPTIMIZER = ("weight_decay", "betas", "eps")  # as in training/settings.py: keys of training that are not its fields
 
 
 def check_place(word: str) -> None:
-    """Refuse a checkpoint that is not there; everything without `hub:` is a path."""
+    """Refuse a checkpoint that does not exist; everything without `hub:` is a path."""
     path = at_home(word)
     if not word.startswith("hub:") and not path.exists():
         refuse_lacking(path, word)
@@ -44,43 +44,43 @@ def check_place(word: str) -> None:
 
 
 def refuse_lacking(path: Path, word: str) -> None:
-    """Refuse a checkpoint that a run does not have, with those that it has."""
+    """Refuse a checkpoint that its run does not have, and name those that it has."""
     there = sorted(filter(str.isdecimal, beside(path)), key=int, reverse=True)
     if path.parent.name == CHECKPOINTS and there:
         raise ValueError(lacking(word, path.name, path.parent.parent, there))
 
 
 def beside(path: Path) -> list[str]:
-    """What lies in the folder that a path leads to; nothing, where there is none."""
+    """Return the names in a path's parent folder; none if there is no such folder."""
     return [other.name for other in path.parent.iterdir()] if path.parent.is_dir() else []
 
 
 def check_place_or_task(word: str) -> None:
-    """Refuse what is neither a path that is there nor the name of a task."""
+    """Refuse what is neither an existing path nor the name of a task."""
     path, tasks = at_home(word), config.names("tasks")
     if not path.exists() and word not in tasks:
         refuse_lacking(path, word)
         raise ValueError(f"{word}: no such file or folder, and no task of that name{nearest(word, tasks)}")
 
 
-# refuse a file that is not there or no YAML, or one that it is based on
+# refuse a file that is missing or not YAML, and one whose bases are
 check_model_file = partial(config.read_layers, kind="configs")
 check_task_file = partial(config.read_layers, kind="tasks")
-WORDS: dict[str, tuple[Callable[[str], object], ...]] = {  # by command, how its first words are checked
+WORDS: dict[str, tuple[Callable[[str], object], ...]] = {  # by command, the checks of its first words
     **dict.fromkeys(("show", "pretrain"), (check_model_file, check_task_file)),
     "tokenize": (check_task_file,),
     **dict.fromkeys(("finetune", "evaluate"), (check_place, check_task_file)),
     **dict.fromkeys(("predict", "attend", "export", "push", "import"), (check_place,)),
     "check": (check_place_or_task,),
 }
-# commands that take changes of any setting, as trailing words too -> how many words always stand before those
+# commands that take changes as trailing words, too -> the number of words that precede any change
 CHANGING = {"show": 1, "pretrain": 2, "finetune": 2, "tokenize": 1}
 FROM = "--from"  # with it, pretrain has no MODEL
 GENERATING = ("predict", "evaluate")  # commands that take changes of `generate` only
 
 
 def check_words(command: str, arguments: Sequence[str]) -> None:
-    """Refuse what cannot be meant, as far as that needs no torch.
+    """Refuse wrong arguments, as far as that needs no torch.
 
     Raises:
         ValueError: an unknown name or key, a missing path, or a change that is not of the form KEY=VALUE.
@@ -102,7 +102,7 @@ def check_changes(command: str, sets: Sequence[str], alone: bool) -> None:
     """Refuse changes of keys that the command does not have.
 
     Args:
-        alone: a MODEL without a TASK.
+        alone: whether there is a MODEL without a TASK.
     """
     if command in GENERATING:
         read_section(sets, "generate", command)
@@ -118,10 +118,10 @@ def check_changes(command: str, sets: Sequence[str], alone: bool) -> None:
 
 
 def split_words(arguments: Sequence[str], before: int | None) -> tuple[list[str], list[str]]:
-    """The words of a command that are no options, and its changes.
+    """Split a command's arguments into words that are not options, and changes of settings.
 
     Args:
-        before: how many words always stand before a change; None: it takes changes by --set alone.
+        before: the number of words that precede any change; None: the command takes changes by --set only.
     """
     words: list[str] = []
     sets: list[str] = []
@@ -141,13 +141,13 @@ def split_words(arguments: Sequence[str], before: int | None) -> tuple[list[str]
 
 
 def check_key(path: tuple[str, ...]) -> None:
-    """Refuse a change whose first key no setting has.
+    """Refuse a change whose first key is not that of any setting.
 
     Raises:
-        ValueError: with the full name of the nearest one.
+        ValueError: the key is unknown; the message has the full name of the nearest one.
     """
     own = declared("")
-    if path[0] in (*own, *SECTIONS) or entry_points(group=GROUP):  # a variant from outside may have keys of its own
+    if path[0] in (*own, *SECTIONS) or entry_points(group=GROUP):  # a plugin's variant may have keys of its own
         return
     if path[0] in block_options():  # the command knows of which part, and says so
         return
@@ -169,7 +169,7 @@ def block_options() -> set[str]:
 
 @cache
 def declared(section: str) -> list[str]:
-    """The keys of a section, read from the source of its settings."""
+    """Return the keys of a section, parsed from the source of its settings' classes."""
     files = [(path, name) for pattern, name in KEYS[section] for path in sorted(PACKAGE.glob(pattern))]
     parsed = [(ast.parse(path.read_text("utf-8")), name) for path, name in files]
     classes = [c for tree, name in parsed for c in tree.body if isinstance(c, ast.ClassDef) and c.name.endswith(name)]

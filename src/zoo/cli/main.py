@@ -1,4 +1,4 @@
-"""The command line's first word: its help, or which command is meant; nothing else is imported for that."""
+"""The first word of the command line: help, version or a command; nothing else is imported for that."""
 
 import os
 import sys
@@ -22,11 +22,11 @@ zoo --version prints the version. With --debug, any command shows the traceback 
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run the command line and leave with its status: 0 done, 1 the work failed, 2 the request was wrong.
+    """Run the command line and exit with its status: 0 done, 1 the work failed, 2 the request was wrong.
 
-    A signal ends it with 130, 143 or 129, whatever it does: imports, too, take seconds.
+    SIGINT, SIGTERM and SIGHUP end it at any time with 130, 143 or 129, even during imports, which take seconds.
     """
-    if isinstance(sys.stdout, TextIOWrapper):  # an answer that its encoding lacks is spelled out: it is no mistake
+    if isinstance(sys.stdout, TextIOWrapper):  # escape characters that the output's encoding lacks, instead of failing
         sys.stdout.reconfigure(errors="backslashreplace")
     arguments, debug = take_debug(sys.argv[1:] if arguments is None else arguments)
     word = arguments[0] if arguments else "--help"
@@ -50,7 +50,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def write_out(text: str) -> None:
-    """Write to standard output, which may be closed, full, or read by somebody who has seen enough."""
+    """Write to standard output, which may be closed, full, or a pipe whose reader has gone."""
     try:
         if sys.stdout is not None:
             sys.stdout.write(text)
@@ -64,23 +64,23 @@ def write_out(text: str) -> None:
 
 
 def discard(stream: TextIO) -> None:
-    """Let what a stream still holds, and all that follows, go nowhere: Python flushes it once more at its end."""
+    """Redirect a stream to the null device: Python flushes what it still holds at exit, which would fail again."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def take_debug(arguments: list[str]) -> tuple[list[str], bool]:
-    """The arguments without `--debug`, and whether it was among them; behind `--` it is a text."""
+    """Return the arguments without `--debug`, and whether it was among them; after `--` it is a text."""
     end = arguments.index("--") if "--" in arguments else len(arguments)
     options = [word for word in arguments[:end] if word != "--debug"]
     return [*options, *arguments[end:]], len(options) < end
 
 
 def is_main_process() -> bool:
-    """Whether this process speaks for all that were launched together; one that nobody launched speaks for itself."""
+    """Whether this process prints for all that were launched together; a process without a launcher does."""
     return os.environ.get("RANK", "0") == "0" or "WORLD_SIZE" not in os.environ or "MASTER_ADDR" not in os.environ
 
 
 def launched_together() -> int:
-    """How many processes a launcher started together, by what it sets for each of them; 1 where there was none."""
+    """Return how many processes a launcher started together, from its environment variables; 1 without a launcher."""
     size = os.environ.get("WORLD_SIZE", "1")
     return int(size) if size.isdecimal() and "MASTER_ADDR" in os.environ else 1

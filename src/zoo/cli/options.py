@@ -33,17 +33,17 @@ Data = Annotated[Path | None, typer.Option("--data", help=DATA)]
 
 
 def output_path(text: str) -> Path:
-    """The path that a command writes to."""
+    """Parse the path that a command writes to."""
     if not text.strip():  # Path("") is the working directory
         raise typer.BadParameter("it is empty; give a path, such as runs/first")
     return at_home(text)  # a shell leaves the ~ of --output=~/runs as it is
 
 
 def read_section(texts: Sequence[str], section: str, command: str) -> list[Pair]:
-    """The changes of a command that reads one section alone.
+    """Return the changes of a command that reads a single section of the settings.
 
     Raises:
-        ValueError: a change is about anything else.
+        ValueError: a change is in another section.
     """
     pairs = [parse_set(text) for text in texts]
     for path, _ in pairs:

@@ -1,4 +1,4 @@
-"""Progress on standard error: bars with the time left, and where nobody looks at a terminal, a line now and then."""
+"""Progress on standard error: bars with the time left on a terminal, else a log line every minute."""
 
 import logging
 import time
@@ -16,10 +16,10 @@ logger = logging.getLogger(__name__)
 
 
 class Bars:
-    """A bar for tokenising each split, one for each evaluation and one for the steps.
+    """Progress bars: one for tokenising each split, one for each evaluation and one for the training steps.
 
     Args:
-        progress: what draws them; None: nobody looks at a terminal.
+        progress: draws the bars; None: there is no terminal.
     """
 
     def __init__(self, progress: Progress | None) -> None:
@@ -28,7 +28,7 @@ class Bars:
         self.began = self.said = 0.0
 
     def draw(self, name: str, done: float, total: float, note: str = "") -> None:
-        """Move a bar; a full one goes, so that the next work of its name has its own time left."""
+        """Update a bar; a full one is removed, so that the next one of its name estimates its own time left."""
         if self.progress is None:
             return
         if name not in self.tasks:
@@ -46,7 +46,7 @@ class Bars:
         self.draw("training", line["step"], line["steps"], f"loss {line['loss']:.3f}" if "loss" in line else "")
 
     def evaluate(self, split: str, what: str, done: int, total: int) -> None:
-        """Show how much of a split is evaluated; without a terminal say it, at the start and every minute."""
+        """Show how much of a split is evaluated; without a terminal, log it at the start and every minute."""
         self.draw(f"{split}, {what}", done, total)
         now = time.monotonic()
         if done == 0:
@@ -57,14 +57,14 @@ class Bars:
             self.say(f"{split}: {done:,} of {total:,} {what}, about {left / 60:.0f} minutes left")
 
     def say(self, text: str) -> None:
-        """Say what a bar would show."""
+        """Log what a bar would show, if there is no terminal."""
         if self.progress is None:
             logger.info(text)
 
 
 @contextmanager
 def bars() -> Iterator[Bars]:
-    """Bars on standard error while something runs."""
+    """Yield progress bars on standard error, in the main process on a terminal, else bars that only log."""
     if not (is_main_process() and errors.is_terminal):
         yield Bars(None)
         return

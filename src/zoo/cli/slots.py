@@ -1,4 +1,4 @@
-"""Every slot: those of a model in the order in which it is read, then those of training and of tasks."""
+"""Every slot of the registry: those of a model, then those of training and of tasks."""
 
 import dataclasses
 from typing import Any
@@ -37,12 +37,12 @@ SLOTS: tuple[Slot[Any], ...] = (
 
 
 def every_option() -> dict[str, dict[str, dict[str, Any]]]:
-    """Every slot with its variants and their options."""
+    """Return every slot with its variants and their options."""
     return {slot.name: {name: options(slot, name) for name in slot.names()} for slot in SLOTS}
 
 
 def options(slot: Slot[Any], name: str) -> dict[str, Any]:
-    """A variant's options with their defaults, `required` where there is none; an encoder's or decoder's settings."""
+    """Return a variant's options (an encoder's or decoder's settings), with the default or "required" for each."""
     if slot in (encoders, decoders):
         known = {one.name: default_of(one) for one in dataclasses.fields(slot[name].Settings)}
     else:
@@ -51,7 +51,7 @@ def options(slot: Slot[Any], name: str) -> dict[str, Any]:
 
 
 def default_of(setting: "dataclasses.Field[Any]") -> Any:
-    """The default of a dataclass's field."""
+    """Return the default of a dataclass field; REQUIRED if it has none."""
     if setting.default_factory is not dataclasses.MISSING:
         return setting.default_factory()
     return REQUIRED if setting.default is dataclasses.MISSING else setting.default

@@ -1,4 +1,4 @@
-"""What a task's data holds, on the terminal."""
+"""Print what `zoo check TASK` found in a task's data."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -6,15 +6,15 @@ from typing import Any
 from zoo.cli.visible import say, say_rows
 from zoo.wording import counted
 
-SHOWN = 80  # letters of a text
-BAR = 30  # letters of the longest
+SHOWN = 80  # characters of a text that are printed
+BAR = 30  # characters of the longest bar
 MOST_LABELS = 12
 HIDDEN = "''"  # an empty text, which a test split may write in place of a label
 Found = Mapping[str, Any]
 
 
 def say_survey(found: Found) -> None:
-    """Tables and a few lines; `--json` has all of it."""
+    """Print a survey as tables and lines; `--json` prints all of it."""
     splits = found["splits"]
     has_tokens = any("tokens" in split for split in splits.values())
     names = ["rows", "empty", "characters", *(["documents", "tokens"] if has_tokens else [])]
@@ -42,13 +42,13 @@ def unknown(split: Found) -> str:
 
 
 def loss_of(score: Found) -> str:
-    """One split's loss without learning."""
+    """Format the loss on one split of predicting from frequencies alone."""
     bits = "" if score["bits_per_byte"] is None else f" ({score['bits_per_byte']:.3f} bits per byte)"
     return f"loss {score['loss']:.3f}, perplexity {score['perplexity']:.1f}{bits}"
 
 
 def say_lengths(split: str, lengths: Found) -> None:
-    """Each field's lengths in tokens, as a histogram."""
+    """Print each field's lengths in tokens, as a histogram."""
     for field, known in lengths.items():
         most = max((bar["documents"] for bar in known["histogram"]), default=1)
         title = (
@@ -63,7 +63,7 @@ def say_lengths(split: str, lengths: Found) -> None:
 
 
 def say_sizes(sizes: list[Found]) -> None:
-    """What sequences of other lengths would cut off and leave empty."""
+    """Print how much rows of other lengths would cut off, and how much padding they would have."""
     rows = []
     for size in sizes:
         length = f"{size['length']:,}" + (f" + {size['source']:,}" if size["source"] else "")
@@ -74,7 +74,7 @@ def say_sizes(sizes: list[Found]) -> None:
 
 
 def say_labels(found: Found) -> None:
-    """How often each label is given."""
+    """Print how often each label occurs, and what guessing from that reaches."""
     for name, split in found["splits"].items():
         counts = split.get("labels", {})
         total = sum(counts.values())
@@ -93,12 +93,12 @@ def say_labels(found: Found) -> None:
 
 
 def least_to_most(numbers: Found) -> str:
-    """Labels that are numbers, in a few words."""
+    """Summarise labels that are numbers."""
     return f"numbers from {numbers['least']:.10g} to {numbers['most']:.10g}, mean {numbers['mean']:.3f}"
 
 
 def say_repeats(found: Found) -> None:
-    """Rows that repeat others, within a split and across splits."""
+    """Print how many rows repeat others, within a split and across splits."""
     within = ", ".join(f"{name} {count:,}" for name, count in found["repeated"].items())
     say(f"rows that repeat an earlier text of their split: {within}")
     for leak in found["leaks"]:

@@ -1,4 +1,4 @@
-"""What is imported only when it is asked for, so that `zoo --help` and `zoo list` need no torch."""
+"""Names that are imported only when they are needed, so that `zoo --help` and `zoo list` need no torch."""
 
 COMMANDS = {
     "list": (

@@ -1,4 +1,4 @@
-"""The only way out to the terminal: escape sequences in texts of models and files are spelled out, not obeyed."""
+"""All output to the terminal: escape sequences in texts of models and files are printed as text, not obeyed."""
 
 import json
 import logging
@@ -20,27 +20,27 @@ from zoo.strict_yaml import parse_yaml
 
 
 class Piped(Console):
-    """A console that leaves it to its caller what a closed pipe means; rich would end with status 1."""
+    """A console whose caller handles a closed pipe; rich would exit with status 1."""
 
     def on_broken_pipe(self) -> None:
-        self._buffer.clear()  # what nobody has read; else the next lines would stand behind it
+        self._buffer.clear()  # unread output, which would else be written before the next lines
         raise
 
 
 errors = Piped(stderr=True, soft_wrap=True, highlight=False)
 results = Piped(highlight=False, soft_wrap=True)
-TURNING = "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"  # the order in which all that follows is written
-LONGEST = 1 << 16  # of a table's lines in a file
-COLOURS = ("red", "green", "yellow", "blue", "magenta", "cyan")  # of tags: one has the same colour in every text
+TURNING = "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"  # they change the direction of the text that follows
+LONGEST = 1 << 16  # width of a table in a file or a pipe
+COLOURS = ("red", "green", "yellow", "blue", "magenta", "cyan")  # of tags; a tag has the same colour in every text
 
 
 def visible(text: str) -> str:
-    """A text whose control characters are written as `\\x1b`; line breaks and tabs stay."""
+    """Return a text with its control characters written as `\\x1b`; line breaks and tabs stay."""
     return "".join(c if c in "\n\t" or is_harmless(c) else ascii(c)[1:-1] for c in text)
 
 
 def is_harmless(character: str) -> bool:
-    """Whether a terminal does nothing with a character but write it, or its neighbours in another form.
+    """Whether a terminal only displays a character, or shapes its neighbours.
 
     Spaces of any width, joiners and marks are part of texts: French, Persian, Hindi and emoji are written with them.
     """
@@ -48,7 +48,7 @@ def is_harmless(character: str) -> bool:
 
 
 def spell(value: Any) -> str:
-    """A plain value as YAML writes it in one line; a text that stands alone as it is."""
+    """Format a plain value as one line of YAML; a single string stays without quotes."""
     if isinstance(value, Mapping):
         return f"{{{', '.join(f'{spell_entry(key)}: {spell_entry(entry)}' for key, entry in value.items())}}}"
     if isinstance(value, list):
@@ -57,7 +57,7 @@ def spell(value: Any) -> str:
 
 
 def spell_entry(value: Any) -> str:
-    """The same of an entry of a list or a map: a text that YAML would read as anything else stands in quotes."""
+    """Format an entry of a list or a map; a string that YAML would read as anything else is quoted."""
     if not isinstance(value, str):
         return spell(value)
     try:
@@ -68,22 +68,22 @@ def spell_entry(value: Any) -> str:
 
 
 def say(text: object) -> None:
-    """One line of a result, on standard output."""
+    """Print one line of a result on standard output."""
     typer.echo(visible(str(text)))
 
 
 def say_rows(rows: Iterable[Iterable[object]], title: str | None = None, header: Sequence[str] = ()) -> None:
-    """A table of results on standard output; no cell is cut, and in a file or a pipe each row is one line."""
-    shown = title and Text(visible(title), "table.title")  # as it is: brackets of a path are no markup
+    """Print a table on standard output; no cell is cut, and in a file or a pipe each row is one line."""
+    shown = title and Text(visible(title), "table.title")  # `Text`: rich reads brackets in a str as markup
     table = Table(title=shown, title_justify="left", box=None, pad_edge=False, show_header=bool(header))
     for number, name in enumerate(header):
         table.add_column(visible(name), style=None if number else "bold", no_wrap=number == 0)
     cells = [[Text(visible(str(cell))) for cell in row] for row in rows]
     for row in cells:
         table.add_row(*row)
-    if header:  # names stay whole where that leaves room; rich cuts what it may not wrap
+    if header:  # wrap names only if they take over half the width: rich would cut those that it may not wrap
         table.columns[0].no_wrap = 2 * max((row[0].cell_len for row in cells), default=0) <= results.width
-    for column in table.columns:  # also of those that a row has added
+    for column in table.columns:  # including columns that rows have added
         column.overflow = "fold"
     if not results.is_terminal:
         table.width = results.measure(table, options=results.options.update(max_width=LONGEST)).maximum
@@ -91,9 +91,9 @@ def say_rows(rows: Iterable[Iterable[object]], title: str | None = None, header:
 
 
 def say_spans(text: str, spans: Iterable[Mapping[str, Any]]) -> None:
-    """A text with the tag behind each of its spans; in colour on a terminal.
+    """Print a text with the tag after each of its spans, in colour on a terminal.
 
-    Of spans of the same characters, such as the tokens that spell the bytes of one, the first is shown.
+    If spans overlap, as those of tokens for single bytes of one character do, only the first is shown.
     """
     shown, at = Text(), 0
     for span in spans:
@@ -107,12 +107,12 @@ def say_spans(text: str, spans: Iterable[Mapping[str, Any]]) -> None:
 
 
 def say_found(text: str) -> None:
-    """The part of a text that was found, in colour on a terminal."""
+    """Print the part of a text that was found, in colour on a terminal."""
     say_coloured(Text(visible(text), "bold green"))
 
 
 def say_coloured(text: Text) -> None:
-    """A text that is visible already: in colour on a terminal, elsewhere with its tabs, which rich makes spaces of."""
+    """Print a text that is escaped already: in colour on a terminal, else plain, since rich turns tabs into spaces."""
     if results.is_terminal:
         results.print(text)
     else:
@@ -120,15 +120,15 @@ def say_coloured(text: Text) -> None:
 
 
 def say_json(value: Any) -> None:
-    """One JSON document on standard output."""
-    # letters that the output's encoding lacks are written as JSON's own escapes
+    """Print one JSON document on standard output."""
+    # if the output's encoding is not UTF-8, non-ASCII characters are written as JSON escapes
     whole = lookup(getattr(sys.stdout, "encoding", None) or "utf-8").name == "utf-8"
     text = json.dumps(value, indent=2, ensure_ascii=not whole, allow_nan=False)
     typer.echo("".join(c if c.isprintable() or c == "\n" else json.dumps(c)[1:-1] for c in text))
 
 
 def complain(text: str, style: str | None = "red") -> None:
-    """One line on standard error; where its reader, its terminal or its disk is gone, the work goes on in silence."""
+    """Print one line on standard error; if that is closed or its disk is full, the work goes on without it."""
     try:
         errors.print(visible(text), style=style, markup=False)
     except OSError:
@@ -137,7 +137,7 @@ def complain(text: str, style: str | None = "red") -> None:
 
 
 class Printed(logging.Handler):
-    """Prints each record as one line on standard error, above a progress bar where there is one."""
+    """A logging handler that prints each record as one line on standard error, above any progress bar."""
 
     def emit(self, record: logging.LogRecord) -> None:
         complain(self.format(record), "yellow" if record.levelno >= logging.WARNING else None)

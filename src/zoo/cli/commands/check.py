@@ -69,10 +69,10 @@ def check(
 
 
 def survey(report: Report, name: str, sets: Sequence[Pair], data: Path | None, asked: bool) -> dict[str, Any] | None:
-    """What the data of a task holds; None for the file of a list of tasks, which has none of its own.
+    """Survey the data of a task; None for the YAML file of a list of tasks, which has no data of its own.
 
     Args:
-        asked: whether it was named as a task, not as a file.
+        asked: whether the task was given by its name, not as a file.
 
     Raises:
         ValueError: the data is missing, or cannot be read.
@@ -86,7 +86,11 @@ def survey(report: Report, name: str, sets: Sequence[Pair], data: Path | None, a
 
 
 def check_folder(place: Path) -> Report:
-    """A run, a checkpoint, or a model of transformers; the model is put together, too, where its files are whole."""
+    """Check a run, a checkpoint, a Hugging Face folder or a token store; load the model, if there is one.
+
+    Raises:
+        ValueError: the folder is none of these.
+    """
     with readable(place):
         store = shards_of(place)
     if store is not None:
@@ -112,7 +116,7 @@ def check_folder(place: Path) -> Report:
 
 
 def check_model(report: Report, place: Path) -> None:
-    """Put the model together; what hinders that may be known already."""
+    """Load the model, and report what prevents that unless it is a known fault."""
     try:
         loaded = load_checkpoint(place)
     except ValueError as fault:
@@ -126,10 +130,10 @@ def check_model(report: Report, place: Path) -> None:
 
 
 def check_file(place: Path) -> Report:
-    """A model's, a task's or a run's training settings, with every section that it has.
+    """Check the YAML file of a model or a task, or of a run's training settings.
 
     Raises:
-        ValueError: it is a file of a model's folder.
+        ValueError: it is a file inside a model's folder.
     """
     if place.suffix in (".json", ".safetensors"):
         raise ValueError(f"{place}: not {ALLOWED}; check the folder {place.absolute().parent}")
@@ -150,7 +154,7 @@ def check_file(place: Path) -> Report:
 
 
 def kind_of(tree: Mapping[str, Any]) -> str:
-    """Whose file it is by its keys: a task's, a run's training settings, else a model's."""
+    """Return which kind of YAML file has these keys: "task", "training" (settings of a run), else "model"."""
     tasks = {field.name for known in (Task, ListedTask) for field in fields(known)} - {"training"}
     training = {field.name for field in fields(Training)} | set(OF_OPTIMIZER)
     counts = {"model": 0, "task": len(tasks & tree.keys()), "training": len(training & tree.keys())}
@@ -159,5 +163,5 @@ def kind_of(tree: Mapping[str, Any]) -> str:
 
 
 def given(tree: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings that are set: a run's file names those that are not, too."""
+    """Return the settings that are not null: a run's file also lists those that are."""
     return {key: value for key, value in tree.items() if value is not None}

@@ -52,5 +52,5 @@ def evaluate(
             **measure(loaded, split, data, generate, precision, batch, Shown(progress, predictions)),
         }
     if as_json:
-        return say_json(finite_only(found))  # a perplexity may be beyond all numbers
+        return say_json(finite_only(found))  # a perplexity may be infinite, which JSON cannot hold
     say_rows((name, f"{value:.4f}" if isinstance(value, float) else value) for name, value in found.items())

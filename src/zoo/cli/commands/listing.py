@@ -1,4 +1,4 @@
-"""zoo list: what there is, read from the YAML files; blocks from the registry."""
+"""zoo list: models and tasks from their YAML files, blocks from the registry."""
 
 import re
 from pathlib import Path
@@ -21,7 +21,7 @@ def list_command(
     what: Annotated[str | None, typer.Argument(metavar="[models|tasks|blocks]", help=WHAT)] = None,
     as_json: Json = False,
 ) -> None:
-    """Models and tasks that come with zoo, or its block registry."""
+    """List the models and tasks that zoo ships, or its block registry."""
     if what is not None:
         refuse_unknown(what, [*KINDS, "blocks"], "word", "zoo list")
     if what == "blocks":
@@ -36,12 +36,12 @@ def list_command(
 
 
 def shipped(folder: str) -> dict[str, str]:
-    """The files of a folder by name, each with what it is for."""
+    """Return the names of a folder's YAML files, each with its description."""
     return {name: about(config.folder(folder) / f"{name}.yaml") for name in config.names(folder)}
 
 
 def about(path: Path) -> str:
-    """What a file is for: its first comment line, without the name it may begin with."""
+    """Return a YAML file's description: its first comment line, without a leading file name."""
     with path.open(encoding="utf-8-sig") as lines:
         first = lines.readline()
     text = first.lstrip("# ").strip() if first.startswith("#") else ""
@@ -49,7 +49,7 @@ def about(path: Path) -> str:
 
 
 def show_blocks(as_json: bool) -> None:
-    """Every slot with its variants and their options."""
+    """Print every slot with its variants and their options."""
     found = load(BLOCKS)()
     if as_json:
         return say_json(found)

@@ -42,7 +42,7 @@ def predict(
     if changes:
         loaded.mixture.refuse_generate()
     texts, pairs, writes = list(inputs) or read_lines(), list(pair) or None, bool(changes)
-    # what was typed is answered all or none; a line of many is not to cost the others
+    # texts given as arguments are all answered or none; a bad line of standard input must not stop the others
     work = run_predict if inputs else answer_each
     found: Iterable[Prediction | Unanswered] = work(loaded, texts, pairs, settings, writes=writes, batch=batch)
     if as_json:
@@ -55,10 +55,10 @@ def predict(
 
 
 def read_lines() -> list[str]:
-    """The lines of standard input, which may be somebody's keyboard.
+    """Read the lines of standard input, which may be a keyboard.
 
     Raises:
-        ValueError: there is none, or one that is not text.
+        ValueError: there is no line, or one is not text.
     """
     if sys.stdin is not None and sys.stdin.isatty():
         complain("reading texts from the keyboard, one per line; end with Ctrl-D", style=None)
@@ -69,15 +69,19 @@ def read_lines() -> list[str]:
 
 
 def read_line(line: bytes, number: int) -> str:
-    """A line of standard input as text; bytes, because Python's own decoding would not say which line is wrong."""
-    by_cr = number == 1 and not line.endswith(b"\n") and line.count(b"\r") > 1  # all that comes is one line
+    """Decode a line of standard input; Python's own decoding would not say which line is wrong.
+
+    Raises:
+        ValueError: it is not UTF-8, holds a NUL character, or ends lines with CR alone.
+    """
+    by_cr = number == 1 and not line.endswith(b"\n") and line.count(b"\r") > 1  # all of the input came as one line
     line = line.removesuffix(b"\n").removesuffix(b"\r")
     if number == 1:
         line = line.removeprefix(BYTE_ORDER_MARK)
     try:
         text = line.decode("utf-8")
     except UnicodeDecodeError as error:
-        # none is answered: mostly all of what comes is in another encoding, where many lines only look like text
+        # no line is answered: usually all of the input is in another encoding, in which many lines only look like UTF-8
         byte = f"byte 0x{line[error.start]:02X} at column {error.start + 1}"
         said = f"{byte} is not UTF-8; convert the text to UTF-8 (iconv); no line was answered"
         raise ValueError(f"standard input: line {number}: {said}") from None
@@ -89,19 +93,19 @@ def read_line(line: bytes, number: int) -> str:
 
 
 def line_of(output: object) -> str:
-    """An answer in one line; of a number, which --json gives whole, four digits."""
+    """Format an answer in one line; of a number, four digits (--json prints all)."""
     if isinstance(output, list):
         return ", ".join(map(str, output)) or NO_CLASS
     return NO_ANSWER if output is None else f"{output:.4g}" if isinstance(output, float) else str(output)
 
 
 def say_answer(answer: Prediction | Unanswered) -> Prediction | Unanswered:
-    """Print an answer as soon as it is there."""
+    """Print an answer as soon as it is available."""
     if isinstance(answer, Unanswered):
-        say("")  # the answers stay in step with the lines
+        say("")  # so that line n of the output answers line n of the input
         complain(f"error: line {answer.line}: {answer.error}")
         return answer
-    # the spans of the text, whose scores --json gives; classes have a score each, by name
+    # spans of the text, whose scores only --json prints; classes would have a dict of scores
     if isinstance(answer.output, list) and not isinstance(answer.scores, dict):
         say_spans(answer.input, answer.output)
         return answer

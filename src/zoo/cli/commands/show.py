@@ -27,7 +27,7 @@ def show(
     sets: Set = [],  # noqa: B006
     as_json: Json = False,
 ) -> None:
-    """A model's settings and where each came from, its size, its cost, and where it can be exported to."""
+    """Show a model's settings and where each came from, its size, its cost, and its export targets."""
     if task is not None and "=" in task:
         changes, task = [task, *changes], None
     settings, values = resolve(model, task, [*sets, *changes])
@@ -52,7 +52,7 @@ def show(
 
 
 def resolve(model: str, task: str | None, changes: list[str]) -> tuple[ModelSettings, list[Value]]:
-    """The model, and every value with where it came from."""
+    """Return the model's settings, and every value with its origin."""
     sets = [parse_set(text) for text in changes]
     if task is None:
         settings, origins = resolve_alone(model, sets)
@@ -62,7 +62,7 @@ def resolve(model: str, task: str | None, changes: list[str]) -> tuple[ModelSett
 
 
 def summary(settings: ModelSettings, found: dict[str, Any]) -> list[tuple[str, str]]:
-    """Size, cost and targets as rows of a table."""
+    """Return size, cost and export targets as rows of a table."""
     state, beside = found["memory"]["total"] / GIB, found["parameters_of_generator"]
     return [
         ("parameters", f"{found['parameters']:,}"),

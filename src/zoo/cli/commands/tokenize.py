@@ -43,10 +43,10 @@ def tokenize(
 
 
 def load_tokenizer(checkpoint: str | None) -> Tokenizer | None:
-    """A checkpoint's tokenizer.
+    """Return a checkpoint's tokenizer; None without a checkpoint.
 
     Raises:
-        ValueError: there is no such checkpoint, or it reads no text.
+        ValueError: there is no such checkpoint, or it has no tokenizer.
     """
     if checkpoint is None:
         return None
@@ -57,7 +57,7 @@ def load_tokenizer(checkpoint: str | None) -> Tokenizer | None:
 
 
 def report(filling: Filling) -> None:
-    """Say what the store has now."""
+    """Print what the token store holds now."""
     documents, left_out = filling.count()
     counts = ", ".join(f"{split} {count:,}" for split, count in documents.items())
     missing = len(filling.missing)

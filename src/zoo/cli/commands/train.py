@@ -47,7 +47,7 @@ def pretrain(
     resume: Resume = False,
     data: Data = None,
 ) -> None:
-    """Train a model from scratch on a task, or a checkpoint further."""
+    """Train a model from scratch on a task, or continue to pretrain a checkpoint."""
     if checkpoint is not None:
         go_on(ask(checkpoint, model, output, [*sets, *words], resume, data, "pretrain --from"))
         return
@@ -72,7 +72,7 @@ def finetune(
 
 
 def go_on(request: Request) -> None:
-    """Train a checkpoint further, on one task or on each of several."""
+    """Train a checkpoint on one task, or on each task of a list."""
     chosen = next((value for path, value in request.sets if path == ("task", "tasks")), None)
     tasks = listed_tasks(request.task, chosen)
     saved = resolve(request.start)
@@ -83,7 +83,7 @@ def go_on(request: Request) -> None:
 
 
 def walk(saved: SavedRun, table: ExperimentTable, name: str) -> None:
-    """Fine-tune on each of several tasks, and show what came of all."""
+    """Fine-tune on each of several tasks, and print a table of the results."""
     table.check(lambda request: check_finetuning(saved, request))
     outcomes = []
     for found in table.walk(lambda request: fine_tune(saved, request), tells=is_main_process()):
@@ -97,30 +97,30 @@ def walk(saved: SavedRun, table: ExperimentTable, name: str) -> None:
 
 
 def table_rows(found: Outcome) -> list[tuple[str, str, str, str]]:
-    """A task's row of the table, and below it those of its files, which the mean does not count."""
+    """Return a task's row of the table, and below it those of its files, which the mean does not include."""
     below = [(f"  {one.name}", percent(one.score), in_words(one), "") for one in found.files]
     return [(found.name, percent(found.score), in_words(found), str(found.folder)), *below]
 
 
 def fine_tune(saved: SavedRun, request: Request) -> State:
-    """Fine-tune once, with bars to look at."""
+    """Fine-tune once, with progress bars."""
     return watch(lambda watcher: run_finetune(saved, request, watcher))
 
 
 def in_words(found: Outcome) -> str:
-    """The metrics of one task."""
+    """Format the metrics of one task."""
     return ", ".join(f"{name.rpartition('/')[2]} {value:.4f}" for name, value in found.values.items()) or "-"
 
 
 def percent(score: float | None) -> str:
-    """A score with one digit."""
+    """Format a score with one decimal."""
     return "-" if score is None else f"{score:.1f}"
 
 
 def ask(
     start: str, task: str, output: Path, changes: list[str], resume: bool, data: Path | None, command: str
 ) -> Request:
-    """What the words of a training command ask for.
+    """Build the request of a training command from its arguments.
 
     Raises:
         ValueError: a change is not of the form KEY=VALUE.
@@ -129,13 +129,13 @@ def ask(
 
 
 def watch(work: Callable[[Watcher], State]) -> State:
-    """Train with bars to look at."""
+    """Run a training with progress bars."""
     with bars() as drawn:
         return work(Watcher(drawn.tokenise, functools.partial(drawn.evaluate, "validation"), drawn.step))
 
 
 def tell(state: State, output: Path) -> None:
-    """Say what came out of a run and where it lies."""
+    """Print the result of a run and its folder."""
     if not is_main_process():
         return
     if state.best is not None:
