@@ -172,6 +172,7 @@ def flat_places(built: list[list[Example]], head: str, length: int) -> list[list
     """Return the scored positions by row and example, as indices into the flattened batch (rows x length)."""
     flat: list[list[Ids]] = []
     for r, row in enumerate(built):
+        # the start of each example, and the end of the last one
         starts = np.cumsum([0, *(len(example.tokens) for example in row)]) + r * length
         flat.append([example.places[head] + start for example, start in zip(row, starts, strict=False)])
     return flat

@@ -61,6 +61,7 @@ class MixedFeed(Feed):
         return taken
 
     def taken(self, position: Tree) -> dict[str, float]:
+        """Return the log line's entries `rows/NAME`: the rows taken from each source up to a position."""
         return {f"rows/{name}": float(count) for name, count in position["taken"].items()}
 
 

@@ -108,6 +108,7 @@ class Examples:
 
     @property
     def windows(self) -> int:
+        """Number of windows in an epoch."""
         return count_windows(self.lengths.documents, self.window)
 
     def plans(self, epoch: int, documents: Iterable[int]) -> Iterator[ExamplePlan]:

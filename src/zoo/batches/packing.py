@@ -39,6 +39,7 @@ class RowShape:
 
     @property
     def limits(self) -> Limits:
+        """The most tokens of one document, with the defaults filled in."""
         longest = self.length if self.longest is None else self.longest
         return Limits(longest, self.source if self.longest_source is None else self.longest_source, self.length)
 
@@ -78,7 +79,7 @@ def fill(sizes: NDArray[np.int64], most: Sequence[int], counted: int) -> list[li
     ordered = np.lexsort(sizes.T[::-1])  # to group equal items; np.unique would take eight times as long
     begins = np.flatnonzero(np.append(True, (np.diff(sizes[ordered], axis=0) != 0).any(axis=1))[: len(sizes)])
     kinds = sizes[ordered[begins]]
-    waiting = [items[::-1].tolist() for items in np.split(ordered, begins[1:])]
+    waiting = [items[::-1].tolist() for items in np.split(ordered, begins[1:])]  # reversed: `pop` takes them in order
     left: Kinds = (OrderedKinds if are_ordered(kinds, counted) else ScaledKinds)(kinds, most, counted)
     counts = list(map(len, waiting))
     rows: list[list[int]] = []
@@ -214,7 +215,7 @@ class OrderedKinds(Kinds):
     def fill_row(self, counts: Sequence[int]) -> list[int]:
         left, row, taken = list(self.most), list[int](), Counter[int]()
         while True:
-            best = min(map(bisect_right, self.columns, left)) - 1
+            best = min(map(bisect_right, self.columns, left)) - 1  # the last kind that fits in every dimension
             while best >= 0 and taken[best] == counts[self.waiting[best]]:
                 best -= 1
             if best < 0:

@@ -36,7 +36,7 @@ def output_path(text: str) -> Path:
     """Parse the path that a command writes to."""
     if not text.strip():  # Path("") is the working directory
         raise typer.BadParameter("it is empty; give a path, such as runs/first")
-    return at_home(text)  # a shell leaves the ~ of --output=~/runs as it is
+    return at_home(text)  # a shell does not expand the ~ of --output=~/runs
 
 
 def read_section(texts: Sequence[str], section: str, command: str) -> list[Pair]:

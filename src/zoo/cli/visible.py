@@ -132,7 +132,7 @@ def complain(text: str, style: str | None = "red") -> None:
     try:
         errors.print(visible(text), style=style, markup=False)
     except OSError:
-        with suppress(AttributeError, OSError):  # a program's own standard error may be no file
+        with suppress(AttributeError, OSError):  # a program may have replaced sys.stderr by an object that is no file
             discard(sys.stderr)
 
 

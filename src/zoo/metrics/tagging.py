@@ -7,7 +7,7 @@ from zoo.metrics.metric import Metric, metrics
 from zoo.wording import first_few
 
 PREFIXES = ("B-", "I-", "E-", "S-", "L-", "U-")
-SAME = {"L-": "E-", "U-": "S-"}  # how BILOU writes the last word of a span, and its only one
+SAME = {"L-": "E-", "U-": "S-"}  # BILOU's prefixes of a span's last word, and of a one-word span
 
 
 @metrics.register("tagging/f1")

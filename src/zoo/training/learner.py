@@ -48,7 +48,7 @@ class Learner:
         # the order matters: weights and names are read before FSDP shards the tensors; the optimizer needs the shards
         if checkpoint is not None:
             load_tensors(model, finite(checkpoint.tensors("weights"), str(checkpoint.folder)))
-        self.kept = list(unique_tensors(model))
+        self.kept = list(unique_tensors(model))  # the names of the tensors to save, tied ones once
         choose_trained(model, settings.freeze, settings.lora, settings.seed)
         if checkpoint is not None and settings.lora is not None:
             load_adapters(model, checkpoint.tensors(FILE))

@@ -60,6 +60,7 @@ def train(
         while not finished:
             processes.alive()
             parts, state.position = next(steps)
+            # before the first forward pass: each micro-batch's loss is divided by the counts of the whole step
             counts = count(processes, [mixture.counts(part.targets) for part in parts])
             tally = Tally(state.step + 1, counts, feed.taken(state.position))
             take_step(learner, mixture, parts, tally, signals.flags())

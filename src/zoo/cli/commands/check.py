@@ -51,7 +51,7 @@ def check(
     found = None
     if report.kind == "task" and not report.faults:
         found = survey(report, str(path if is_name else place), changes, data, is_name)
-    elif report.kind != "task" and (sets or data is not None):  # of a task that has a mistake, that is said
+    elif report.kind != "task" and (sets or data is not None):  # a task with mistakes reports those
         raise ValueError(f"{path}: --set and --data are for a task's data")
     if as_json:
         say_json({"path": str(path), **asdict(report), "whole": not report.faults, "data": found})
@@ -106,7 +106,7 @@ def check_folder(place: Path) -> Report:
     elif (place / EXPORTED).exists():
         report = Report("exported model")
         report.faults += report.attempt(hash_faults, place, True) or []
-    elif straight(place).parent.name == CHECKPOINTS:  # asked last: a user's own folder may be called so
+    elif straight(place).parent.name == CHECKPOINTS:  # last: a user's own folder may have this name
         report = check_checkpoint(place)
     else:
         raise ValueError(f"{place}: not {ALLOWED}")

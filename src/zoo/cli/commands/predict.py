@@ -109,7 +109,7 @@ def say_answer(answer: Prediction | Unanswered) -> Prediction | Unanswered:
     if isinstance(answer.output, list) and not isinstance(answer.scores, dict):
         say_spans(answer.input, answer.output)
         return answer
-    if isinstance(answer.output, dict):  # a part of the second text
+    if isinstance(answer.output, dict):  # an answer that was found in the second text
         say_found(answer.output["text"])
         return answer
     say(line_of(answer.output))

@@ -95,7 +95,7 @@ def shard(model: nn.Module, dtype: torch.dtype | None, accelerator: Accelerator)
         model.stream.register_forward_hook(require_gradient)
     for block in blocks_of(model):
         fully_shard(block, mesh=mesh, mp_policy=narrow)
-    fully_shard(model, mesh=mesh)
+    fully_shard(model, mesh=mesh)  # last: it shards the parameters that no block has taken
 
 
 def require_gradient(part: nn.Module, given: tuple[object, ...], said: Tensor | Memory) -> None:

@@ -1,4 +1,4 @@
-"""Slot `optimizer`: how gradients change weights. Supplied: the model, and a learning rate that each step sets anew."""
+"""Slot `optimizer`: how gradients change weights. Supplied: the model, and a learning rate that is set in each step."""
 
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping

@@ -51,6 +51,7 @@ class Watchdog:
             self.join_by = self.say_by = math.inf
 
     def stop(self) -> None:
+        """Stop watching, and wait for the thread to end."""
         self.over.set()
         if threading.current_thread() is not self.thread:
             self.thread.join()

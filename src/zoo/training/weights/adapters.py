@@ -49,6 +49,7 @@ class LowRank:
 
     @property
     def scale(self) -> float:
+        """The factor of B A."""
         return self.alpha / self.rank
 
     def config(self, model: nn.Module) -> Tree:

@@ -12,7 +12,7 @@ Weights = dict[str, Tensor]
 
 
 class MovingAverage:
-    """average <- d * average + (1 - d) * weights after every update, with d = min(decay, (1 + n) / (10 + n)).
+    """average <- d * average + (1 - d) * weights after the n-th update, with d = min(decay, (1 + n) / (10 + n)).
 
     The smaller decay of the first updates keeps the initial weights from dominating a short run. torch's AveragedModel
     would hold a copy of the whole module; these weights can be sharded, saved and exchanged by their names.
