@@ -75,7 +75,7 @@ class Tally:
         self.line |= {"gradient_norm": norm, "empty": 1 - filled / parts, "learning_rate": self.rate, **self.taken}
 
     def losses(self, sums: list[float], counts: list[float]) -> Line:
-        """Return the weighted loss and each term; a term without scored positions is left out, as is a loss of none."""
+        """Return the weighted loss and each term that scored a position; without any such term there is no loss."""
         terms = {name: s / count for name, s, count in zip(self.weights, sums, counts, strict=True) if count}
         loss = sum(self.weights[name] * value for name, value in terms.items())
         return {**({"loss": loss} if terms else {}), **{f"loss/{name}": value for name, value in terms.items()}}
@@ -117,7 +117,7 @@ class Speed:
     Args:
         flops: floating-point operations per token, forward and backward; None: unknown.
         peak: FLOP/s of all devices together; None: unknown.
-        measured: whether the peak was measured. A faster step then raises it: other work has slowed the measurement.
+        measured: whether the peak was measured; then a faster step raises it, as other work has slowed the measurement.
     """
 
     def __init__(self, flops: float | None, peak: float | None, measured: bool = False) -> None:

@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 
 MEMORY = 50  # steps that the running mean is over, about
-SIGMAS, LEAST = 6.0, 0.1  # a spike is above the mean by more standard deviations, and by a larger share of the mean
+SIGMAS, LEAST = 6.0, 0.1  # a spike exceeds the mean by that many standard deviations and that share of the mean
 
 
 @dataclass

@@ -27,7 +27,7 @@ class State:
         position: the data position (`Feed.position`).
         best: step, metric, value and loss of the best validated checkpoint.
         stale: validations since then.
-        skipped: the last steps in a row whose loss or gradient was not finite.
+        skipped: consecutive steps, up to the last one, whose loss or gradient was not finite.
         scale: the state of float16's GradScaler.
         usual: the running mean and variance of the loss.
         micro_batch: rows per forward pass, as set or as `auto` found; None: the whole share of a process.

@@ -16,7 +16,7 @@ class AdamW(torch.optim.AdamW):
     Source: Loshchilov & Hutter 2019, arXiv:1711.05101, algorithm 2.
 
     Args:
-        fused: update all weights in torch's one kernel, where the device has it.
+        fused: update all weights in torch's fused kernel, where the device has it.
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class Adam(torch.optim.Adam):
     Source: Kingma & Ba 2015, arXiv:1412.6980, algorithm 1.
 
     Args:
-        fused: update all weights in torch's one kernel, where the device has it.
+        fused: update all weights in torch's fused kernel, where the device has it.
     """
 
     def __init__(

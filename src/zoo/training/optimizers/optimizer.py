@@ -144,7 +144,7 @@ def stacked(tensors: list[Tensor]) -> Tensor:
 def step_unless(bad: Tensor, optimizer: torch.optim.Optimizer) -> None:
     """Update the weights if `bad` is 0; if it is 1, neither they nor the optimizer's state change.
 
-    The device decides, through torch's `found_inf` of GradScaler; the host waits only if the optimizer lacks support.
+    The device decides, through `found_inf` as in torch's GradScaler; the host waits only if the optimizer lacks it.
     """
     if getattr(optimizer, "_step_supports_amp_scaling", False):
         optimizer.found_inf = bad  # type: ignore[attr-defined]

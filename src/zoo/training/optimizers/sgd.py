@@ -16,7 +16,7 @@ class Descent(torch.optim.SGD):
     torch's form: the rate multiplies the momentum, not the gradients that go into it.
 
     Args:
-        fused: update all weights in torch's one kernel, where the device has it.
+        fused: update all weights in torch's fused kernel, where the device has it.
         nesterov: step by gradient + decay * w + momentum * m instead of m.
     """
 

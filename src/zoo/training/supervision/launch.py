@@ -71,7 +71,7 @@ def start_processes(settings: Training, folder: Path) -> Accelerator:
     except DistNetworkError as error:
         raise RuntimeError(f"{meeting()}, which fails: {TAKEN} ({error})") from error
     check_processes(accelerator, settings, launched)
-    forward_dtype(settings.precision, accelerator.device)  # raises what the device lacks, before data is read
+    forward_dtype(settings.precision, accelerator.device)  # raises if the device lacks it, before data is read
     if settings.compile is True:
         refuse_without_compiler(accelerator.device)
     return accelerator

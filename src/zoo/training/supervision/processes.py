@@ -41,7 +41,7 @@ class Processes:
         return total
 
     def add_up(self, numbers: Sequence[float]) -> list[float]:
-        """Sum numbers over all processes; a single process returns them unrounded, whatever floats its device has."""
+        """Sum numbers over all processes; a single process returns its own, not rounded to its device's float type."""
         if self.count == 1:
             return list(numbers)
         total: list[float] = self.sum(self.put(numbers)).tolist()

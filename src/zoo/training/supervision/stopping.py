@@ -1,4 +1,4 @@
-"""Stop on signals: the first ends work that has nothing to save, or finishes and saves the step; a second forces."""
+"""Stop on signals: at once if there is nothing to save, else after the step is saved; a second signal forces it."""
 
 import os
 import signal
@@ -78,7 +78,7 @@ def first_of(flags: list[float]) -> int | None:
 
 @contextmanager
 def stop_at_once() -> Iterator[None]:
-    """End the work in this context at the first signal, even if the main thread is stuck; nothing is saved.
+    """End the work at the first signal, even if the main thread is stuck; a training overrides it by `catch_signals`.
 
     Raises:
         Stopped: a signal arrived.

@@ -59,7 +59,7 @@ def shown(model: nn.Module, weights: Weights | None) -> Iterator[None]:
 
 @torch.no_grad()
 def exchange(model: nn.Module, weights: Weights) -> None:
-    """Swap a model's weights with others, one tensor at a time, so that memory for no second model is needed."""
+    """Swap a model's weights with others, one tensor at a time, so that no second model is held in memory."""
     for name, parameter in model.named_parameters():
         if name not in weights:
             continue
