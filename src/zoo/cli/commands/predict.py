@@ -102,7 +102,7 @@ def line_of(output: object) -> str:
 def say_answer(answer: Prediction | Unanswered) -> Prediction | Unanswered:
     """Print an answer as soon as it is available."""
     if isinstance(answer, Unanswered):
-        say("")  # so that line n of the output answers line n of the input
+        say("")  # an empty answer, so that answers and lines stay in step
         complain(f"error: line {answer.line}: {answer.error}")
         return answer
     # spans of the text, whose scores only --json prints; classes would have a dict of scores
