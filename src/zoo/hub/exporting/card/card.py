@@ -1,4 +1,4 @@
-"""README.md of an export: what the model is, how to use it, how it was trained, measured and checked."""
+"""The model card (README.md) of an export: what the model is, how to use it, how it was trained and checked."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -33,7 +33,7 @@ JOINED = (
 def card_files(
     trained: TrainedModel, target: Target, native: NativeClass, check: Check, left_out: list[str]
 ) -> dict[str, bytes]:
-    """The model card, and the picture of the curves where there is one."""
+    """The model card, and the image of the training curves if there is one, as name -> content."""
     history = trained.history
     name, picture = visible(history.name), draw_curves(history.lines, history.step)
     lines = [
@@ -49,7 +49,7 @@ def card_files(
 
 
 def title(trained: TrainedModel, target: Target, native: NativeClass, name: str) -> list[str]:
-    """What it is."""
+    """The title and one paragraph on what the model is."""
     loads = f"one of {target.family} classes: plain `transformers` loads it"
     if target.imports:
         needed = " and ".join(["zoo is installed", *others(trained.history.environment)])
@@ -63,13 +63,13 @@ def title(trained: TrainedModel, target: Target, native: NativeClass, name: str)
 
 
 def others(known: Mapping[str, Any]) -> list[str]:
-    """The packages beside zoo that registered variants where the model was trained, as a condition; none: nothing."""
+    """The condition, in words, that packages with the variants used in training are installed; empty without any."""
     names = [plain(name) for name in known.get("versions", {}) if name not in PACKAGES]
     return [f"the variants that it was trained with ({', '.join(names)}) are"] if names else []
 
 
 def usage(trained: TrainedModel, target: Target, native: NativeClass) -> list[str]:
-    """How it is used."""
+    """The section on using the model."""
     pairs, tokenizer = "pair" in trained.task.columns, trained.tokenizer
     kind = trained.answer.problem if classifies(native) else CHAT if trained.chats else ""
     room = most_new_tokens(flatten(trained.settings)) if native.generates else 0
@@ -82,7 +82,7 @@ def usage(trained: TrainedModel, target: Target, native: NativeClass) -> list[st
 
 
 def splits_alike(tokenizer: Tokenizer) -> bool:
-    """Whether words one by one (`is_split_into_words`) have the ids that they have in a text."""
+    """Return whether words encoded one by one (`is_split_into_words`) have the same ids as in a text."""
     backend, rows = tokenizer.backend, [text.split() for text in TEXTS]
     one_by_one = backend.encode_batch(rows, is_pretokenized=True, add_special_tokens=False)
     joined = backend.encode_batch([" ".join(words) for words in rows], add_special_tokens=False)
@@ -90,7 +90,7 @@ def splits_alike(tokenizer: Tokenizer) -> bool:
 
 
 def architecture(trained: TrainedModel, native: NativeClass, left_out: list[str]) -> list[str]:
-    """Sizes and choices."""
+    """The section on sizes and settings of the model."""
     settings, tokenizer = trained.settings, trained.tokenizer
     known = "no tokenizer" if tokenizer is None else f"{tokenizer.vocab_size:,} tokens"
     lines = [f"{known}, d_model {settings.d_model}"]
@@ -106,20 +106,20 @@ def architecture(trained: TrainedModel, native: NativeClass, left_out: list[str]
 
 
 def told(trained: TrainedModel, native: NativeClass, picture: bool) -> list[str]:
-    """What is known of how it was made: data, training, what was measured, and on what it ran."""
+    """The sections on data, training, evaluation and environment."""
     found = [*data(trained), *training(trained, picture), *evaluation(trained, native)]
     return [*found, *environment(trained.history.environment)]
 
 
 def data(trained: TrainedModel) -> list[str]:
-    """What it was trained on."""
+    """The section on the training data."""
     hashes = trained.history.data.items()
     shown = table(("split", "SHA-256 of the data and of how it is read"), hashes) if hashes else []
     return section("Data", shown, settings_of("The task", shown_task(trained)))
 
 
 def training(trained: TrainedModel, picture: bool) -> list[str]:
-    """How it was trained."""
+    """The section on training."""
     history = trained.history
     said = [f"objective: {', '.join(trained.task.objective)}", f"steps of training: {history.step:,}"]
     curves = ["![loss and metrics by step](curves.png)", "", "The dotted line is at the step of these weights.", ""]
@@ -129,7 +129,7 @@ def training(trained: TrainedModel, picture: bool) -> list[str]:
 
 
 def lineage(history: TrainingHistory) -> list[str]:
-    """The checkpoint that was fine-tuned, and its own bases, with the hashes that lead back to the first data."""
+    """A table of the checkpoint that was fine-tuned and the ones before it, with hashes of their weights and data."""
     names = name_of(history.request.start), *["its base"] * len(history.bases)
     hashes = [(base.weights_sha256, "; ".join(map(": ".join, base.data.items()))) for base in history.bases]
     rows = [(name, f"{base.step:,}", *of) for name, base, of in zip(names, history.bases, hashes, strict=False)]
@@ -137,7 +137,7 @@ def lineage(history: TrainingHistory) -> list[str]:
 
 
 def environment(known: Mapping[str, Any]) -> list[str]:
-    """The versions and the machine of the training."""
+    """The section on package versions and the machine of the training."""
     rows = [(name, str(version)) for name, version in known.get("versions", {}).items()]
     rows += [(key, str(known[key])) for key in ("python", "platform", "processes", "threads") if known.get(key)]
     rows += [("devices", ", ".join(map(str, known["devices"])))] if known.get("devices") else []
@@ -145,7 +145,7 @@ def environment(known: Mapping[str, Any]) -> list[str]:
 
 
 def limitations(trained: TrainedModel, native: NativeClass) -> list[str]:
-    """What not to expect of it."""
+    """The section on limitations."""
     size, own = trained.stream.image_size, trained.task.card.limitations
     reads = [f"the central square of an image, resized to {size} x {size} pixels"] * (size is not None)
     reads += [f"at most {part.max_length:,} tokens ({side})" for side, part in trained.readers.items()]
@@ -165,7 +165,7 @@ def limitations(trained: TrainedModel, native: NativeClass) -> list[str]:
 
 
 def checked(check: Check, which: str) -> list[str]:
-    """The figures of the check, made by `which` transformers."""
+    """The section on the check of the export; `which` is put before the name of transformers."""
     return section(
         "Check",
         [
@@ -178,10 +178,10 @@ def checked(check: Check, which: str) -> list[str]:
 
 
 def listed(lines: list[str]) -> list[str]:
-    """A list of Markdown."""
+    """A Markdown list."""
     return [*(f"- {line}" for line in lines), ""]
 
 
 def settings_of(title: str, tree: dict[str, Any]) -> list[str]:
-    """Settings as YAML, folded away; nothing where there are none."""
+    """Settings as YAML in a collapsed section; empty without settings."""
     return folded(title, block(to_yaml(without_paths(tree)), "yaml")) if tree else []

@@ -1,4 +1,4 @@
-"""What validation measured, on a model card, and the command that measures it again."""
+"""The validation results on a model card, and the command that measures them again."""
 
 import shlex
 from dataclasses import replace
@@ -12,11 +12,11 @@ from zoo.hub.exporting.card.paths import name_of, without_paths
 from zoo.hub.exporting.trained_model import PLACEHOLDER, TrainedModel, TrainingHistory
 from zoo.hub.targets.declare.target import NativeClass
 
-FILE = "task.yaml"  # where a reader writes a task whose own file is none of theirs
+FILE = "task.yaml"  # where a reader saves a task that zoo does not ship
 
 
 def evaluation(trained: TrainedModel, native: NativeClass) -> list[str]:
-    """The validation metrics, and the command that measures them again."""
+    """The section with validation metrics and the command that measures them again; empty without metrics."""
     measured = trained.measured(native)
     if not measured:
         return []
@@ -27,12 +27,12 @@ def evaluation(trained: TrainedModel, native: NativeClass) -> list[str]:
 
 
 def split_of(history: TrainingHistory) -> str:
-    """What was measured: the validation split, or how many examples of it."""
+    """What was measured: the validation split, or a number of its examples."""
     return f"{history.sample:,} examples of the validation split" if history.sample else "the validation split"
 
 
 def again(trained: TrainedModel, native: NativeClass) -> list[str]:
-    """The command, and the task's file that it needs where zoo has no such task; none for heads that are not here."""
+    """The command that repeats the validation, with the task's file if zoo does not ship it; a note if it cannot."""
     if lacking := trained.objectives_without(native):
         return [f"This folder cannot repeat the validation, which also measured {', '.join(lacking)}.", ""]
     history = trained.history
@@ -52,7 +52,7 @@ def again(trained: TrainedModel, native: NativeClass) -> list[str]:
 
 
 def is_shipped(trained: TrainedModel) -> bool:
-    """Whether zoo's own task of that name asks what the run's validation asked; what data decided is no difference."""
+    """Return whether zoo ships a task of that name that equals the run's, apart from values read from the data."""
     request, own = trained.history.request, trained.task
     if request.task not in names("tasks"):
         return False
@@ -65,7 +65,7 @@ def is_shipped(trained: TrainedModel) -> bool:
 
 
 def shown_task(trained: TrainedModel) -> dict[str, Any]:
-    """The task as a card has it, before folders are hidden."""
-    # a fine-tuned model kept the tokenizer of its base, so the task's was never made
+    """The task as a card shows it, before paths are hidden."""
+    # a fine-tuned model kept the tokenizer of its base, so the task's was never trained
     unread = ("training", "card", *["tokenizer"] * bool(trained.history.bases))
     return {key: value for key, value in trained.task.plain().items() if key not in unread}

@@ -1,4 +1,4 @@
-"""The YAML at the head of a model card, which the hub reads: license, task, data sets, and what was measured."""
+"""The YAML front matter of a model card, which the Hub reads: license, task, data sets, and results."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -11,11 +11,11 @@ from zoo.hub.exporting.card.paths import name_of
 from zoo.hub.exporting.trained_model import TrainedModel, TrainingHistory
 from zoo.hub.targets.declare.target import NativeClass
 
-THEIR_METRICS = {"matthews": "matthews_correlation"}  # where the hub has another name
+THEIR_METRICS = {"matthews": "matthews_correlation"}  # metrics with another name on the Hub
 
 
 def front_matter(trained: TrainedModel, native: NativeClass, name: str) -> list[str]:
-    """The lines between the two marks, which are among them."""
+    """The lines of the front matter, including the two `---` lines."""
     task, history = trained.task, trained.history
     metrics = {metric: value for metric, value in trained.measured(native).items() if metric != "loss"}
     datasets = task.card.datasets or ([HubName.parse(task.source.hub).repository] if task.source.hub else [])
@@ -26,10 +26,10 @@ def front_matter(trained: TrainedModel, native: NativeClass, name: str) -> list[
         "datasets": datasets,
         "base_model": visible(start.removeprefix("hub:")) if history.bases and start.startswith("hub:") else None,
         "metrics": list(dict.fromkeys(type_of(metric) for metric in metrics)),
-        "model_name": name if results else None,  # the hub's client wants both or neither
+        "model_name": name if results else None,  # the Hub's client wants both or neither
         "eval_results": results,
     }
-    known = {key: value for key, value in known.items() if value}  # a missing key says that nothing is known
+    known = {key: value for key, value in known.items() if value}  # a missing key means unknown
     data = ModelCardData(library_name="transformers", pipeline_tag=native.pipeline, tags=["zoo"], **known)
     return ["---", data.to_yaml(), "---", ""]
 
@@ -37,7 +37,7 @@ def front_matter(trained: TrainedModel, native: NativeClass, name: str) -> list[
 def eval_results(
     native: NativeClass, history: TrainingHistory, metrics: Mapping[str, float], datasets: list[str]
 ) -> list[EvalResult]:
-    """What was measured, as the hub wants it; nothing where the class has no task there, or a sample was measured."""
+    """The results in the Hub's format; empty if the class has no task there, or if only a sample was measured."""
     if native.pipeline is None or history.sample is not None:
         return []
     task = visible(name_of(history.request.task)).removesuffix(".yaml") or "its task"
@@ -56,6 +56,6 @@ def eval_results(
 
 
 def type_of(metric: str) -> str:
-    """The hub's name of a metric."""
+    """The Hub's name of a metric."""
     own = metric.rpartition("/")[2]
     return THEIR_METRICS.get(own, own)

@@ -1,27 +1,27 @@
-"""Paths in a card become names of files: folders tell who and where an author is, and nobody else has them."""
+"""Reduce paths in a card to file names: folders show who and where an author is, and no reader has them."""
 
 import re
 from typing import Any
 
 # the keys of task and model files whose values are paths, relative ones included
 HOLDERS = ("files", "vectors", "from")
-DATA = ("labels",)  # what the data says stays as it is: a class may be called '/s'
+DATA = ("labels",)  # values from the data stay unchanged: a class may be called '/s'
 START = r"(?:file:[\\/]*|~[\w.-]*[\\/]|[A-Za-z]:[\\/]|\.{1,2}[\\/]|[\\/])"
 WHOLE = re.compile(START)
 QUOTED = re.compile(rf"(['\"`])({START}[^'\"`\n]*)\1")
-# in running text nobody can tell where a path with spaces ends, so all goes up to the last separator
+# in running text the end of a path with spaces is unknown, so everything up to the last separator is removed
 INSIDE = re.compile(rf"(?<![\w.:/\\<~-]){START}(?:[^\\/\n,:;=<>|\"'()]*[\\/])*(?=[^\s\\/,=:'\"])")
 
 
 def name_of(path: str) -> str:
-    """The last name of a path, as any system writes it; a repository stays."""
+    """The last component of a path, in any system's notation; a `hub:` name stays whole."""
     if path.startswith("hub:"):
         return path
     return re.split(r"[\\/]", path.strip().rstrip("\\/"))[-1] or path
 
 
 def hide_paths(text: str) -> str:
-    """Text in which every absolute path is only its last name."""
+    """Text with every absolute path reduced to its last component."""
     if WHOLE.match(text.strip()):
         return name_of(text)
     text = QUOTED.sub(lambda found: f"{found[1]}{name_of(found[2])}{found[1]}", text)
@@ -29,10 +29,10 @@ def hide_paths(text: str) -> str:
 
 
 def without_paths(tree: Any, held: bool = False) -> Any:
-    """Settings in which no path is left, only names of files.
+    """Settings with every path reduced to a file name.
 
     Args:
-        held: whether every text in them is a path.
+        held: whether every string in them is a path.
     """
     if isinstance(tree, dict):
         return {

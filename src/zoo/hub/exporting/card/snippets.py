@@ -1,4 +1,4 @@
-"""The lines of Python on a model card that load and use a model."""
+"""The Python programs on a model card that load and use the model."""
 
 from zoo.hub.exporting.samples import TEXTS
 from zoo.hub.targets.declare.target import NativeClass
@@ -7,8 +7,8 @@ from zoo.objectives.answers import OneNumber, SeveralClasses
 TEXT = TEXTS[0]
 NEW_TOKENS = 20
 PICTURE = 'Image.open("picture.jpg")'
-# by the name of the task in pipelines, what its pipeline is called and how it is used; translation has none any more
-# texts are cut to what the model reads, which the pipeline of taggers does by itself; a mask stands where no cut is
+# pipeline task -> name of the pipeline's variable, and its call; transformers 5 has no translation pipeline
+# texts are truncated to the model's length, which the tagging pipeline does by itself; masks come early, so they stay
 PIPELINES = {
     "text-classification": ("classify", "classify({given}, truncation=True)"),
     "token-classification": ("tag", 'tag({given}, aggregation_strategy="first")'),
@@ -22,7 +22,7 @@ PIPELINES = {
     ),
     "image-classification": ("classify", 'classify("picture.jpg")'),
 }
-# by the same name, how a loaded model is used; the others say no more than how they are loaded
+# pipeline task -> inputs and call of a model loaded by its class; models of other tasks are only loaded
 WRITE = ("tokenizer.batch_decode(model.generate(**inputs), skip_special_tokens=True)",)
 USES = {
     "translation": ('tokenizer(["{text}"], truncation=True, return_tensors="pt")', *WRITE),
@@ -33,9 +33,8 @@ USES = {
     ),
 }
 SEVERAL, NUMBER = SeveralClasses.problem, OneNumber.problem
-CHAT = "chat"  # what a model that writes continues, if not texts
-# by the name of the task and by what its labels are, if not one class each, or by what it continues: what a pipeline
-# and a loaded model answer
+CHAT = "chat"  # the kind of a model that continues conversations, not texts
+# (pipeline task, problem type other than one class, or CHAT) -> call of the pipeline, and of a model loaded by class
 BY_KIND = {
     ("text-generation", CHAT): (
         'generate([{{"role": "user", "content": "{text}"}}], max_new_tokens={new_tokens}, '
@@ -51,7 +50,7 @@ BY_KIND = {
         '[one for one in classify("picture.jpg", top_k=classify.model.config.num_labels) if one["score"] > 0.5]',
         "[model.config.id2label[i] for i, logit in enumerate(model(**inputs).logits[0]) if logit > 0]",
     ),
-    # before transformers 5.23 its pipeline took one number for the logit of a class
+    # before transformers 5.23 the pipeline treated a single number as the logit of a class
     ("image-classification", NUMBER): (
         'classify("picture.jpg", function_to_apply="none")[0]["score"]',
         "model(**inputs).logits.item()",
@@ -69,16 +68,15 @@ def snippets(
     kind: str = "",
     room: int = NEW_TOKENS,
 ) -> list[str]:
-    """Programs that show how a model is used: by its pipeline, where it has one, and by its classes.
+    """Programs that show how to use a model: by its pipeline, if it has one, and by its class.
 
     Args:
-        address: of the model: a folder, or `org/name`.
+        address: address of the model: a folder, or `org/name`.
         pairs: whether it reads two texts.
-        imports: the module with its classes, where they are not transformers' own.
-        tokenizer: whether there is one; without, nothing but ids, or pictures, can be read.
-        kind: of a classifier: what its labels are, as config.json says it; of a model that writes: CHAT, if it answers
-            conversations.
-        room: of a model that writes: the most new tokens that it has places for beside a beginning.
+        imports: the module with its classes, if they are not transformers' own.
+        tokenizer: whether there is one; without it, the model reads only ids or images.
+        kind: of a classifier, the problem type in config.json; of a generator, CHAT if it answers conversations.
+        room: of a generator, the most new tokens that fit after a prompt.
     """
     task = native.pipeline if tokenizer or not native.text else None
     given = f'{{"text": "{TEXT}", "text_pair": "{TEXTS[4]}"}}' if pairs else f'"{TEXT}"'
