@@ -1,4 +1,4 @@
-"""Run `reloading.py` in a process of its own, where nothing of this process can help an export to load."""
+"""Run `reloading.py` in a child process, so that nothing loaded in this process helps an export to load."""
 
 import json
 import os
@@ -16,25 +16,26 @@ from zoo.runs.tensors import read_tensors
 
 Reload = Callable[[Path, dict[str, Any]], tuple[dict[str, Any], dict[str, Tensor]]]
 PROGRAM = Path(__file__).with_name("reloading.py")
-# Options such as -I would hide packages that were found by PYTHONPATH or lie in the user's own folder, so the child
-# takes this process's path as it is.
+# Options such as -I would hide packages found through PYTHONPATH or in the user's site folder, so the child gets this
+# process's `sys.path`.
 START = "import json, runpy, sys; sys.path[:] = json.loads(sys.argv.pop(1)) or sys.path; {zoo}; {run}"
-WITHOUT_ZOO = "sys.modules['zoo'] = None"  # then every import of it fails
+WITHOUT_ZOO = "sys.modules['zoo'] = None"  # makes every import of zoo fail
 RUN = "runpy.run_path(sys.argv.pop(1), run_name='__main__')"
-LINES = 5  # of a failed child's error output that are passed on
+LINES = 5  # of a failed child's error output that the message holds
 
 
 def reload_apart(
     folder: Path, request: dict[str, Any], python: str = sys.executable
 ) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """Reload in a child process without a network; it finds the packages of this one, except zoo.
+    """Reload in a child process without network and without zoo, but with the other packages of this process.
 
     Args:
-        request: what to compute; if its `imports` names a module of zoo, the child imports that module first.
-        python: another one finds its own packages.
+        request: what to compute (see `reloading.reload`); if `imports` names a module of zoo, the child imports it
+            first.
+        python: the interpreter; one other than this process's finds its own packages.
 
     Raises:
-        RuntimeError: the child failed; with the end of its error output.
+        RuntimeError: the child failed; the message holds the end of its error output.
     """
     with tempfile.TemporaryDirectory(prefix="reload-", dir=folder) as place:  # a killed export leaves nothing elsewhere
         asked = Path(place) / "request.json"

@@ -1,4 +1,4 @@
-"""What a model says beside what transformers says of it: logits, losses, ids of texts, pixels, generated texts."""
+"""Compare zoo's model with the reloaded export: logits, losses, token ids, pixels and generated texts."""
 
 import base64
 import sys
@@ -25,14 +25,14 @@ from zoo.models.model import Model
 from zoo.models.output import Output
 from zoo.objectives.answers import Answer, SeveralClasses
 
-TOLERANCES = {"float32": 1e-4, "float64": 1e-10}  # times the largest of the scores beside it where that is above 1
-IGNORED = -100  # the label of a place that no loss counts
-TIE = 1e-6  # of the larger score, at least of 1: what adding up 10 log-probabilities in float32 may lose
+TOLERANCES = {"float32": 1e-4, "float64": 1e-10}  # times the largest score at the position, if that is above 1
+IGNORED = -100  # the label of positions that no loss counts
+TIE = 1e-6  # times the larger score, if that is above 1: rounding of a sum of 10 log-probabilities in float32
 
 
 @torch.no_grad()
 def score(model: Model, rows: Sequence[SampleRow], pixels: Tensor | None = None) -> dict[str, Tensor]:
-    """Our logits of all rows in one batch."""
+    """zoo's logits of all rows in one batch, by head, on the CPU."""
     if pixels is not None and model.decoder is None:
         return to_cpu(model(pixels.to(model.device)))
     tokens, documents = pad([row.tokens for row in rows])
@@ -45,19 +45,19 @@ def score(model: Model, rows: Sequence[SampleRow], pixels: Tensor | None = None)
 
 
 def to_cpu(output: Output) -> dict[str, Tensor]:
-    """Logits by head, where transformers' are."""
+    """Logits by head on the CPU, where those of transformers are."""
     return {head: logits.cpu() for head, logits in output.heads.items()}
 
 
 def pad(rows: Sequence[Sequence[int]], fill: int = 0) -> tuple[Tensor, Tensor]:
-    """Rows as one tensor filled up on the right, and their documents."""
+    """Pad rows on the right into one tensor; the second tensor holds their documents (1, and 0 for padding)."""
     longest = max(map(len, rows))
     filled = torch.tensor([[*row, *[fill] * (longest - len(row))] for row in rows])
     return filled, torch.tensor([[1] * len(row) + [0] * (longest - len(row)) for row in rows])
 
 
 def check_logits(dtype: str, ours: Mapping[str, Tensor], rows: Sequence[SampleRow]) -> None:
-    """Check that our logits are finite at the places that hold something; else there is nothing to compare.
+    """Check that zoo's logits are finite everywhere but in padding; otherwise no comparison is possible.
 
     Raises:
         RuntimeError: they are not.
@@ -71,10 +71,13 @@ def check_logits(dtype: str, ours: Mapping[str, Tensor], rows: Sequence[SampleRo
 def compare_logits(
     dtype: str, ours: Mapping[str, Tensor], theirs: Mapping[str, Tensor], rows: Sequence[SampleRow]
 ) -> float:
-    """The largest difference of logits over the places that hold something.
+    """The largest difference of logits, padding aside.
 
     Args:
-        theirs: by side of the padding and head, as in `left/language`.
+        theirs: by padding side and head, as in `left/language`.
+
+    Raises:
+        RuntimeError: shapes differ, or a difference exceeds the tolerance.
     """
     there = pad([row.tokens for row in rows])[1].bool()[..., None]
     largest = 0.0
@@ -91,17 +94,20 @@ def compare_logits(
 
 
 def compare(what: str, dtype: str, ours: Tensor, theirs: Tensor) -> float:
-    """The largest difference of two tensors, whose axes are rows, places and scores as far as they have them.
+    """The largest difference of two tensors with axes (rows, positions, scores); the first axes may be missing.
 
-    Each score is a product with the same states, so rounding is as large as the largest of them is, also in one near 0.
+    Every score is a product with the same hidden state, so rounding scales with the largest score, even in one near 0.
+
+    Raises:
+        RuntimeError: a difference exceeds the tolerance.
     """
     difference = (ours - theirs).abs()
     sizes = ours.abs() if ours.dim() == 0 else ours.abs().amax(-1, keepdim=True)
-    # asked in this way round, because a comparison with NaN is false
+    # negated, because every comparison with NaN is false
     wrong = (~(difference <= TOLERANCES[dtype] * sizes.clamp_min(1))).nonzero()
     if len(wrong):
         at = tuple(wrong[0].tolist())
-        places = zip(("first at sequence", "position"), at[:-1], strict=False)  # the last axis is the scores'
+        places = zip(("first at sequence", "position"), at[:-1], strict=False)  # the last axis holds scores
         where = "".join(f", {axis} {number}" for axis, number in places)
         raise RuntimeError(
             f"{what} differ by up to {difference.max():.3g} in {dtype}{where}: "
@@ -118,17 +124,20 @@ def compare_losses(
     answer: Answer,
     theirs: float,
 ) -> float:
-    """How far the losses are apart: of each head the mean over all labels, added up.
+    """The difference of the losses, each the sum over heads of their mean loss.
 
     Args:
-        answer: what a document's label is; that of a place is a class.
+        answer: the kind of a document's label; the label of a position is always a class.
+
+    Raises:
+        RuntimeError: it exceeds the tolerance.
     """
     means = [mean_loss(head, ours[head], rows, native, answer).double() for head in native.heads]
     return compare("losses", dtype, torch.stack(means).sum(), torch.tensor(theirs, dtype=torch.float64))
 
 
 def mean_loss(head: str, logits: Tensor, rows: Sequence[SampleRow], native: NativeClass, answer: Answer) -> Tensor:
-    """A head's loss; written apart from that of zoo's classes in transformers, which it is compared with, too."""
+    """A head's mean loss, written independently of the losses in zoo's transformers classes, which it also checks."""
     if heads[head].picks_places:
         return mean_of_places(logits, rows, native.label_of(head).split())
     labels = [row.labels[native.label_of(head)] for row in rows]
@@ -145,12 +154,13 @@ def mean_loss(head: str, logits: Tensor, rows: Sequence[SampleRow], native: Nati
 
 
 def mean_cost(answer: Answer, logits: Tensor, labels: Tensor) -> Tensor:
+    """The mean of the loss that belongs to a kind of label."""
     found = answer.cost(Scores.of(logits), labels, label_smoothing=0.0)
     return found.sum / found.count
 
 
 def mean_of_places(logits: Tensor, rows: Sequence[SampleRow], names: Sequence[str]) -> Tensor:
-    """The mean cross-entropy over rows and kinds of scores: which place of its row each label is."""
+    """The mean cross-entropy over rows and kinds of scores, where each label is a position in its row."""
     losses = [
         F.cross_entropy(logits[number, : len(row.tokens), kind], torch.tensor(row.labels[name]))
         for number, row in enumerate(rows)
@@ -160,7 +170,7 @@ def mean_of_places(logits: Tensor, rows: Sequence[SampleRow], names: Sequence[st
 
 
 def pixels_of(rows: Sequence[SampleRow], size: int | None) -> Tensor | None:
-    """The pixels of all rows as we bring them to the model's size."""
+    """The images of all rows as zoo prepares them, as one tensor; None if the model reads tokens."""
     if size is None:
         return None
     found = [decode(base64.b64decode(row.picture), f"image {i}", size) for i, row in enumerate(rows)]
@@ -168,7 +178,11 @@ def pixels_of(rows: Sequence[SampleRow], size: int | None) -> Tensor | None:
 
 
 def compare_pictures(ours: Tensor | None, theirs: Tensor | None) -> None:
-    """Raise where AutoImageProcessor gives other pixels than ours."""
+    """Check that AutoImageProcessor gives the same pixels as zoo.
+
+    Raises:
+        RuntimeError: it does not.
+    """
     if ours is None:
         return
     if theirs is None or theirs.shape != ours.shape or theirs.dtype != ours.dtype:
@@ -186,7 +200,11 @@ def compare_texts(
     texts: Sequence[tuple[str, ...]],
     theirs: dict[str, Any],
 ) -> None:
-    """Raise where AutoTokenizer gives other ids or token types."""
+    """Check that AutoTokenizer gives the same ids and token types as zoo.
+
+    Raises:
+        RuntimeError: it does not.
+    """
     extra = theirs.keys() - {"input_ids", "attention_mask", *(["token_type_ids"] if segments else [])}
     if extra:
         raise RuntimeError(f"AutoTokenizer gives {', '.join(sorted(extra))}, which the model does not read")
@@ -212,10 +230,13 @@ def compare_generated(
     settings: GenerateSettings,
     pixels: Tensor | None,
 ) -> None:
-    """Raise where generation goes another way; `model` is in float64, so that rounding decides nothing.
+    """Check that both generate the same texts; `model` is in float64, so that rounding decides nothing.
 
-    Beams add up scores in float32, here as in transformers: which of two texts wins that are equally likely up to its
-    rounding is chance, and not compared.
+    Both add up beam scores in float32. Which of two texts wins is chance if their scores are equal up to that rounding,
+    so such texts may differ.
+
+    Raises:
+        RuntimeError: other texts differ.
     """
     for number, (prompt, found) in enumerate(zip(prompts, theirs, strict=True)):
         limited = replace(settings, max_new_tokens=prompt["longest"] - prompt["skip"])
@@ -243,7 +264,7 @@ def equally_likely(
     end: int | None,
     source: Tensor | None,
 ) -> bool:
-    """Whether beams give two texts the same score, up to the rounding of float32; one that cannot be read has none."""
+    """Return whether beam search scores two texts equally, up to float32 rounding; never so for an invalid text."""
     assert model.decoder is not None and model.decoder.embeddings is not None
     known = len(model.decoder.embeddings.tokens.weight)
     if any(len(text) > settings.max_new_tokens or max(text, default=0) >= known for text in texts):

@@ -1,4 +1,4 @@
-"""The life of an export, from a model to a finished folder that plain transformers loads."""
+"""Export a model: write, check and finish a folder that plain transformers loads."""
 
 import errno
 import logging
@@ -30,7 +30,7 @@ from zoo.runs.tensors import write_tensors
 from zoo.wording import first_few
 
 logger = logging.getLogger(__name__)
-NO_LOCKS = (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP)  # of some network file systems
+NO_LOCKS = (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP)  # of some network file systems, which have no locks
 PARTIAL = f"{ASIDE}export"
 
 
@@ -39,8 +39,9 @@ class ExportReport:
     """What was exported.
 
     Args:
-        target: the native target. class_name: the class of transformers, found by the Auto class `auto`.
-        files: their names.
+        folder: the finished folder.
+        target: name of the target. class_name: the transformers class, loaded by the Auto class `auto`.
+        files: names of its files.
         check: what was compared, and the largest differences.
         left_out: heads that the class lacks.
     """
@@ -65,12 +66,15 @@ class ExportReport:
 def export_model(
     trained: TrainedModel, folder: Path, target_name: str | None = None, reload: Reload = reload_apart
 ) -> ExportReport:
-    """Write a model into a new or empty folder, as the named target or the first one that fits.
+    """Write a model into a new or empty folder, as the named target or the first native one that fits.
+
+    Args:
+        reload: loads the folder with transformers and returns its report and logits.
 
     Raises:
-        ValueError: an unknown target, a choice that the target lacks, or a folder that holds something or that another
-            process writes to.
-        RuntimeError: transformers computes something else than our model, or logits are not finite; nothing is left
+        ValueError: an unknown target, a model that does not fit it, or a folder that is not empty, cannot be written,
+            or is in use by another process.
+        RuntimeError: transformers computes something else than zoo's model, or logits are not finite; nothing is left
             behind.
     """
     target = choose_target(trained.settings, target_name)
@@ -99,17 +103,21 @@ def export_model(
 
 
 def check_folder(folder: Path) -> None:
-    """Refuse a folder that holds anything."""
+    """Refuse a folder that holds anything but a lock.
+
+    Raises:
+        ValueError: it is not empty.
+    """
     if there := [name for name in names_in(folder) if name != LOCK or not is_lock(folder / name)]:
         raise ValueError(f"{folder}: is not empty ({first_few(there)}); choose a new or empty folder")
 
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Hold the lock of a new or empty folder, against other exports and runs; of a new one nothing empty is left.
+    """Lock a new or empty folder against other exports and runs; a new folder that stays empty is removed.
 
     Raises:
-        ValueError: another process holds it or has filled the folder, or the folder cannot be written.
+        ValueError: another process holds the lock or has filled the folder, or the folder cannot be written.
     """
     made, lock = not folder.exists(), None
     try:
@@ -118,7 +126,7 @@ def locked(folder: Path) -> Iterator[None]:
     except OSError as error:
         if error.errno not in NO_LOCKS:
             if made:
-                with suppress(OSError):  # it was not made, or another process fills it
+                with suppress(OSError):  # it does not exist, or another process has filled it
                     folder.rmdir()
             raise ValueError(f"{folder}: cannot be written: {error.strerror}") from None
         logger.warning("%s: its file system has no locks, so other commands could write there, too", folder)
@@ -131,15 +139,16 @@ def locked(folder: Path) -> Iterator[None]:
         if lock is not None:
             lock.close()
         if made:
-            with suppress(OSError):  # it holds something
+            with suppress(OSError):  # it is not empty
                 folder.rmdir()
 
 
 @contextmanager
 def partial_folder(folder: Path) -> Iterator[Path]:
-    """A folder for half-written files; they move up into `folder`, or `folder` is as it was if anything fails.
+    """A folder for incomplete files: they move up into `folder` at the end; if anything fails, `folder` is as before.
 
-    Inside, not beside it: the folder may be a mount, which cannot be renamed over, or the shell's own.
+    It lies inside `folder`, not beside it: `folder` may be a mount point, which a rename cannot replace, or the shell's
+    working directory.
 
     Raises:
         ValueError: the folder cannot be written.
@@ -153,7 +162,7 @@ def partial_folder(folder: Path) -> Iterator[Path]:
     moved: list[Path] = []
     try:
         yield partial
-        for path in sorted(partial.iterdir(), key=lambda path: path.name == CONFIG):  # last what makes it a model
+        for path in sorted(partial.iterdir(), key=lambda path: path.name == CONFIG):  # last, as it makes it a model
             moved.append(path.rename(folder / path.name))
         partial.rmdir()
         sync(folder)
@@ -165,7 +174,7 @@ def partial_folder(folder: Path) -> Iterator[Path]:
 
 
 def write_files(folder: Path, trained: TrainedModel, target: Target, native: NativeClass) -> None:
-    """All files that transformers reads: everything but the card."""
+    """Write every file that transformers reads; the card follows later."""
     contents = {CONFIG: to_json(config_file(trained, target, native))}
     if native.generates:
         contents[GENERATION] = to_json(generation_file(trained, target))
@@ -181,6 +190,6 @@ def write_files(folder: Path, trained: TrainedModel, target: Target, native: Nat
 
 
 def write_all(folder: Path, contents: Mapping[str, bytes]) -> None:
-    """Write files by name."""
+    """Write files, given as name -> content."""
     for name, content in contents.items():
         write_file(folder / name, content)

@@ -1,6 +1,7 @@
-"""hashes.json of an export: the SHA-256 of every file but the card, which people edit, and the heads never trained.
+"""hashes.json of an export: the SHA-256 of every file but the card, and the heads that were never trained.
 
-transformers ignores it, and leaves it out of what it saves: there, a head may have been trained.
+The card is left out because people edit it. transformers ignores hashes.json and does not save it again with a model,
+whose heads may have been trained since.
 """
 
 from collections.abc import Sequence
@@ -11,9 +12,10 @@ from zoo.runs.files import digest, to_json
 
 
 def hash_files(folder: Path, edited: str, untrained: Sequence[str]) -> bytes:
-    """The content of hashes.json: the hashes of all files of a folder but the one that may be edited.
+    """The content of hashes.json for a folder.
 
     Args:
+        edited: the file without a hash, since people may edit it.
         untrained: heads that are newly initialised.
     """
     names = sorted(path.name for path in folder.iterdir() if path.name != edited)
@@ -22,7 +24,7 @@ def hash_files(folder: Path, edited: str, untrained: Sequence[str]) -> bytes:
 
 
 def untrained_heads(folder: CheckpointFolder) -> list[str]:
-    """The heads that hashes.json calls newly initialised; none where there is no such file.
+    """The heads that hashes.json lists as newly initialised; empty if there is no such file.
 
     Raises:
         ValueError: hashes.json is damaged.
@@ -34,10 +36,10 @@ def untrained_heads(folder: CheckpointFolder) -> list[str]:
 
 
 def hash_faults(folder: Path, missing: bool) -> list[str]:
-    """What is not as hashes.json says; nothing where a folder has none.
+    """The files that differ from hashes.json; empty if a folder has none.
 
     Args:
-        missing: whether a file that is not there is a fault: a download has some of them only.
+        missing: whether a missing file is a fault; a download has only some of the files.
 
     Raises:
         ValueError: hashes.json is damaged, or a file is a link that leads out of the folder.

@@ -1,7 +1,7 @@
 """Load an exported folder with plain transformers and report what it computes.
 
-A program, run by `child.py` in a process in which zoo cannot be imported: it sees what anyone sees who has the folder
-and transformers. So it imports nothing of zoo, and repeats the few constants that both sides need.
+`child.py` runs this program in a process that cannot import zoo: it sees what every user of the folder sees who has
+transformers. So it imports nothing of zoo and repeats the few constants that both sides need.
 """
 
 import base64
@@ -20,15 +20,15 @@ from safetensors.torch import save_file
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
-# some versions hide it from `transformers` itself without torchvision
+# without torchvision some versions do not export it from `transformers` itself
 from transformers.models.auto.image_processing_auto import AutoImageProcessor
 
 Request = dict[str, Any]
-IGNORED = -100  # labels of places that do not count
+IGNORED = -100  # the label of positions that do not count
 
 
 class Unrounded(TorchFunctionMode):
-    """Float64 where a class's code goes to float32, as norms do: what still differs then is no rounding."""
+    """Compute in float64 where a class casts to float32, as norms do; remaining differences are then not rounding."""
 
     def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
@@ -40,17 +40,18 @@ class Unrounded(TorchFunctionMode):
 
 
 def reload(folder: Path, request: Request) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """A report, and logits by `<dtype>/<side of the padding>/<head>`, with the `pixels` of rows that are pictures.
+    """Return a report, and logits by `<dtype>/<padding side>/<head>`, with the `pixels` if rows are images.
 
-    The report: class, loading faults, losses by dtype, ids of texts, ids generated greedily and with beams.
+    The report holds the class, loading faults, losses by dtype, ids of texts, and ids generated greedily and with
+    beams.
 
     Args:
-        request: `auto` (an Auto class), `pad` (an id), `rows` (tokens, segments, source, labels by argument), `outputs`
-            (head -> field, or several apart by a space), `alone` (whether the loss is that of rows without padding),
-            `left` (the heads that can agree with padding on the left), `relative` (whether positions are), `texts`,
-            `pairs`, `segments` (whether token types are read), `prompts` (tokens and limits), `beams` (settings of a
-            beam search), `choices` (how many rows are one example; 0: each is one), `lasts` (the argument for the last
-            place of each).
+        request: `auto` (an Auto class), `pad` (an id), `rows` (tokens, segments, source, image, labels by argument),
+            `outputs` (head -> field, or several separated by spaces), `alone` (whether the loss is computed row by row,
+            without padding), `left` (heads whose logits can agree with padding on the left), `relative` (whether
+            padding on the left needs no position_ids), `texts`, `pairs`, `segments` (whether token types are read),
+            `prompts` (tokens and limits), `beams` (settings of a beam search), `choices` (rows per example; 0: each row
+            is one), `lasts` (the argument for the last position of each row).
     """
     request["pixels"] = pixels_of(folder, request["rows"])
     auto = getattr(transformers, request["auto"])
@@ -78,7 +79,7 @@ def reload(folder: Path, request: Request) -> tuple[dict[str, Any], dict[str, Te
 
 
 def pixels_of(folder: Path, rows: list[dict[str, Any]]) -> Tensor | None:
-    """The pictures of the rows as the folder's own processor gives them; None where rows are of tokens."""
+    """The rows' images as the folder's own processor prepares them; None if rows are tokens."""
     if not rows[0]["picture"]:
         return None
     processor = AutoImageProcessor.from_pretrained(folder, local_files_only=True)
@@ -88,7 +89,7 @@ def pixels_of(folder: Path, rows: list[dict[str, Any]]) -> Tensor | None:
 
 
 def ids_of(folder: Path, request: Request) -> dict[str, Any]:
-    """The ids of texts and pairs of texts; none where the folder has no tokenizer."""
+    """The ids of texts and of pairs of texts; empty if the request has none."""
     if not request["texts"]:
         return {"texts": {}, "pairs": {}}
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder, local_files_only=True)
@@ -121,7 +122,7 @@ def run(model: Any, request: Request) -> tuple[dict[str, Tensor], float]:
 
 
 def forget_longest(model: Any) -> None:
-    """Let rotary positions that are scaled by the longest text so far forget it: ours are scaled by those at hand."""
+    """Reset dynamic rotary scaling: transformers scales by the longest text so far, zoo by the current one."""
     for module in model.modules():
         if getattr(module, "rope_type", None) == "dynamic":
             module.max_seq_len_cached = module.original_max_seq_len
@@ -129,16 +130,16 @@ def forget_longest(model: Any) -> None:
 
 
 def loss_of_row(model: Any, request: Request, row: dict[str, Any]) -> float:
-    """The loss of a row without padding."""
+    """The loss of one row, without padding."""
     forget_longest(model)
     return float(model(**inputs({**request, "rows": [row]}, left=False), **labels([row], model.dtype)).loss)
 
 
 def scores_in(output: Any, names: str, choices: bool = False) -> Tensor:
-    """A head's logits row by row: one field of the output, or several side by side; `[]`: a field of single scores.
+    """A head's logits, row by row: one output field, several fields stacked, or (`[]`) a field of single scores.
 
     Args:
-        choices: whether they are of the choices of examples, each of which is a row.
+        choices: whether fields have shape (examples, choices, …), where each choice is a row.
     """
     if names.endswith("[]"):
         single: Tensor = getattr(output, names[:-2])
@@ -150,7 +151,7 @@ def scores_in(output: Any, names: str, choices: bool = False) -> Tensor:
 
 
 def inputs(request: Request, left: bool) -> dict[str, Tensor]:
-    """All rows as one batch."""
+    """The model's inputs: all rows as one batch."""
     rows, pad, pixels = request["rows"], request["pad"], request["pixels"]
     both = bool(rows[0]["source"])
     if pixels is None:
@@ -163,22 +164,22 @@ def inputs(request: Request, left: bool) -> dict[str, Tensor]:
     if both:
         tokens, mask = batch([row["tokens"] for row in rows], pad, left)
         given |= {"decoder_input_ids": tokens, "decoder_attention_mask": mask}
-    if request["lasts"]:  # a decoder, which sees no padding on the right, and whose class takes no mask of choices
+    if request["lasts"]:  # a decoder: it does not see padding on the right, and its class takes no mask of choices
         given.pop("attention_mask")
         given[request["lasts"]] = torch.tensor([len(row["tokens"]) - 1 for row in rows])
     return {name: grouped(each, request["choices"]) for name, each in given.items()}
 
 
 def grouped(rows: Tensor, choices: int) -> Tensor:
-    """Rows as the choices of examples; as they are, where there are none."""
+    """Rows grouped into examples of `choices` rows each; unchanged if `choices` is 0."""
     return rows.reshape(-1, choices, *rows.shape[1:]) if choices else rows
 
 
 def labels(rows: list[dict[str, Any]], dtype: torch.dtype, choices: int = 0) -> dict[str, Tensor]:
-    """Labels by argument: one a place, or one a row; numbers in the model's dtype, in which their loss is computed.
+    """Labels by argument: one per position or one per row; floats in the model's dtype, in which the loss is computed.
 
     Args:
-        choices: how many rows are one example, whose label is that of the first.
+        choices: rows per example; the label of the first row is the example's.
     """
     given = {name: [row["labels"][name] for row in rows] for name in rows[0]["labels"]}
     places = {name for name, found in given.items() if isinstance(found[0], list)}
@@ -189,7 +190,7 @@ def labels(rows: list[dict[str, Any]], dtype: torch.dtype, choices: int = 0) -> 
 
 
 def batch(rows: list[list[int]], fill: int, left: bool = False) -> tuple[Tensor, Tensor]:
-    """Rows as one tensor filled up on a side, and where there is something."""
+    """Pad rows into one tensor; the second tensor is its mask, 1 for tokens."""
     gaps = [max(map(len, rows)) - len(row) for row in rows]
 
     def lay(row: list[int], gap: list[int]) -> list[int]:
@@ -201,7 +202,7 @@ def batch(rows: list[list[int]], fill: int, left: bool = False) -> tuple[Tensor,
 
 
 def to_the_right(scores: Tensor, lengths: list[int]) -> Tensor:
-    """Scores of rows that were padded on the left, with the padding on the right; those of whole rows as they are."""
+    """Move padding in scores from the left to the right; scores of whole rows stay unchanged."""
     if scores.dim() == 2:
         return scores.contiguous()
     return torch.stack([row.roll(length, 0) for row, length in zip(scores, lengths, strict=True)])
@@ -209,7 +210,7 @@ def to_the_right(scores: Tensor, lengths: list[int]) -> Tensor:
 
 @torch.no_grad()
 def generate(model: Any, request: Request, settings: dict[str, Any]) -> list[list[int]]:
-    """What follows each prompt; prompts one by one, since some classes cannot pad on the left."""
+    """The continuation of each prompt, generated one by one, since some classes cannot pad on the left."""
     found = []
     for prompt in request["prompts"]:
         ids, pixels = torch.tensor([prompt["tokens"]]), request["pixels"]

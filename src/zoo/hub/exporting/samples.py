@@ -1,4 +1,4 @@
-"""Texts, pictures and rows that a model and its export must agree on."""
+"""Texts, images and rows on which a model and its export must agree."""
 
 import base64
 import io
@@ -22,27 +22,27 @@ TEXTS = (
     "Yes.",
 )
 PAIRS = ((TEXTS[0], TEXTS[4]), (TEXTS[4], TEXTS[1]))
-PROMPTS = 3  # the first rows, of text, are what generating starts from
+PROMPTS = 3  # the number of rows, the first ones, that serve as prompts for generation
 SPACES = ("", " ", "  ", "\t", "\n", "\u00a0", "\u200b")
-# what tokenizers treat apart: cases, accents in two spellings, scripts, signs, numbers, addresses
+# what tokenizers treat specially: case, accents composed or not, scripts, symbols, numbers, URLs, joined emoji
 ODD = (
     *"don't I'LL naïve nai\u0308ve İstanbul straße ﬁne ½ 3.14159 1,000,000 U.S.A. $5 50%".split(),
     *"-- … ' \" ( ] \\ <b> x_1 https://a.example/b?c=d#e me@example.org".split(),
     *"日本語 한국어 Ελλάδα Россия العربية हिन्दी ไทย ١٢٣ 🙂 👩\u200d👩\u200d👧".split(),
 )
 LINES = 1000
-LENGTHS = (11, 25, 30, 17, 3)  # of rows of ids, where there is no tokenizer that makes some of texts
-# Pillow's modes, widths and heights: tall, wide and square, smaller and larger than models read, grey, see-through
+LENGTHS = (11, 25, 30, 17, 3)  # of rows of random ids, if there is no tokenizer
+# (Pillow mode, width, height): tall, wide and square, smaller and larger than models read, grey, transparent, palette
 SIDES = (("RGB", 40, 30), ("RGB", 17, 41), ("L", 23, 23), ("RGBA", 31, 20), ("P", 12, 12), ("RGB", 96, 96))
-LONGEST = 64  # tokens of a row: every kind of tensor acts, and large models stay affordable
+LONGEST = 64  # tokens per row: enough for every tensor to have an effect, and affordable with large models
 
 
 @dataclass(frozen=True)
 class SampleRow:
-    """One document as ids: what the model reads, and what its encoder reads where it has both parts.
+    """One document: the tokens that the model reads, and its source if the model has an encoder and a decoder.
 
     Args:
-        picture: a file of one, in base64, where the model reads pictures: instead of the source, or of the tokens.
+        picture: an image file in base64 if the model reads images, in place of the source or of the tokens.
         labels: by the argument of the class that takes them.
     """
 
@@ -54,11 +54,11 @@ class SampleRow:
 
 
 def sample_rows(trained: TrainedModel, native: NativeClass, longest: int) -> list[SampleRow]:
-    """Rows of different length: texts, pairs, and random ids up to `longest` places; pictures where they are read."""
+    """Rows of different lengths: texts, pairs, random ids up to `longest` tokens; images if it reads them."""
     stream, limit = trained.stream, min(longest, LONGEST)
     files = pictures() if stream.image_size is not None else []
     if not stream.has_text:
-        return [SampleRow([0], [], [], file) for file in files]  # a picture is one place of its row
+        return [SampleRow([0], [], [], file) for file in files]  # an image is one position of its row
     texts, roles = [*encode(trained), random_ids(trained, limit, 0)], trained.roles
     if stream.source:
         start, targets = roles.id("start"), [*texts[1:-1], texts[0], texts[-1]]
@@ -76,21 +76,21 @@ def sample_rows(trained: TrainedModel, native: NativeClass, longest: int) -> lis
 
 
 def encode(trained: TrainedModel) -> list[list[int]]:
-    """The ids of the sample texts; without a tokenizer, random ones."""
+    """The ids of the sample texts; without a tokenizer, random ids."""
     if trained.tokenizer is None:
         return [random_ids(trained, length, length) for length in LENGTHS]
     return [ids.tolist() for ids in trained.tokenizer.encode(TEXTS)]
 
 
 def random_ids(trained: TrainedModel, length: int, seed: int) -> list[int]:
-    """Ids of no role that an encoder and a decoder both know."""
+    """Random ids that both the encoder and the decoder know, special tokens excluded."""
     ids = trained.roles.text
     found: list[int] = np.random.default_rng(seed).choice(ids[ids < trained.vocab_size], length).tolist()
     return found
 
 
 def pictures() -> list[str]:
-    """PNG files in base64, of different sizes and kinds of pixels: a slope of colours with noise."""
+    """PNG files in base64, of different sizes and modes: a colour gradient with noise."""
     generator, found = np.random.default_rng(0), []
     for mode, width, height in SIDES:
         slope = np.linspace(0, 200, width)[None, :, None] * np.linspace(0.2, 1, height)[:, None, None]
@@ -102,9 +102,9 @@ def pictures() -> list[str]:
 
 
 def lines(tokenizer: Tokenizer) -> list[str]:
-    """Texts of 0 to 30 words and tokens: the sample texts, mixtures of words with odd ones, and the vocabulary's own.
+    """Texts of up to 29 words or tokens: the sample texts, their words mixed with odd strings, and random tokens.
 
-    Some spell a special token.
+    Some of them spell a special token.
     """
     generator = np.random.default_rng(0)
     words = np.array([*" ".join(TEXTS).split(), *SPACES, *ODD, *tokenizer.role_tokens.values()], dtype=object)
@@ -119,7 +119,7 @@ def lines(tokenizer: Tokenizer) -> list[str]:
 
 
 def lay_out(roles: Roles, template: Template, texts: list[list[int]], limit: int) -> SampleRow:
-    """Ids in a template, each text cut to its share of what the limit leaves."""
+    """Fill a template with ids, each text cut to an equal share of what the limit leaves."""
     room = max(0, limit - overhead(template)) // len(texts)
     pieces = iter(texts)
     tokens_of = {role: [] if (token := getattr(roles, role)) is None else [token] for role in roles_of(template)}

@@ -1,4 +1,4 @@
-"""tokenizer.json and tokenizer_config.json that AutoTokenizer loads to the same ids, template included."""
+"""tokenizer.json and tokenizer_config.json, from which AutoTokenizer gives the same ids, special tokens included."""
 
 import json
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ from zoo.examples.template import Template, roles_of
 from zoo.hub.sources.folder import CHAT, OPTIONS
 from zoo.hub.targets.declare.target import NativeClass
 
-# their names of special tokens; [CLS] is our start, both [SEP] are our separator
+# transformers' names of special tokens -> zoo's roles; [CLS] is start, both [SEP] are separator
 THEIR_ROLES = {
     "pad_token": "pad",
     "unk_token": "unk",
@@ -24,19 +24,19 @@ THEIR_ROLES = {
     "mask_token": "mask",
 }
 
-LETTER = "a"  # a text to see what stands ahead of it
-DEFAULT_CHAT = "default"  # what transformers calls the template of conversations that is not asked for by a name
+LETTER = "a"  # a sample text that shows what is added before it
+DEFAULT_CHAT = "default"  # transformers' name of the chat template that is used if none is named
 
 
 def tokenizer_files(
     tokenizer: Tokenizer, segments: bool, native: NativeClass, longest: int, chats: Mapping[str, str] = {}
 ) -> dict[str, bytes]:
-    """The contents of the tokenizer's files, by name.
+    """The tokenizer's files, as name -> content.
 
     Args:
-        segments: whether pairs are told apart by token types.
-        longest: the most tokens of a text.
-        chats: by name, the templates that conversations are written with.
+        segments: whether token types distinguish the texts of a pair.
+        longest: the maximum length of a text (tokens).
+        chats: chat templates by name.
     """
     config = tokenizer_config(tokenizer, segments, native, longest)
     alone = [*chats] == [DEFAULT_CHAT]
@@ -49,8 +49,8 @@ def tokenizer_files(
 
 
 def with_template(tokenizer: Tokenizer, segments: bool, native: NativeClass) -> Backend:
-    """The tokenizer, writing special tokens where the objective's examples have them."""
-    backend = Backend.from_str(tokenizer.backend.to_str())  # a copy: the model goes on with a tokenizer without one
+    """A copy of the tokenizer that adds special tokens where the objective's examples have them."""
+    backend = Backend.from_str(tokenizer.backend.to_str())  # a copy: zoo's own use needs no template
     if (ahead := ahead_of(tokenizer, native)) is not None:
         single = [*(f"{tokenizer.spell(i)}:0" for i in ahead), "$A:0"]
         special = [(tokenizer.spell(i), i) for i in dict.fromkeys(ahead)]
@@ -67,9 +67,9 @@ def with_template(tokenizer: Tokenizer, segments: bool, native: NativeClass) -> 
 
 
 def ahead_of(tokenizer: Tokenizer, native: NativeClass) -> list[int] | None:
-    """What an imported tokenizer puts ahead of a text that a decoder continues (`Tokenizer.begin`).
+    """The ids that an imported tokenizer adds before a text that a decoder continues (`Tokenizer.begin`).
 
-    None: it is no such tokenizer, or no such class, and the class's template says what stands around a text.
+    None: the tokenizer has no template of its own or the class continues no texts, so the class's template applies.
     """
     if not native.shifts or native.pair or tokenizer.backend.post_processor is None:
         return None
@@ -78,7 +78,7 @@ def ahead_of(tokenizer: Tokenizer, native: NativeClass) -> list[int] | None:
 
 
 def spell(tokenizer: Tokenizer, template: Template, segments: bool) -> list[str]:
-    """A template as `tokenizers` writes it, without roles that an imported tokenizer lacks.
+    """A template in the syntax of `tokenizers`, without roles that an imported tokenizer lacks.
 
     Segment 0 ends with the special token after the first text.
     """
@@ -88,26 +88,26 @@ def spell(tokenizer: Tokenizer, template: Template, segments: bool) -> list[str]
 
 
 def tokenizer_config(tokenizer: Tokenizer, segments: bool, native: NativeClass, longest: int) -> dict[str, Any]:
-    """How AutoTokenizer wraps tokenizer.json."""
+    """The content of tokenizer_config.json."""
     inputs = ["input_ids", *(["token_type_ids"] if segments else []), "attention_mask"]
     known = tokenizer.special_tokens
     tokens = {name: t for name, role in THEIR_ROLES.items() if (t := tokenizer.role_tokens.get(role)) in known}
     return {
-        # the name that every version knows, and the only one whose class takes tokenizer.json as it is
+        # every version knows this class, and no other takes tokenizer.json unchanged
         "tokenizer_class": "PreTrainedTokenizerFast",
         "model_max_length": longest,
         "model_input_names": inputs,
         "padding_side": "right",
         "clean_up_tokenization_spaces": False,
-        "split_special_tokens": not native.reads_roles,  # what a text spells is text, as it was in training
+        "split_special_tokens": not native.reads_roles,  # as in training, a spelled special token is text
         **tokens,
     }
 
 
 def chat_template(tokenizer: Tokenizer) -> str:
-    """What `apply_chat_template` writes a conversation with: the form `chat`, with marks around what is learned.
+    """The Jinja template for `apply_chat_template` that writes the form `chat`; `generation` marks trained tokens.
 
-    A tokenizer that writes a space before a text writes none behind a special token, so the template does.
+    A tokenizer that writes a space before a text writes none after a special token, so the template adds it.
     """
     space = " " if any(tokenizer.spell(i).startswith(SPACE) for i in tokenizer.encode(["a"])[0][:1]) else ""
     special = tokenizer.special_tokens
@@ -123,11 +123,11 @@ def chat_template(tokenizer: Tokenizer) -> str:
 
 
 def in_quotes(text: str) -> str:
-    """A text as a template's program writes it."""
-    escaped = text.replace("\\", "\\\\").replace("'", "\\'").replace("\r", "\\r")  # jinja makes an LF of a CR
+    """A text as a Jinja string."""
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'").replace("\r", "\\r")  # Jinja turns CR into LF
     return f"'{escaped}'"
 
 
 def to_json(tree: Any) -> bytes:
-    """JSON as transformers' own files have it: other scripts stay readable, where a run's files are plain ASCII."""
+    """JSON as transformers writes its files: non-ASCII text stays readable, while a run's files are ASCII."""
     return (json.dumps(tree, indent=2, ensure_ascii=False, allow_nan=False) + "\n").encode()

@@ -1,4 +1,4 @@
-"""What an export is made of: a model, its tokenizer, its task, and what is known of its training."""
+"""What an export needs: a model, its tokenizer, its task, and the history of its training."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
@@ -23,7 +23,7 @@ from zoo.runs.metrics import VALIDATION, is_metric
 from zoo.runs.request import BaseRecord, RequestRecord, read_request
 from zoo.runs.saved import SavedRun
 
-PLACEHOLDER = "path/to/this/folder"  # in the programs of a card, where nobody knows yet where the folder will lie
+PLACEHOLDER = "path/to/this/folder"  # for programs on a card, while the folder's final location is unknown
 
 
 @dataclass(frozen=True)
@@ -31,13 +31,13 @@ class TrainingHistory:
     """How a model was trained, for its model card.
 
     Args:
-        name: of its run.
-        step: of the weights.
-        training: the settings it was trained with.
-        data: split -> a hash of what was read.
-        environment: what it ran on.
-        request: the words of the command, and the hashes of the checkpoint that it goes on from.
-        lines: of metrics.jsonl.
+        name: name of its run.
+        step: step of the weights.
+        training: the training settings.
+        data: split -> a hash of the data that was read.
+        environment: the command, versions and machine of the training.
+        request: arguments of the command, and hashes of the checkpoint that it started from.
+        lines: lines of metrics.jsonl.
     """
 
     name: str
@@ -50,17 +50,17 @@ class TrainingHistory:
 
     @property
     def imported(self) -> bool:
-        """Whether the weights are those of a folder of transformers, as they were imported."""
+        """Whether the weights were imported from a transformers folder and not trained since."""
         return not self.step and list(self.environment.get("command", ()))[:2] == ["zoo", "import"]
 
     @property
     def line(self) -> Mapping[str, Any]:
-        """What was logged of the step of these weights."""
+        """The log line of the step of these weights; empty if there is none."""
         return next((line for line in self.lines if line["step"] == self.step), {})
 
     @property
     def sample(self) -> int | None:
-        """How many examples of the validation split were measured; None: all, which may be fewer than asked for."""
+        """The number of validation examples measured; None: the whole split, even if it has fewer than asked for."""
         asked: int | None = self.training.get("evaluation_examples")
         return asked and (None if self.line.get(f"{VALIDATION}examples", asked) < asked else asked)
 
@@ -74,7 +74,7 @@ class TrainingHistory:
 
     @property
     def bases(self) -> list[BaseRecord]:
-        """The checkpoint that was trained on, its own base, and so on to the first."""
+        """The checkpoint that training started from, the one that that was trained from, and so on to the first."""
         found, base = [], self.request.base
         while base is not None:
             found.append(base)
@@ -84,13 +84,13 @@ class TrainingHistory:
 
 @dataclass(frozen=True)
 class TrainedModel:
-    """A model with its tokenizer and task.
+    """A model with its tokenizer, task and history.
 
     Args:
-        tokenizer: None for a model that reads pictures and writes nothing, or that was imported without one.
-        special: the ids of special tokens, where there is no tokenizer.
-        untrained: heads that are newly initialised, as in Loaded.
-        address: where the export will be found, as its card says it: `org/name` on the hub.
+        tokenizer: None if the model reads images and generates nothing, or was imported without a tokenizer.
+        special: the ids of special tokens, if there is no tokenizer.
+        untrained: heads that are newly initialised, as in `Loaded`.
+        address: where readers of the card find the export: `org/name` on the Hub.
     """
 
     model: Model
@@ -108,7 +108,7 @@ class TrainedModel:
 
     @property
     def stream(self) -> ModelTraits:
-        """What examples must know of the model."""
+        """The model's traits that decide what its examples are."""
         return stream_of(self.model)
 
     @property
@@ -119,13 +119,13 @@ class TrainedModel:
 
     @property
     def vocab_size(self) -> int:
-        """How many ids every part that reads tokens knows; 0 where none does."""
+        """The number of ids that every part that reads tokens knows; 0 if no part reads tokens."""
         known = (part.embeddings for part in self.readers.values())
         return min((table.tokens.num_embeddings for table in known if table is not None), default=0)
 
     @property
     def segments(self) -> bool:
-        """Whether token types tell the two texts of a pair apart."""
+        """Whether token types distinguish the two texts of a pair."""
         return self.stream.segments and not self.stream.source
 
     @property
@@ -135,14 +135,14 @@ class TrainedModel:
 
     @property
     def settings(self) -> ModelSettings:
-        """The model's settings with its heads in the order of the task: the first one decides the class."""
+        """The model's settings with heads in the order of the task's objectives: the first head decides the class."""
         order, settings = self.mixture.heads, self.model.settings
         ranked = sorted(settings.heads, key=lambda head: order.index(head.name) if head.name in order else len(order))
         return dataclasses.replace(settings, heads=tuple(ranked))
 
     @property
     def answer(self) -> Answer:
-        """What a label of the task is."""
+        """The kind of the task's labels."""
         return ANSWERS[self.task.label_kind](self.task.labels or ())
 
     @property
@@ -151,7 +151,7 @@ class TrainedModel:
         return MESSAGES in self.task.columns
 
     def as_read(self, native: NativeClass) -> NativeClass:
-        """The class whose tokenizer reads special tokens in texts where texts have some: sentinels, ends of turns."""
+        """The class, set to read special tokens in texts if texts of the task have some (sentinels, ends of turns)."""
         if self.tokenizer is None:
             return native
         asked = [predictors.build(name) for name in self.mixture.members if name in predictors.names()]
@@ -160,7 +160,7 @@ class TrainedModel:
         return dataclasses.replace(native, reads_roles=native.reads_roles or chats or read)
 
     def never_trained(self, native: NativeClass) -> list[str]:
-        """The heads of `native` that are newly initialised: what they answer is random."""
+        """The heads of `native` that are newly initialised, so that their outputs are random."""
         return [head for head in self.untrained if head in native.heads]
 
     def objectives_without(self, native: NativeClass) -> list[str]:
@@ -168,17 +168,17 @@ class TrainedModel:
         return [name for name, member in self.mixture.members.items() if member.head not in native.heads]
 
     def measured(self, native: NativeClass) -> dict[str, float]:
-        """What validation measured of the heads of `native`; no loss where other heads are part of it."""
+        """The validation results for heads of `native`; without the loss if other heads are part of it."""
         lacking = self.objectives_without(native)
         hidden = ["", *lacking] if lacking else []
-        # <objective>/<metric>, after the name of a file where files are measured one by one
+        # names are <metric>, <objective>/<metric> or, if files are measured one by one, <file>/<objective>/<metric>
         return {name: v for name, v in self.history.measured.items() if f"/{name}".split("/")[-2] not in hidden}
 
     def class_names(self, native: NativeClass) -> list[str]:
-        """The names of the classes that a head of `native` chooses among: the task's, else those of transformers.
+        """The names of the classes that a head of `native` scores: the task's, else those that transformers gives.
 
         Raises:
-            ValueError: the task names another number of them.
+            ValueError: the task names another number of classes than the head has.
         """
         choosing = [h for h in self.settings.heads if h.name in native.heads and "labels" in heads.options(h.name)]
         if not choosing:
@@ -190,10 +190,11 @@ class TrainedModel:
 
 
 def load_trained(saved: SavedRun, where: Placement = AS_STORED, address: str = PLACEHOLDER) -> TrainedModel:
-    """A run's model, tokenizer, task and history.
+    """Load a run's model, tokenizer, task and history.
 
     Args:
-        where: the model lies, and an export's check computes.
+        where: device and dtype of the model, which the check of an export uses.
+        address: as in `TrainedModel`.
 
     Raises:
         ValueError: a file of the run is damaged, or does not fit the others.

@@ -1,4 +1,4 @@
-"""Does an exported folder, loaded by plain transformers, compute what our model computes?"""
+"""Check that an exported folder, loaded by plain transformers, computes what zoo's model computes."""
 
 import copy
 from dataclasses import asdict, dataclass, replace
@@ -37,10 +37,10 @@ class Check:
     """What a folder that passed was compared on.
 
     Args:
-        differences, losses: by dtype, the largest difference of two logits, and that of the losses.
-        rows, texts, generated: how many rows of logits, tokenized texts and generated texts were compared.
+        differences, losses: by dtype, the largest difference of logits, and the difference of losses.
+        rows, texts, generated: number of rows of logits, tokenized texts and generated texts that were compared.
         left: whether rows padded on the left were among them.
-        pictures: how many pictures were brought to the model's size by both.
+        pictures: number of images that both prepared.
     """
 
     differences: dict[str, float]
@@ -53,7 +53,7 @@ class Check:
 
     @property
     def same(self) -> str:
-        """What was found to be identical, in words."""
+        """What is identical, in words."""
         pixels = f"the pixels of {self.pictures} images" * bool(self.pictures)
         ids = f"the ids of {self.texts} texts" * bool(self.texts)
         written = f"{self.generated} texts generated greedily and with beams" * bool(self.generated)
@@ -61,7 +61,7 @@ class Check:
 
     @property
     def largest(self) -> str:
-        """The largest difference of two logits, in words."""
+        """The largest difference of logits, in words."""
         return in_words(self.differences)
 
     def lines(self) -> list[str]:
@@ -74,12 +74,15 @@ class Check:
 
 
 def in_words(differences: dict[str, float]) -> str:
-    """Differences by dtype."""
+    """Differences by dtype, in words."""
     return ", ".join(f"{value:.1e} in {dtype}" for dtype, value in differences.items())
 
 
 def verify(folder: Path, trained: TrainedModel, target: Target, native: NativeClass, reload: Reload) -> Check:
-    """Compare a folder with the model that it was written from.
+    """Compare an exported folder with the model that it was written from.
+
+    Args:
+        reload: loads the folder with transformers and returns its report and logits.
 
     Raises:
         RuntimeError: something differs; the message says what, where and by how much.
@@ -118,7 +121,7 @@ def verify(folder: Path, trained: TrainedModel, target: Target, native: NativeCl
 
 
 def request_of(trained: TrainedModel, target: Target, native: NativeClass) -> dict[str, Any]:
-    """What `reloading.py` must know of the class and of the model, beside what it is compared on."""
+    """The part of the request to `reloading.py` that depends on the class and the model alone."""
     pooled = trained.model.stream.pooled
     return {
         "imports": target.imports,
@@ -126,9 +129,9 @@ def request_of(trained: TrainedModel, target: Target, native: NativeClass) -> di
         "pad": trained.roles.pad,
         "segments": trained.segments,
         "outputs": dict(native.heads),
-        # their softmax over the places of a row takes padding, too
+        # transformers' softmax over the positions of a row includes padding
         "alone": any(heads[head].picks_places for head in native.heads),
-        # a pooled head reads the first place of a row, which is padding where rows are padded on the left
+        # a pooled head reads position 0, which is padding in rows padded on the left
         "left": [h for h in native.heads if not (native.choices or (heads[h].scores_documents and pooled))],
         "choices": native.choices,
         "lasts": native.lasts,
@@ -138,13 +141,13 @@ def request_of(trained: TrainedModel, target: Target, native: NativeClass) -> di
 
 
 def has_relative_positions(trained: TrainedModel, target: Target) -> bool:
-    """Whether no position is added to the input: then only distances count."""
+    """Return whether no position embedding is added to the input, so that only distances matter."""
     flat = flatten(trained.settings)
     return not any(positions[name].embeds for side in target.sides for name in flat.get(f"{side}.position", ()))
 
 
 def labelled(rows: list[SampleRow], native: NativeClass, trained: TrainedModel) -> list[SampleRow]:
-    """The rows with labels, to compare losses: 0 and 1, which every head knows, so that neighbours differ."""
+    """The rows with labels, to compare losses: where possible 0 and 1, which every head knows, in turn."""
     choosing = {h.name: h.option("labels") for h in trained.settings.heads if "labels" in heads.options(h.name)}
 
     def label(head: str, number: int, row: SampleRow) -> Any:
@@ -152,7 +155,7 @@ def labelled(rows: list[SampleRow], native: NativeClass, trained: TrainedModel) 
             return trained.answer.sample(number, choosing[head])
         if heads[head].picks_places:
             return [number % len(row.tokens), len(row.tokens) - 1]
-        if heads[head].scores_documents:  # of choices, each example has one
+        if heads[head].scores_documents:  # one label per example of several choices
             return number // (native.choices or 1) % 2
         return [token % 2 for token in row.tokens]
 
@@ -167,7 +170,7 @@ def labelled(rows: list[SampleRow], native: NativeClass, trained: TrainedModel) 
 
 
 def prompt_of(row: SampleRow, number: int, room: int, both: bool) -> dict[str, Any]:
-    """What generating starts from: the beginning of a row, or a whole source, which may be the row's picture."""
+    """A prompt for generation: the beginning of a row, or with an encoder the whole source, which may be an image."""
     if both:
         return {"row": number, "tokens": row.source, "longest": min(NEW_TOKENS + 1, room), "skip": 1}
     beginning = row.tokens[: max(1, room // 2)][:8]

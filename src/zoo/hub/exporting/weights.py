@@ -1,4 +1,4 @@
-"""model.safetensors of an export: our tensors under the names that a class of transformers gives them."""
+"""model.safetensors of an export: zoo's tensors under transformers' names."""
 
 from zoo.hub.exporting.trained_model import TrainedModel
 from zoo.hub.targets.declare.flat_settings import flatten
@@ -10,7 +10,7 @@ from zoo.wording import first_few
 
 
 def native_tensors(trained: TrainedModel, target: Target, native: NativeClass) -> Tensors:
-    """The tensors under their names, in float32; heads and the pooler may be left out, nothing else.
+    """The tensors under transformers' names, in float32; only tensors of heads and the pooler may be left out.
 
     Raises:
         ValueError: a tensor holds NaN or infinity.
@@ -20,7 +20,7 @@ def native_tensors(trained: TrainedModel, target: Target, native: NativeClass) -
     flat = flatten(trained.settings)
     table = [*expand((*target.renames, *native.renames), flat, ours)]
     spoken = {name for rename in table for name in rename.ours}
-    # the comparison with transformers would find it too, and say which logit differs instead of which tensor is missing
+    # the comparison with transformers would find this too, but name a logit instead of the missing tensor
     forgotten = [name for name in ours if name not in spoken and part_of(name) in PARTS]
     assert not forgotten, f"target {target.name} names no tensor for {first_few(forgotten)}"
     tables = {name: make(flat).float() for name, make in target.tables.items()}
