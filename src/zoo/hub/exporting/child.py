@@ -42,6 +42,7 @@ def reload_apart(
         asked.write_text(json.dumps(request), "utf-8")
         code = START.format(zoo=f"import {request['imports']}" if request["imports"] else WITHOUT_ZOO, run=RUN)
         path = [entry or os.getcwd() for entry in sys.path] if python == sys.executable else []
+        # -P keeps the working directory off `sys.path`
         command = [python, "-P", "-c", code, json.dumps(path), str(PROGRAM), str(folder), str(asked), place]
         environment = {**os.environ, "HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"}
         done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)

@@ -60,7 +60,7 @@ def read_tokenizer(foreign: CheckpointFolder, config: Json, target: Target, chos
     if found:
         cuts = pre_tokenizers.Sequence([*filter(None, [backend.pre_tokenizer]), *map(cut, found)])
         tokenizer.backend.pre_tokenizer = cuts
-        tokenizer.match(())
+        tokenizer.match(())  # rebuilds what was derived from the old pre-tokenizer
     tokenizer.chat_templates = read_chat_templates(foreign, options)
     return tokenizer
 

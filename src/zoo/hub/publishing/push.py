@@ -96,6 +96,7 @@ def bring(repository: Repository, files: list[Path], private: bool) -> PushRepor
     if private and not before.private:
         raise ValueError(f"{repository.name}: is public already; --private is only for new repositories")
     changed = [path for path in files if not shows(before, path)]
+    # .gitattributes is the Hub's own
     rest = [name for name in names_of(before) - {path.name for path in files} if not name.startswith(".git")]
     others = repository.of_others(sorted(rest), before.sha)
     gone = sorted(set(rest) - set(others))

@@ -87,6 +87,7 @@ class RetryPolicy:
 
         A client factory that the user's program has set (for a proxy, for certificates) still builds the clients.
         """
+        # the client has a public setter of its factory, but no getter
         verbosity, factory = client_log.get_verbosity(), _http._GLOBAL_CLIENT_FACTORY
 
         def limited() -> Any:  # the HTTP library's client, whichever library it is

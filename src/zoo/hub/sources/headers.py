@@ -100,6 +100,7 @@ def read_index(foreign: CheckpointFolder) -> dict[str, TensorInfo]:
     if not isinstance(where, dict) or not where:
         raise ValueError(f"{place}: 'weight_map' is missing")
     for name, file in where.items():
+        # a bare name only: no file may lead out of the folder
         if not isinstance(file, str) or Path(file).name != file or not file.endswith(".safetensors"):
             raise ValueError(f"{place}: '{name:.80}' is listed in {file!r:.80}; expected a safetensors file")
     files = sorted(set(where.values()))
@@ -124,7 +125,7 @@ def read_header(path: Path) -> dict[str, TensorInfo]:
     """
     with path.open("rb") as file:
         length = int.from_bytes(file.read(8), "little")
-    if MOST_HEADER < length < path.stat().st_size:
+    if MOST_HEADER < length < path.stat().st_size:  # safetensors refuses a length beyond the file
         raise ValueError(f"{path}: has a header of {length} bytes; allowed: at most {MOST_HEADER}")
     try:
         with safe_open(path, "pt") as opened:

@@ -122,7 +122,7 @@ def unfold_fields(prefix: str, settings: Any) -> Iterator[tuple[str, Any]]:
 
 
 def unfold(path: str, value: Any, annotation: Any) -> Iterator[tuple[str, Any]]:
-    """Yield a value under its path; a choice yields its name, then all its options under theirs, defaults included."""
+    """Yield a value under its path; a choice yields its name, then all its options by path, defaults included."""
     slot = slot_of(annotation)
     if slot is not None and isinstance(value, str):
         value = slot.parse(value, path)

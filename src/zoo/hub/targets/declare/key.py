@@ -84,6 +84,7 @@ class Key:
             return {}
         if self.names is not None:
             value = self.also.get(value, value) if isinstance(value, str) else value
+            # types are compared too, since True == 1 in Python
             known = [ours for ours, theirs in self.names.items() if type(theirs) is type(value) and theirs == value]
             if not known:
                 raise ValueError(f"{self.theirs} is {value!r}; zoo reads {listed(list(self.names.values()), ' or ')}")

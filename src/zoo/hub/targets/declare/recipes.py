@@ -176,6 +176,7 @@ def pegasus_pieces(files: Files, options: Options) -> Backend:
     found, offset = read_pieces(files[SPIECE], SPIECE), whole(options, "offset", 103)
     ahead = ["<pad>", "</s>", "<mask_1>", "<mask_2>"]
     unused = [f"<unk_{i}>" for i in range(2, offset)]
+    # the model's own first two pieces stand for <pad> and </s>, which `ahead` has
     scored = [*((t, 0.0) for t in ahead), *((t, -100.0) for t in unused), *found.scored[2:]]
     backend = unigram(scored, found.unk + offset, found)
     doubled = normalizers.Replace(Regex(" {2,}"), " ")
