@@ -52,7 +52,8 @@ class Rename:
 
     Args:
         ours, theirs: names in zoo and in transformers; `{i}` stands for the layer index.
-        through: conversions, in the order of export; a function computes its conversion from the model's settings.
+        through: conversions, in the order of export; a function makes one from the model's settings, such as the number
+            of heads by which rows are ordered.
         when: (path, value): the tensor exists only if the setting at `path` has this value.
         start: the first layer that has the tensor.
     """
