@@ -94,7 +94,7 @@ def compare_logits(
 
 
 def compare(what: str, dtype: str, ours: Tensor, theirs: Tensor) -> float:
-    """The largest difference of two tensors with axes (rows, positions, scores); the first axes may be missing.
+    """The largest difference of two tensors, whose axes are some of rows, positions and scores, in this order.
 
     Every score is a product with the same hidden state, so rounding scales with the largest score, even in one near 0.
 

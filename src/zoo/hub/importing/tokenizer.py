@@ -21,7 +21,8 @@ from zoo.hub.targets.declare.target import NativeClass, Target
 from zoo.strict_json import parse_json
 
 UNREAD = ("source.spm", "target.spm", "spiece.model", "tokenizer.model", "sentencepiece.bpe.model", "tekken.json")
-LISTED = "added_tokens_decoder"  # keys of tokenizer_config.json
+# keys of tokenizer_config.json
+LISTED = "added_tokens_decoder"
 VERSIONED = "fast_tokenizer_files"
 FLAGS = ("lstrip", "rstrip", "normalized", "single_word")  # of an added token
 PLAIN_NAME = re.compile(r"[\w-]{1,64}", re.ASCII)
