@@ -1,4 +1,4 @@
-"""Examples: importing any module of this folder finds every form in `forms`."""
+"""Examples: importing any module of this package registers every form in `forms`."""
 
 from zoo.discover import import_all
 

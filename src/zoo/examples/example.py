@@ -1,4 +1,4 @@
-"""What an example is: planned from lengths alone, built from token ids, annotated by the objectives."""
+"""Examples: planned from lengths alone, built from token ids, then annotated by the objectives."""
 
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -10,17 +10,17 @@ from zoo.data.ids import Ids, Label, Picture, Piece
 
 
 class ExamplePlan(NamedTuple):
-    """An example before a token of it is read. A tuple: a dataclass that is frozen takes three times as long to make.
+    """A planned example, before any token is read. A tuple, since creating a frozen dataclass is three times slower.
 
     Args:
-        document: its document's number in the cache; (document, number) names the example.
-        number: which example of that document.
-        length: places it takes in the row that the head scores, special tokens included.
-        source_length: places it takes in the source row; 0 where there is none.
-        pieces: what to read, in the order that the form's template wants.
-        label: its class, its number or its classes; -1 where there is none.
-        final: whether the document ends with this example (a cut text ends only once).
-        truncated: how much of the document this example had to leave out: tokens, or what the form counts.
+        document: index of its document in the token store; (document, number) identifies the example.
+        number: index of the example among those of its document.
+        length: tokens in the row that the head scores, special tokens included.
+        source_length: tokens in the source row; 0 if there is no source.
+        pieces: the pieces to read from the store, in the order of the form's template.
+        label: a class, a number or several classes; -1: unlabelled.
+        final: whether the document ends with this example; false for all but the last part of a cut text.
+        truncated: how much of the document was left out, in tokens or the form's own unit (`Form.truncates`).
     """
 
     document: int
@@ -35,21 +35,22 @@ class ExamplePlan(NamedTuple):
 
 @dataclass(slots=True)
 class Example:
-    """Token ids with what is known of each place; objectives add places and targets.
+    """Token ids with annotations per position; objectives add scored positions and targets.
 
     Args:
         tokens: the stream that the head scores.
-        ordinary: by place, whether it holds text (True) or a token of the template (False).
-        following: by place, the token to be predicted next in a causal stream; -1 where there is none.
-        summary: the place that stands for the whole document (a negative one counts from the end).
-        segments: 0 or 1 by place; None where the form has no segments.
-        source: the encoder's tokens; None where the model has one stream, or reads a picture.
-        picture: what the model reads first, bytes (channels, height, width); None where it reads no picture.
-        marked: the places that the form singles out, and `truth`: what the data says of each of them; None where the
-            form marks none.
-        draws: by place, a number from 0 to 2^31 - 1, which decides what a model draws there; None: it draws nothing.
-        documents: tokens of each document that it is made of, one after the other; none: it is one document.
-        places, targets: by head, the scored places and what stands there; filled in by the objectives.
+        ordinary: per position, whether it is text (True) or a special token of the template (False).
+        following: per position, the next token that a causal model should predict; -1: nothing is predicted.
+        summary: the position that represents the document; negative values count from its end.
+        label: as in `ExamplePlan`.
+        segments: 0 or 1 per position; None: the form has no segments.
+        source: the encoder's tokens; None: the model has one stream, or reads an image.
+        picture: the image that the model reads, bytes of shape (channels, height, width); None: no image.
+        marked: the positions that have an annotation in the data, such as the first token of each word; None: none.
+        truth: the annotation of each marked position, or what the form puts there instead (see `Span`).
+        draws: per position, a random number from 0 to 2^31 - 1, by which a generator samples there; None: unused.
+        documents: lengths of the documents of the example, which lie back to back (tokens); empty: one document.
+        places, targets: per head, the scored positions and their targets; filled in by the objectives.
     """
 
     tokens: Ids
@@ -69,13 +70,13 @@ class Example:
 
     @property
     def prompt(self) -> Ids:
-        """The tokens that are read before the last predicted text is written, up to the one that its first follows."""
+        """The tokens that the model is given before it generates the example's last predicted text."""
         unasked = np.flatnonzero(self.following < 0)
         return self.tokens[: (int(unasked[-1]) + 1 if len(unasked) else 0) + 1]
 
     @property
     def summaries(self) -> Ids:
-        """The place that stands for each of its documents."""
+        """The summary position of each of its documents."""
         sizes = np.array(self.documents or [len(self.tokens)], dtype=np.int64)
         found: Ids = np.cumsum([0, *sizes[:-1]]) + self.summary % sizes
         return found

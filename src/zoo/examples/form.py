@@ -1,4 +1,4 @@
-"""The contract of forms: an example is planned from lengths alone, then built from ids with a template."""
+"""Base class of forms: a form plans examples from lengths alone, then builds them from token ids with a template."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -12,13 +12,13 @@ from zoo.registry import Slot
 
 
 class ModelTraits(NamedTuple):
-    """What the model makes of its tokens, as far as examples depend on it.
+    """The properties of a model that examples depend on.
 
     Args:
-        causal: whether a place sees the past alone (a decoder) or both sides (an encoder).
-        source: whether there is an encoder beside the decoder, with a source to read.
-        segments: whether the model tells the two parts of a pair apart by embeddings.
-        image_size: side of the pictures that it reads, or that its encoder does (pixels); None: it reads texts only.
+        causal: whether the scored stream is causal (a decoder) or bidirectional (an encoder).
+        source: whether there is an encoder beside the decoder, which reads a source.
+        segments: whether the model has segment embeddings for the two parts of a pair.
+        image_size: side of the images that it or its encoder reads (pixels); None: it reads text only.
     """
 
     causal: bool
@@ -28,15 +28,17 @@ class ModelTraits(NamedTuple):
 
     @property
     def has_text(self) -> bool:
-        """Whether it reads or writes tokens, so that it needs a tokenizer."""
+        """Whether the model reads or writes text, and so needs a tokenizer."""
         return self.image_size is None or self.source
 
 
 class Limits(NamedTuple):
-    """The most tokens of one document, special ones included, in the scored stream and in the source.
+    """Maximum lengths of examples (tokens, special ones included).
 
     Args:
-        row: of an example that is made of several documents; they share a row.
+        longest: of a document in the scored stream.
+        source: of a document in the source.
+        row: of an example that is made of several documents, which share a row.
     """
 
     longest: int
@@ -45,21 +47,21 @@ class Limits(NamedTuple):
 
 
 class Form(ABC):
-    """How a document of the store becomes examples.
+    """A form of examples: how a document of the token store becomes examples.
 
     Class attributes:
         stored: the columns that it reads, and how the token store keeps them.
-        smallest: the fewest places in which an example makes sense, or each document of one that is made of several.
-        documents: how many documents an example is made of, at least; they share a row.
+        smallest: least useful length of an example, or of each of its documents (tokens).
+        documents: least number of documents in an example; they share a row.
         source: whether there is a source beside the scored stream.
-        writes: whether the model is asked for a text that can be compared with the data's.
-        truncates: what plans count that examples have to leave out, as messages say it.
-        lengths_tell: whether the lengths of its texts tell which of them are too long; else only plans do.
-        goes_on: what happens to a text that several examples hold, as messages say it.
+        writes: whether the model generates a text that can be compared with the data's.
+        truncates: the unit of `ExamplePlan.truncated`, for messages.
+        lengths_tell: whether the lengths of texts alone tell which are too long; else examples must be planned.
+        goes_on: what happens to a text that is split over several examples, for messages.
 
     Args:
-        stream: what the model makes of its tokens.
-        whole: whether a document must stay one example; too long, it is truncated instead of cut.
+        stream: the traits of the model.
+        whole: whether a document must stay one example and is truncated if too long; else it is cut into several.
     """
 
     stored: ClassVar[StoredFields]
@@ -77,30 +79,30 @@ class Form(ABC):
 
     @property
     def pictures(self) -> bool:
-        """Whether the model reads a picture first."""
+        """Whether examples contain an image."""
         return PICTURE in self.stored.names
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """The columns of text that it reads."""
+        """The text columns that it reads."""
         return tuple(name for name in self.stored.names if name != PICTURE)
 
     @property
     @abstractmethod
     def template(self) -> Template:
-        """Where its special tokens stand."""
+        """The layout of pieces and special tokens."""
 
     @property
     def roles(self) -> tuple[str, ...]:
-        """The roles that its template writes."""
+        """The roles of the special tokens in its template."""
         return roles_of(self.template)
 
     @classmethod
     def keep(cls, language: str | None) -> StoredFields:
-        """What the store keeps of each document, whose sentences are split by the rules of a language.
+        """Return `stored` with the language whose rules split texts into sentences; None: the rule for all scripts.
 
         Raises:
-            ValueError: a language is named, and the form reads no sentences.
+            ValueError: a language is given, but the form does not split sentences.
         """
         if language is not None and not cls.stored.sentences:
             raise ValueError(
@@ -110,45 +112,45 @@ class Form(ABC):
 
     @abstractmethod
     def plan(self, lengths: Lengths, document: int, epoch: int, seed: int, limits: Limits) -> list[ExamplePlan]:
-        """The examples of a document in an epoch; what is drawn depends on (seed, epoch, document) alone."""
+        """Plan the examples of a document in an epoch; random draws depend only on (seed, epoch, document)."""
 
     def plan_all(
         self, lengths: Lengths, documents: Sequence[int], epoch: int, seed: int, limits: Limits
     ) -> list[ExamplePlan]:
-        """The examples of some documents, one after the other; where they take no draws, they may be made together."""
+        """Plan the examples of several documents, in order; forms without random draws may vectorize this."""
         return [plan for document in documents for plan in self.plan(lengths, document, epoch, seed, limits)]
 
     def build(self, plan: ExamplePlan, read: Read, roles: Roles) -> Example:
-        """Read the planned pieces and lay them out."""
+        """Build a planned example: read its pieces and put them into the template."""
         return lay_out(self.template, plan, read, roles, self.stream.causal)
 
     def given(self, row: Row) -> list[Any]:
-        """What the model reads of a row of data; a picture is left out."""
+        """The columns of a data row that the model is given as input, without the image."""
         hidden = (PICTURE, *(self.stored.predicted if self.writes else ()))
         return [row[name] for name in self.stored.names if name not in hidden]
 
     def expected(self, row: Row) -> str | list[str]:
-        """What the model should write for a row of data, where it writes: a text, or several of which each is right."""
+        """The reference text of a data row for forms that write, or several references, each of which is right."""
         (name,) = self.stored.predicted
         found: str | list[str] = row[name]
         return found
 
     def predicted(self, lengths: Lengths, document: int, row: Row) -> list[tuple[Piece, str]]:
-        """Each text of a row that is predicted: all of its tokens, and the text itself."""
+        """The predicted texts of a data row, each as the piece of all its tokens and as a string."""
         return [(lengths.span(name, document), row[name]) for name in self.stored.predicted]
 
     def kept(self, plan: ExamplePlan) -> list[Piece]:
-        """What an example holds of those texts."""
+        """The pieces of predicted texts that an example contains; the rest was truncated."""
         return [piece for piece in plan.pieces if piece.field in self.stored.predicted]
 
     def check(self, limits: Limits) -> None:
         """Refuse limits that leave no room for text.
 
         Raises:
-            ValueError: an example of that length would be template alone.
+            ValueError: an example of that length would hold little but special tokens.
         """
         given = {"longest": limits.longest}
-        if self.source and not self.pictures:  # a picture is one place, whatever the limits are
+        if self.source and not self.pictures:  # an image takes one position, whatever the limits
             given["longest.source"] = limits.source
         for name, value in given.items():
             if value < self.smallest:
@@ -162,5 +164,5 @@ forms: Slot[Form] = Slot("form")
 
 
 def inputs() -> list[str]:
-    """The columns that some form or objective reads, each once, in a fixed order."""
+    """All columns that some form or objective reads, without duplicates, in a fixed order."""
     return list(dict.fromkeys([field for name in forms.names() for field in forms[name].stored.columns] + [LABEL]))

@@ -1,4 +1,4 @@
-"""Generators keyed by what they decide, so that nothing depends on the order in which it is asked."""
+"""Random generators keyed by what they decide, so that draws do not depend on the order of calls."""
 
 from enum import IntEnum
 from functools import cached_property
@@ -7,7 +7,7 @@ import numpy as np
 
 
 class Purpose(IntEnum):
-    """What a generator draws; it stands first in the key, so that no two purposes share a stream."""
+    """What a generator is used for; the first part of its key, so that no two purposes share a random stream."""
 
     ORDER = 1
     PLAN = 2
@@ -20,19 +20,19 @@ class Purpose(IntEnum):
 
 
 def keyed(purpose: Purpose, *key: int) -> np.random.Generator:
-    """A generator that is a function of its key alone."""
+    """Create a generator that depends only on its purpose and key."""
     # numpy pads a short key with zeros: without the purpose, (seed, epoch) and (seed, epoch, 0) would draw the same
     numbers = [purpose, *key]
     if min(numbers) < 0 or max(numbers) >= 1 << 32:
         return np.random.default_rng(numbers)
-    # numpy reads a list number by number, which takes longer than all the rest; an array of words draws the same
+    # numpy converts a list number by number, which dominates the time; a uint32 array gives the same stream
     return np.random.default_rng(np.array(numbers, np.uint32))
 
 
 class Randomness:
-    """The draws of one example: a generator that is a function of its key, made when it is first asked.
+    """The random generator of one example, created when it is first used.
 
-    Most objectives draw nothing, and making a generator takes as long as building a short example.
+    Most objectives draw nothing, and creating a generator takes as long as building a short example.
     """
 
     def __init__(self, purpose: Purpose, *key: int) -> None:

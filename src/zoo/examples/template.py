@@ -1,4 +1,4 @@
-"""Layouts of examples: which special tokens stand where, and how long texts are cut or shortened to fit."""
+"""Templates: the layout of special tokens and text in an example, and how long texts are cut or truncated to fit."""
 
 from collections.abc import Sequence
 from functools import cache
@@ -9,7 +9,7 @@ import numpy as np
 from zoo.data.ids import Ids, Piece, Read, Roles
 from zoo.examples.example import Example, ExamplePlan
 
-# a template names the role of each special token; None stands for the next piece of text
+# a template lists the role of each special token; None is the next piece of text
 Template = tuple[str | None, ...]
 ENCODED_TEXT: Template = ("start", None, "separator")
 ENCODED_PAIR: Template = ("start", None, "separator", None, "separator")
@@ -17,29 +17,29 @@ ENCODED_PAIR: Template = ("start", None, "separator", None, "separator")
 CLASSIFIED_TEXT: Template = ("start", None, "extract")
 CLASSIFIED_PAIR: Template = ("start", None, "separator", None, "extract")
 BEGUN: Template = ("start", None)
-CONTINUED: Template = ("start", None, "end")  # one place longer than its example: see `predict_next`
+CONTINUED: Template = ("start", None, "end")  # one token longer than its example: see `predict_next`
 
 
 def pair_template(causal: bool) -> Template:
-    """Where the special tokens of a pair stand in a decoder's stream, or in an encoder's."""
+    """The template of a pair for a decoder (causal) or an encoder."""
     return CLASSIFIED_PAIR if causal else ENCODED_PAIR
 
 
 def roles_of(template: Template) -> tuple[str, ...]:
-    """The roles that a template writes, each once."""
+    """The roles in a template, without duplicates."""
     return tuple(dict.fromkeys(role for role in template if role is not None))
 
 
 @cache
 def overhead(template: Template) -> int:
-    """How many places of a template are not text."""
+    """Number of special tokens in a template."""
     return sum(role is not None for role in template)
 
 
 def lay_out(template: Template, plan: ExamplePlan, read: Read, roles: Roles, causal: bool) -> Example:
-    """An example whose pieces stand in a template; segment 0 ends with the special token after the first piece.
+    """Build an example from a template and the plan's pieces; segment 0 ends with the special token after the first.
 
-    A role that an imported tokenizer lacks was not in the texts that its model knows: it is left out; training adds it.
+    A role that the tokenizer lacks is left out: an imported model was pretrained without it. Training adds the token.
     """
     pieces = iter(plan.pieces)
     known = {role: getattr(roles, role) for role in roles_of(template)}
@@ -61,7 +61,7 @@ def lay_out(template: Template, plan: ExamplePlan, read: Read, roles: Roles, cau
 
 
 def side_by_side(parts: Sequence[Example]) -> Example:
-    """Examples with one label as the documents of one example."""
+    """Join examples as the documents of a single example, which has the label of the first."""
     none = np.zeros(0, dtype=np.int64)
     return Example(
         tokens=np.concatenate([part.tokens for part in parts]),
@@ -75,12 +75,13 @@ def side_by_side(parts: Sequence[Example]) -> Example:
 
 
 def predict_next(plan: ExamplePlan, text: Ids, roles: Roles, source: Ids | None = None) -> Example:
-    """An example that is written from left to right: inputs `<s> y…`, following `y… </s>`; its source is `x… </s>`.
+    """Build a causal example: inputs `<s> y…`, predicted `y… </s>`, source `x… </s>`.
 
-    A text that goes on after this example has no `</s>`: its last token is predicted but not read.
+    If the text continues after this example, `</s>` is not predicted; the last token is a target but not an input.
 
     Args:
-        source: x, what an encoder reads; None: it reads no text.
+        text: the tokens y.
+        source: the tokens x for the encoder; None: no source text.
     """
     following = with_end(text, roles) if plan.final else text.astype(np.int64)
     tokens = np.empty_like(following)
@@ -92,31 +93,31 @@ def predict_next(plan: ExamplePlan, text: Ids, roles: Roles, source: Ids | None 
 
 
 def with_end(text: Ids, roles: Roles) -> Ids:
-    """A text and `</s>`; filled in, which is twice as fast as numpy's functions that join arrays."""
+    """Append `</s>` to a text; filling an empty array is twice as fast as `np.append` or `np.concatenate`."""
     found = np.empty(len(text) + 1, dtype=np.int64)
     found[:-1], found[-1] = text, roles.id("end")
     return found
 
 
 def cut(total: int, room: int, generator: np.random.Generator, first: int = 1, last: int = 1) -> list[tuple[int, int]]:
-    """Cut `total` tokens into the fewest pieces of at most `room`, at borders that are drawn anew in each epoch.
+    """Cut `total` tokens into the fewest spans of at most `room`, at random borders; return (start, stop) of each.
 
-    All pieces but the first and the last are full; those two have at least `first` and `last` tokens where that can be
-    (not two and two of an odd number in pieces of two).
+    All but the first and the last span are full. Those two have at least `first` and `last` tokens if possible (it is
+    not for an odd total, `room` 2 and at least 2 tokens each).
     """
     count = max(1, -(-total // room))
     if count == 1:
         return [(0, total)]
-    slack = count * room - total  # what the first and the last piece lack together
-    least, most = max(0, slack - (room - last)), min(slack, room - first)  # that the first one may lack
+    slack = count * room - total  # tokens that the first and the last span together have less than `room`
+    least, most = max(0, slack - (room - last)), min(slack, room - first)  # bounds of the first span's part of it
     begin = room - int(generator.integers(least, most + 1)) if least <= most else room
     return list(pairwise([0, *range(begin, total, room), total]))
 
 
 def shorten(first: int, second: int, room: int) -> tuple[int, int]:
-    """Take tokens off the longer of two texts until both fit in `room`; as the tokenizer of an export does with pairs.
+    """Truncate the longer of two texts until both fit in `room`, like tokenizers' `longest_first`; return both lengths.
 
-    Of an odd room the longer one has one token more; the second one, where they are equally long.
+    If `room` is odd, the longer text keeps one token more; the second one if both are equally long.
     """
     if first + second <= room:
         return first, second
@@ -125,6 +126,6 @@ def shorten(first: int, second: int, room: int) -> tuple[int, int]:
 
 
 def shorten_pair(first: Piece, second: Piece, room: int) -> tuple[Piece, Piece]:
-    """The beginnings of two texts that fit in `room` tokens together."""
+    """Truncate two texts at their ends so that both fit in `room` tokens."""
     read, behind = shorten(first.length, second.length, room)
     return first.first(read), second.first(behind)

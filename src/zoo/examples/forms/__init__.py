@@ -1,4 +1,4 @@
-"""Every form of example: one a file, found by being in this folder."""
+"""The forms of examples, one per file: importing this package registers every module of the folder."""
 
 from zoo.discover import import_all
 

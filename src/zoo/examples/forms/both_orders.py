@@ -8,9 +8,9 @@ from zoo.examples.template import CLASSIFIED_PAIR, lay_out, overhead, shorten_pa
 
 @forms.register("both_orders")
 class BothOrders(Form):
-    """Two texts as two documents: start, text 1, separator, text 2, extract, and the same with the texts exchanged.
+    """Two texts as two documents: start, text 1, separator, text 2, extract, and the same with the texts swapped.
 
-    Where they do not fit in a row, or one is longer than examples are, the longer text of each is truncated.
+    If the documents do not fit in a row, or exceed the longest example, the longer text of each is truncated.
     Source: Radford et al. 2018 (GPT), section 3.3 and figure 1, "Similarity".
     """
 

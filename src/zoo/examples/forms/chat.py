@@ -1,4 +1,4 @@
-"""Form `chat`: a conversation of which the assistant's turns are learned."""
+"""Form `chat`: a conversation; the assistant's turns are predicted."""
 
 from typing import Any
 
@@ -17,10 +17,10 @@ CHAT: Template = ("start", None, "separator", None, "end")
 
 @forms.register("chat")
 class Chat(Form):
-    """`<s> q… <sep> a… </s> q… <sep> a… </s>`: of each turn of the assistant `a… </s>` is predicted, nothing else.
+    """`<s> q… <sep> a… </s> q… <sep> a… </s>`: only the assistant's turns `a… </s>` are predicted.
 
-    A separator follows every other turn. A conversation that is too long loses its beginning. What the model writes
-    for one is its last turn.
+    Turns of the user and the system end with the separator. A conversation that is too long is truncated at its
+    beginning. In generation, the model writes the last turn.
     """
 
     stored = StoredFields((MESSAGES,), predicted=(MESSAGES,), lists=(MESSAGES,))
@@ -30,7 +30,7 @@ class Chat(Form):
 
     def plan(self, lengths: Lengths, document: int, epoch: int, seed: int, limits: Limits) -> list[ExamplePlan]:
         turns = lengths.entries(MESSAGES, document)
-        total = sum(turn.length + 1 for turn in turns if turn.length)  # the stream's last token is never read
+        total = sum(turn.length + 1 for turn in turns if turn.length)  # `<s>` is added; the last token is only a target
         kept = min(total, limits.longest)
         return [ExamplePlan(document, 0, kept, pieces=tuple(turns), truncated=total - kept)]
 
@@ -54,7 +54,7 @@ class Chat(Form):
 
     def build(self, plan: ExamplePlan, read: Read, roles: Roles) -> Example:
         stream, learned = lay_turns([read(piece) for piece in plan.pieces], roles)
-        begin = len(stream) - plan.length  # behind `start`, which every example begins with
+        begin = len(stream) - plan.length  # what is kept after `start`, with which every example begins
         tokens = np.append(stream[:1], stream[begin:-1])
         return Example(
             tokens=tokens,
@@ -66,7 +66,7 @@ class Chat(Form):
 
 
 def lay_turns(turns: list[Ids], roles: Roles) -> tuple[Ids, NDArray[np.bool_]]:
-    """The tokens of a conversation, and which of them are learned: those of every second turn with their `</s>`."""
+    """Return the tokens of a conversation, and which are predicted: those of every second turn, with its `</s>`."""
     ends = (roles.id("separator"), roles.id("end"))
     parts = [np.append(turn, ends[number % 2]) for number, turn in enumerate(turns) if len(turn)]
     learned = [np.full(len(turn) + 1, number % 2 == 1) for number, turn in enumerate(turns) if len(turn)]

@@ -1,4 +1,4 @@
-"""Form `choices`: a context, and texts of which one goes on from it best."""
+"""Form `choices`: a context, and several choices that may continue it."""
 
 from zoo.data.ids import CHOICES, CONTEXT, Lengths, Read, Roles, StoredFields
 from zoo.examples.example import Example, ExamplePlan
@@ -8,10 +8,10 @@ from zoo.examples.template import Template, lay_out, overhead, pair_template, sh
 
 @forms.register(CHOICES)
 class Choices(Form):
-    """The context with each choice as a document of its own, all side by side in one sequence, however many there are.
+    """The context with each choice as a separate document, all in one row.
 
-    [CLS] context [SEP] choice [SEP] for an encoder; start, context, separator, choice, extract for a decoder. Where
-    the documents do not fit in a row, or one is longer than examples are, the longer text of each is truncated.
+    [CLS] context [SEP] choice [SEP] for an encoder; start, context, separator, choice, extract for a decoder. If the
+    documents do not fit in a row, or exceed the longest example, the longer text of each is truncated.
     Source: Radford et al. 2018 (GPT), figure 1, "Multiple Choice"; Devlin et al. 2019, arXiv:1810.04805, section 4.4.
     """
 

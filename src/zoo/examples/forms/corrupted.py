@@ -1,4 +1,4 @@
-"""Form `corrupted`: a text with spans missing is read, and the missing spans are written."""
+"""Form `corrupted`: the source is a text with missing spans, the target the missing spans."""
 
 from functools import lru_cache
 from itertools import pairwise
@@ -14,7 +14,7 @@ from zoo.examples.template import CONTINUED, cut, predict_next
 
 
 class Noise(NamedTuple):
-    """How much of a text is missing: so many tokens, in so many spans."""
+    """How much of a text is missing: the number of tokens, and of spans."""
 
     tokens: int
     spans: int
@@ -22,17 +22,17 @@ class Noise(NamedTuple):
 
 @forms.register("corrupted")
 class Corrupted(Form):
-    """A source `x… <0> x… <1> </s>` and a target `<0> y… <1> y… </s>`: sentinels stand for what the other one has.
+    """A source `x… <0> x… <1> </s>` and a target `<0> y… <1> y… </s>`: each sentinel replaces a span of the other.
 
-    A text longer than an example is cut into several with nothing lost; a single token is left out. As T5's texts do,
-    each begins with text and ends with noise, so of a text with one missing span (up to 29 tokens) the end is missing.
+    A text longer than an example is cut into several with nothing lost; a single token is left out. As in T5, each
+    example begins with text and ends with a missing span; if there is only one span, the text's end is missing.
     Source: Raffel et al. 2020 (T5), arXiv:1910.10683, section 3.1.4; text-to-text-transfer-transformer,
     t5/data/preprocessors.py, `random_spans_noise_mask` (which begins with text and ends with noise).
 
     Args:
-        share: of a text's tokens that are missing.
-        mean_span: tokens in a missing span, in the mean.
-        sentinels: how many the tokenizer has.
+        share: fraction of a text's tokens that are missing.
+        mean_span: mean length of a missing span (tokens).
+        sentinels: number of sentinel tokens in the tokenizer.
     """
 
     stored = StoredFields(("text",), predicted=("text",))
@@ -79,31 +79,31 @@ class Corrupted(Form):
 
 
 def noise_of(length: int, share: float, mean_span: float) -> Noise:
-    """How much of a text of `length` tokens is missing; something always is, and something never."""
+    """How much of a text of `length` tokens is missing: at least one token, and never all."""
     tokens = min(max(round(length * share), 1), length - 1)
     return Noise(tokens, min(max(round(tokens / mean_span), 1), length - tokens))
 
 
 def places_of(length: int, noise: Noise) -> tuple[int, int]:
-    """The places of the target and of the source: either has a sentinel for each span, and `</s>`."""
+    """Lengths of the target and of the source (tokens); each has one sentinel per span, and `</s>`."""
     return noise.tokens + noise.spans + 1, length - noise.tokens + noise.spans + 1
 
 
 def spans(length: int, noise: Noise, generator: np.random.Generator) -> Ids:
-    """Where spans of text and of noise begin, in turn, and where the last one ends: 2 · spans + 1 places."""
+    """Draw the 2 · spans + 1 borders of alternating spans of text and noise, from 0 to `length`."""
     parts = [segments(n, noise.spans, generator) for n in (noise.tokens, length - noise.tokens)]
     return np.cumsum([0, *np.stack([parts[1], parts[0]], axis=1).ravel()])
 
 
 def segments(items: int, count: int, generator: np.random.Generator) -> Ids:
-    """`items` as a sum of `count` positive lengths; all ways to write it are equally likely."""
+    """Draw `count` positive lengths that add up to `items`, uniformly over all such sequences."""
     begins = generator.permutation(np.arange(items - 1) < count - 1)
     return np.bincount(np.cumsum([False, *begins]), minlength=count)
 
 
 @lru_cache(maxsize=8)
 def most_tokens(limits: Limits, share: float, mean_span: float) -> int:
-    """The longest text whose source and target fit."""
+    """The longest text whose source and target fit the limits (tokens)."""
     length = 2
     while True:
         target, source = places_of(length + 1, noise_of(length + 1, share, mean_span))

@@ -1,4 +1,4 @@
-"""Form `image`: a picture alone."""
+"""Form `image`: an image without text."""
 
 import numpy as np
 
@@ -9,7 +9,7 @@ from zoo.examples.form import Form, Limits, forms
 
 @forms.register(PICTURE)
 class Image(Form):
-    """An image: one position, which stands for it."""
+    """An image, as a single position of the stream."""
 
     stored = StoredFields((PICTURE,))
     smallest = 1

@@ -1,4 +1,4 @@
-"""Form `image_text`: a picture, and a text about it."""
+"""Form `image_text`: an image and a text about it."""
 
 from zoo.data.ids import PICTURE, Lengths, Read, Roles, StoredFields
 from zoo.examples.example import Example, ExamplePlan
@@ -8,7 +8,7 @@ from zoo.examples.template import CONTINUED, predict_next
 
 @forms.register("image_text")
 class ImageText(Form):
-    """An image and a text with inputs `<s> y…`, following `y… </s>`; a text that is too long is truncated at its end.
+    """An image and a text: inputs `<s> y…`, predicted `y… </s>`; a text that is too long is truncated at its end.
 
     A truncated text does not predict `</s>`, since it does not end there.
     """

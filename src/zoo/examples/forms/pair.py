@@ -10,7 +10,7 @@ from zoo.examples.template import Template, overhead, pair_template, shorten_pai
 class Pair(Form):
     """Two texts as one document: [CLS] A [SEP] B [SEP], or start, text 1, separator, text 2, extract for a decoder.
 
-    Where they are too long together, the longer one is truncated.
+    If they are too long together, the longer one is truncated.
     """
 
     stored = StoredFields(("text", "pair"), predicted=("text", "pair"))

@@ -1,4 +1,4 @@
-"""Form `prefix`: the beginning of a text is read, the rest is written."""
+"""Form `prefix`: the source is the beginning of a text, the target the rest."""
 
 from zoo.data.ids import Lengths, Piece, Read, Roles, StoredFields
 from zoo.examples.example import Example, ExamplePlan
@@ -9,10 +9,10 @@ from zoo.examples.template import CONTINUED, cut, predict_next
 
 @forms.register("prefix")
 class Prefix(Form):
-    """A source `x… </s>` and a target with inputs `<s> y…`, following `y… </s>`: one text, cut at a random position.
+    """A source `x… </s>` and a target text (inputs `<s> y…`, predicted `y… </s>`): one text, cut at a random position.
 
-    All places between two tokens are equally likely. A text longer than an example is cut into several, and only the
-    last one predicts `</s>`; a single token is left out.
+    All positions between two tokens are equally likely. A text longer than an example is cut into several, of which
+    only the last predicts `</s>`; a single token is left out.
     Source: Raffel et al. 2020 (T5), arXiv:1910.10683, section 3.3.1, "prefix language modeling"; Liu et al. 2018,
     arXiv:1801.10198.
     """
@@ -27,7 +27,7 @@ class Prefix(Form):
         if span.length < 2:
             return []
         plans: list[ExamplePlan] = []
-        # one token at least is on the other side, where `</s>` takes a place, too: either side may have all the others
+        # both sides have at least 1 token and `</s>` adds one, so either side has at most as many tokens as the text
         for start, stop in cut(span.length, min(limits.source, limits.longest), generator, first=2, last=2):
             if stop - start < 2:
                 continue

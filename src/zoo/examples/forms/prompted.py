@@ -1,4 +1,4 @@
-"""Form `prompted`: a prompt that is read, and a text that is written behind it."""
+"""Form `prompted`: a prompt, and a text that follows it and is predicted."""
 
 import numpy as np
 
@@ -12,8 +12,8 @@ from zoo.examples.template import CONTINUED, predict_next, shorten
 class Prompted(Form):
     """`<s> x… y…`, of which only `y… </s>` is predicted: an instruction with its answer, or a turn of a chat.
 
-    Where both are too long, the longer one is shortened: a prompt at its beginning, a text at its end, and then it does
-    not predict `</s>`.
+    If they are too long together, the longer one is truncated: a prompt at its beginning, a text at its end, which then
+    does not predict `</s>`.
     """
 
     stored = StoredFields((PROMPT, "text"), predicted=("text",))

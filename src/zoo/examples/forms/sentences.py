@@ -1,4 +1,4 @@
-"""Pairs of consecutive or unrelated stretches of text, for next_sentence."""
+"""Form `sentences`: pairs of consecutive or unrelated segments of text, for next_sentence."""
 
 from typing import NamedTuple
 
@@ -14,7 +14,12 @@ IS_NEXT, IS_OTHER = 0, 1
 
 
 class Stretch(NamedTuple):
-    """Tokens start:stop of a document; whether they begin within a sentence, and whether the document goes on."""
+    """A segment of text: tokens start:stop of a document.
+
+    Args:
+        begins_inside: whether it begins within a sentence.
+        goes_on: whether the document continues after it.
+    """
 
     start: int
     stop: int
@@ -30,17 +35,17 @@ class Stretch(NamedTuple):
 class Sentences(Form):
     """[CLS] A [SEP] B [SEP]: B follows A in half of the pairs and comes from another document in the others.
 
-    As in BERT, A and B are filled with consecutive sentences up to the longest pair, B begins with a sentence, and
-    where it comes from elsewhere, what would have followed A is put back. We differ where BERT throws text away: a
-    pair is cut at a token where it is full, and what is cut off begins the next one; a sentence that stands alone is
-    split into A and B at a token. A drawn B is cut at the length of the true one, or ends with a sentence where that
-    one does, so length and cuts hardly tell them apart. A single last token of a document is left out and counted.
+    As in BERT, A and B are filled with consecutive sentences up to the maximum length, B begins at a sentence, and if B
+    is drawn from another document, the text after A is used in the next pair. Unlike BERT, no text is discarded: a full
+    pair is cut at a token, and the rest begins the next pair; a single sentence is split into A and B at a token. A
+    drawn B has the length of the true one, or ends with a sentence if the true one does, so that length and cuts hardly
+    reveal the label. A single last token of a document is left out and counted.
     Source: Devlin et al. 2019, arXiv:1810.04805, appendix A.2; google-research/bert, create_pretraining_data.py.
 
     Args:
-        order: the other half of the pairs are B and A, their parts exchanged, instead of A and a drawn B (Lan et al.
-            2020, ALBERT, arXiv:1909.11942, section 3.1). All text is used then, and one document is enough; a pair
-            ends with a sentence unless its only one is longer.
+        order: predict sentence order: the other half of the pairs are B and A swapped, instead of A and a drawn B (Lan
+            et al. 2020, ALBERT, arXiv:1909.11942, section 3.1). Then all text is used, one document is enough, and a
+            pair is cut at a sentence end unless fewer than two fit.
     """
 
     stored = StoredFields(("text",), predicted=("text",), sentences=True)
@@ -75,7 +80,7 @@ class Sentences(Form):
         return plans
 
     def room(self, borders: Ids, at: int, room: int) -> int:
-        """Tokens of the next pair; where order is told, both parts end with sentences, or a cut would tell it."""
+        """Maximum length of the next pair; with `order` it ends with a sentence, since a cut would reveal the order."""
         if not self.order:
             return room
         ends = between(borders, at + 1, at + room)
@@ -83,15 +88,16 @@ class Sentences(Form):
 
 
 def between(borders: Ids, first: int, last: int) -> Ids:
-    """The borders from one place to another, both included."""
+    """The borders from `first` to `last`, both included."""
     start, stop = borders.searchsorted((first, last + 1))
     return borders[start:stop]
 
 
 def next_pair(borders: Ids, at: int, room: int, generator: np.random.Generator) -> tuple[Piece, Stretch]:
-    """From place `at` of a document on: A, and the stretch that truly follows it, together at most `room` tokens.
+    """Draw A, from offset `at` on, and the segment that follows it in the document; together at most `room` tokens.
 
-    They meet where a sentence ends, drawn among those ends that leave each of them a whole sentence, else among all.
+    They meet at the end of a sentence: a random one that leaves a whole sentence on each side, else any, else at a
+    random token.
     """
     stop = min(at + room, int(borders[-1]))
     goes_on = bool(stop < borders[-1])
@@ -104,12 +110,12 @@ def next_pair(borders: Ids, at: int, room: int, generator: np.random.Generator) 
 
 
 def draw_other(lengths: Lengths, document: int, like: Stretch, room: int, generator: np.random.Generator) -> Piece:
-    """A stretch of another document that begins and ends as `like`, of about its length and at most `room` tokens."""
+    """Draw a segment of another document that begins and ends like `like`, with about its length, at most `room`."""
     other = int(generator.integers(lengths.documents - 1))
     borders = lengths.borders("text", other + (other >= document))
-    # sentences with enough text from there on
+    # sentences followed by enough text
     behind = np.arange(min(borders.searchsorted(borders[-1] - like.length, "right"), len(borders) - 1))
-    # a true B that ends with a sentence begins with one that fits: a drawn one that had to be cut would be told by it
+    # a true B that ends with a sentence begins with one that fits; cutting a drawn one would reveal it
     whole = behind if like.goes_on else np.flatnonzero(np.diff(borders[: len(behind) + 1]) <= room)
     choice = next((sentences for sentences in (whole, behind) if len(sentences)), np.array([0]))
     sentence = int(choice[generator.integers(len(choice))])

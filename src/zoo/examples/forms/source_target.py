@@ -1,4 +1,4 @@
-"""Form `source_target`: a text that is read, and a text that is written."""
+"""Form `source_target`: a source text for the encoder, and a target text for the decoder."""
 
 from collections.abc import Sequence
 
@@ -12,7 +12,7 @@ from zoo.examples.template import CONTINUED, predict_next
 
 @forms.register("source_target")
 class SourceTarget(Form):
-    """A source `x… </s>` and a target with inputs `<s> y…`, following `y… </s>`.
+    """A source `x… </s>` and a target text: inputs `<s> y…`, predicted `y… </s>`.
 
     Both are truncated at their ends; a truncated target does not predict `</s>`, since it does not end there.
     """
@@ -29,7 +29,7 @@ class SourceTarget(Form):
     def plan_all(
         self, lengths: Lengths, documents: Sequence[int], epoch: int, seed: int, limits: Limits
     ) -> list[ExamplePlan]:
-        # in few steps of Python: pairs are short, and planning them is most of what it takes to build their rows
+        # vectorized: pairs are short, and planning them takes most of the time of building their rows
         (sources, read_to), (targets, written_to) = (lengths.spans(name, documents) for name in self.stored.names)
         known, wanted = read_to - sources, written_to - targets
         read, written = np.minimum(known, limits.source - 1), np.minimum(wanted, limits.longest)

@@ -1,4 +1,4 @@
-"""Form `span`: a question, and windows of the context that may answer it."""
+"""Form `span`: a question, and windows of a context that may contain the answer."""
 
 import numpy as np
 
@@ -12,13 +12,13 @@ from zoo.examples.template import Template, lay_out, overhead, pair_template
 class Span(Form):
     """[CLS] question [SEP] context [SEP]; a context that does not fit is read in overlapping windows, each an example.
 
-    Its pieces are the question, the window, and all answers. The places of the window are marked; the truth is where
-    the first answer that lies in it begins and ends, or the first place twice where none does. A question may take
-    half of an example; the rest of it is left out, and counted.
-    Source: Devlin et al. 2019, arXiv:1810.04805, section 4.2 and 4.3; the windows: google-research/bert, run_squad.py.
+    Its pieces are the question, the window, all answers, and the window's offset in the context. `marked` are the
+    positions of the window; `truth` is the first and the last position of the first answer inside it, or twice the
+    summary position if there is none. A question is truncated to half of an example, which is counted.
+    Source: Devlin et al. 2019, arXiv:1810.04805, sections 4.2 and 4.3; windows: google-research/bert, run_squad.py.
 
     Args:
-        stride: tokens from where one window begins to where the next one does, at most.
+        stride: maximum distance between the starts of consecutive windows (tokens).
     """
 
     stored = StoredFields((QUESTION, CONTEXT), answers=((ANSWERS, CONTEXT),))
@@ -45,7 +45,7 @@ class Span(Form):
             window = Piece(CONTEXT, start, min(start + room, context.stop))
             lost = question.length - asked.length if not plans else 0
             length = asked.length + window.length + overhead(self.template)
-            # what the window's first place is in the context, as a piece without tokens
+            # the window's offset in the context, stored as an empty piece
             offset = Piece(CONTEXT, start - context.start, start - context.start)
             pieces = (asked, window, answers, offset)
             plans.append(ExamplePlan(document, len(plans), length, pieces=pieces, truncated=lost))
@@ -54,7 +54,7 @@ class Span(Form):
         return plans
 
     def step(self, room: int) -> int:
-        """From one window to the next: half of a window at most, so that an answer of that length is whole in one."""
+        """Distance between windows: at most half a window, so that each answer up to half a window fits into one."""
         return min(self.stride, -(-room // 2))
 
     def build(self, plan: ExamplePlan, read: Read, roles: Roles) -> Example:

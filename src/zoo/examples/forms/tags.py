@@ -1,4 +1,4 @@
-"""Form `tags`: words with a tag for each."""
+"""Form `tags`: words, each with a tag."""
 
 import numpy as np
 
@@ -12,8 +12,8 @@ from zoo.examples.template import BEGUN, ENCODED_TEXT, Template, lay_out, overhe
 class Tags(Form):
     """Words, each marked at its first token: [CLS] w1 … wn [SEP] for an encoder, start w1 … wn for a decoder.
 
-    Where they are too many, the last ones are left out, and counted; of a first word that is too long alone, its
-    tokens at the end are. Its pieces are the words, then their tags. A word without a token has no mark.
+    If the words do not fit, the last ones are left out and counted; a first word that is too long by itself is
+    truncated. Its pieces are the words, then their tags. A word without tokens is not marked.
     """
 
     stored = StoredFields((WORDS,), words=(WORDS,), numbers=(TAGS,))

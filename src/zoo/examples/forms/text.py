@@ -9,9 +9,9 @@ from zoo.examples.template import CLASSIFIED_TEXT, CONTINUED, ENCODED_TEXT, Temp
 
 @forms.register("text")
 class Text(Form):
-    """One text: [CLS] A [SEP] for an encoder; `<s> y…` for a decoder, or start, text, extract where it is classified.
+    """One text: [CLS] A [SEP] for an encoder; `<s> y…` for a decoder, or start, text, extract in classification.
 
-    A text that must stay whole is truncated at its end. Any other is cut into examples with nothing lost; in a decoder
+    A text that must stay whole is truncated at its end. Any other is cut into examples with nothing lost; for a decoder
     each of them begins with `<s>` and only the last one has the target `</s>`, so every token is predicted once.
     """
 
@@ -19,7 +19,7 @@ class Text(Form):
 
     @property
     def continues(self) -> bool:
-        """Whether the text is written on from left to right, without a template around it."""
+        """Whether the text is predicted from left to right, without a template around it."""
         return self.stream.causal and not self.whole
 
     @property
@@ -36,10 +36,10 @@ class Text(Form):
             kept = min(span.length, room)
             length, lost = kept + around, span.length - kept
             return [ExamplePlan(document, 0, length, pieces=(span.first(kept),), label=label, truncated=lost)]
-        total = span.length + continues  # what is predicted from left to right ends with `</s>`
+        total = span.length + continues  # `</s>` is predicted too
         if total <= room:
             borders = [(0, total)]
-        else:  # a last piece of `</s>` alone would teach an empty text that the data never held
+        else:  # a last piece with `</s>` alone would teach the model to write empty texts, which the data may not have
             borders = cut(total, room, keyed(Purpose.PLAN, seed, epoch, document), last=1 + continues)
         plans = []
         for number, (start, stop) in enumerate(borders):
