@@ -1,4 +1,4 @@
-"""Objectives: importing any module of this folder finds every one in `kinds`."""
+"""Objectives: importing any module of this package registers every objective in `kinds`."""
 
 from zoo.discover import import_all
 

@@ -1,4 +1,4 @@
-"""What a document's label is, and what a wrong one costs: one class of several, several at once, or a number."""
+"""Kinds of document labels and their losses: one class, several classes at once, or a number."""
 
 import math
 from abc import ABC, abstractmethod
@@ -18,11 +18,13 @@ from zoo.wording import refuse_unknown
 
 
 class Cost(NamedTuple):
-    """A loss summed over its scored documents, what is divided by, and what the model answers.
+    """The loss and the predictions of a batch of documents.
 
     Args:
-        likelihood: the sum of -log p(target), never smoothed and never weighted; None where there is none.
-        guesses: by document, in the form of the targets.
+        sum: loss summed over the documents whose label is known.
+        count: what the sum is divided by.
+        likelihood: the sum of -log p(target), without smoothing and class weights; None if there is no likelihood.
+        guesses: predictions per document, in the form of the targets.
     """
 
     sum: Tensor
@@ -32,11 +34,11 @@ class Cost(NamedTuple):
 
 
 class Answer(ABC):
-    """What a document's label is.
+    """A kind of document labels.
 
     Class attributes:
-        metrics: of predicted and true labels.
-        problem: how transformers' config.json says it (`problem_type`).
+        metrics: names of the metrics that apply to it.
+        problem: its `problem_type` in transformers' config.json.
 
     Args:
         names: of the classes.
@@ -51,38 +53,38 @@ class Answer(ABC):
     @property
     @abstractmethod
     def unscored(self) -> NDArray[Any]:
-        """The target of a document whose label nobody knows; its shape and type are those of every target."""
+        """The target of a document without a label; every target has its shape and dtype."""
 
     def target(self, label: Label) -> NDArray[Any]:
-        """What a label is as a target."""
+        """Convert a label to a target."""
         return np.asarray(label, dtype=self.unscored.dtype)
 
     @abstractmethod
     def known(self, targets: Tensor) -> Tensor:
-        """By document, whether its label is known."""
+        """Whether the label is known, per document."""
 
     def count(self, targets: Tensor) -> Tensor:
-        """What the summed loss is divided by; needs no forward pass."""
+        """Compute what the summed loss is divided by; needs no forward pass."""
         return self.known(targets).sum()
 
     @abstractmethod
     def cost(self, scores: Scores, targets: Tensor, label_smoothing: float) -> Cost:
-        """The loss of the documents whose label is known."""
+        """Compute the loss of the documents whose label is known."""
 
     @abstractmethod
     def said(self, logits: Tensor) -> list[tuple[Any, Any]]:
-        """Each document's answer in words, and how sure the model is."""
+        """Return each document's prediction with class names, and its scores."""
 
     @abstractmethod
     def named(self, label: Label) -> Any:
-        """A row's label in the same words; None where nobody knows it."""
+        """Convert a row's label to the same form; None if it is unknown."""
 
     @abstractmethod
     def sample(self, number: int, scores: int) -> Any:
-        """A label for the `number`-th of some sample rows, as transformers takes it; neighbours get different ones.
+        """Make up a label for sample row `number`, in transformers' form; consecutive rows get different labels.
 
         Args:
-            scores: how many the head gives.
+            scores: number of outputs of the head.
         """
 
 
@@ -90,8 +92,8 @@ class OneClass(Answer):
     """One class of several: cross entropy.
 
     Args:
-        weights: by class, how much a document of it counts; a class that is not there counts 1. The loss is divided by
-            the sum of weights, as `torch.nn.CrossEntropyLoss` does.
+        weights: weight per class name; 1 for the others. The loss is divided by the sum of weights, as
+            `torch.nn.CrossEntropyLoss` does.
     """
 
     metrics = ("accuracy", "f1", "matthews")
@@ -108,7 +110,7 @@ class OneClass(Answer):
         self.placed: dict[torch.device, Tensor] = {}
 
     def weights_on(self, device: torch.device) -> Tensor:
-        """The weights of the classes, copied to a device once: each copy would wait for all that a GPU has to do."""
+        """Return the class weights on a device; cached, since each copy would wait for the GPU."""
         assert self.weights is not None
         if device not in self.placed:
             self.placed[device] = self.weights.to(device, widest(device))
@@ -149,9 +151,9 @@ class OneClass(Answer):
 
 
 class SeveralClasses(Answer):
-    """Any number of classes: binary cross entropy of each, their mean a document's loss.
+    """Any number of classes: a document's loss is the mean of the binary cross entropies of all classes.
 
-    Smoothed, a class that is there has the target 1 - e/2 and one that is not e/2.
+    With label smoothing e, the target is 1 - e/2 for a class of the document and e/2 for the others.
     """
 
     metrics = ("f1_micro", "f1_macro")
@@ -190,7 +192,7 @@ class SeveralClasses(Answer):
 
 
 class OneNumber(Answer):
-    """A number: the square of what it is missed by."""
+    """A number: squared error."""
 
     metrics = ("pearson", "spearman", "mse")
     problem = "regression"

@@ -1,4 +1,4 @@
-"""Objectives that give each document one label."""
+"""Objectives that predict one label per document."""
 
 from abc import ABC
 from typing import Any
@@ -15,9 +15,9 @@ from zoo.objectives.objective import Objective, Term, Weights
 
 
 class DocumentLabel(Objective, ABC):
-    """The place that stands for a document is scored against the document's label; one that is unknown costs nothing.
+    """Scores each document's summary position against the document's label; unknown labels are not scored.
 
-    A row scores at most one document for every 8 places.
+    A row has at most one scored document per 8 tokens.
 
     Args:
         label_smoothing: the share of probability that is spread evenly over the classes.
@@ -27,7 +27,7 @@ class DocumentLabel(Objective, ABC):
 
     @property
     def offered(self) -> tuple[str, ...]:
-        """Its metrics, but for those of other kinds of labels; one that no kind names is the objective's own."""
+        """Its metrics without those that apply only to other kinds of labels."""
         others = {metric for answer in ANSWERS.values() for metric in answer.metrics} - set(self.answer.metrics)
         return tuple(metric for metric in self.metrics if metric not in others)
 
@@ -42,7 +42,7 @@ class DocumentLabel(Objective, ABC):
         return max(1, length // 8)
 
     def annotate(self, example: Example, randomness: Randomness, roles: Roles) -> None:
-        example.places[self.head] = example.summaries[-self.places_each :]  # as many as one label is scored by
+        example.places[self.head] = example.summaries[-self.places_each :]  # the positions scored per label
         example.targets[self.head] = self.answer.target(example.label)[None]
 
     def count(self, targets: Tensor) -> Tensor:

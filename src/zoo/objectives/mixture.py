@@ -1,4 +1,4 @@
-"""The objectives that a run trains together: one head each, one form of example for all."""
+"""The objectives that a run trains together: each has its own head, and all share one form of examples."""
 
 from collections.abc import Collection, Mapping
 from typing import Any
@@ -19,16 +19,16 @@ KINDS = {
     True: "a decoder, such as gpt2 or gpt",
     False: "an encoder without a decoder, such as bert-base",
 }  # by `causal`
-WRITES = "language"  # the head that text is written with
+WRITES = "language"  # the head that generates text
 MOST = 1 << 62
 BOUNDLESS = Limits(MOST, MOST, MOST)
 
 
 class Mixture:
-    """Objectives by name, in the order of the file: the first one decides what a checkpoint is for.
+    """Objectives by name, in the order of the task file; the first one decides the task of the checkpoint.
 
     Raises:
-        ValueError: two objectives train one head, or no form of example suits all.
+        ValueError: two objectives train the same head, or no form of examples suits all.
     """
 
     def __init__(self, members: Mapping[str, Objective]) -> None:
@@ -48,10 +48,10 @@ class Mixture:
         self.names_by_head = owners
 
     def refuse_generate(self) -> None:
-        """Refuse settings of `generate` where no head writes text.
+        """Refuse `generate` settings for objectives that do not generate text.
 
         Raises:
-            ValueError: none does.
+            ValueError: no objective trains the language head.
         """
         if WRITES not in self.names_by_head:
             trained, verb = " and ".join(self.members), "generates" if len(self.members) == 1 else "generate"
@@ -61,7 +61,7 @@ class Mixture:
     def parse(value: Any) -> "Mixture":
         """Read `causal_lm`, or `{masked_lm: {whole_word: true}, next_sentence: {}}`.
 
-        What is trained beside an objective stands behind it.
+        Objectives that must be trained with a named one (`Objective.beside`) are added.
 
         Raises:
             ValueError: an unknown objective or option, a wrong type or value.
@@ -74,10 +74,10 @@ class Mixture:
 
     @staticmethod
     def of(task: Task) -> "Mixture":
-        """The objectives of a task, which know what its labels are.
+        """Build the objectives of a task and tell them the kind and the names of its labels.
 
         Raises:
-            ValueError: as `parse`; or no objective takes such labels.
+            ValueError: as `parse`; or no objective supports this kind of labels.
         """
         found = Mixture.parse(task.objective)
         asked = [member.take_labels(task.label_kind, task.labels or ()) for member in found.members.values()]
@@ -89,7 +89,7 @@ class Mixture:
 
     @property
     def heads(self) -> list[str]:
-        """The heads that are trained, in order."""
+        """The trained heads, in order."""
         return list(self.names_by_head)
 
     @property
@@ -98,7 +98,7 @@ class Mixture:
         return [name for name, member in self.members.items() if member.labelled]
 
     def document_length(self, task: Task) -> int:
-        """The most tokens of a document: of an example, or its share of a row where an example is several documents."""
+        """Maximum length of a document (tokens): an example's, or its share of a row if examples have several."""
         longest = max(task.example_length)
         named = [forms[name] for member in self.members.values() for name in member.forms]
         form = min(named, key=lambda form: form.documents, default=Form)
@@ -116,7 +116,7 @@ class Mixture:
         return {name: member.offered for name, member in self.members.items()}
 
     def form(self, columns: Collection[str], stream: ModelTraits) -> Form:
-        """The form of the examples, for the columns of the data and what the model makes of its tokens.
+        """Choose and build the form of the examples from the data's columns and the model's traits.
 
         Raises:
             ValueError: a column is unknown or missing, or the model cannot be trained on an objective.
@@ -131,27 +131,27 @@ class Mixture:
         return forms[self.form_name(columns)]
 
     def build_form(self, name: str, stream: ModelTraits) -> Form:
-        """A form with the options that the objectives ask of it."""
+        """Build a form with the options that the objectives set."""
         asked = {key: value for member in self.members.values() for key, value in member.form_options.items()}
         known = {key: value for key, value in asked.items() if key in forms.options(name)}
         return forms.build({"name": name, **known}, stream, self.whole)
 
     @property
     def even(self) -> dict[str, str]:
-        """Columns of lists that must have equally many entries in all rows, each with what a task says where not."""
+        """List columns that must have equally many entries in all rows, with the setting that lifts this."""
         return {column: setting for member in self.members.values() for column, setting in member.even.items()}
 
     @property
     def filled(self) -> dict[str, str]:
-        """Columns of lists that must have an entry in all rows, each with what a task says where not."""
+        """List columns that must have an entry in all rows, with the setting that lifts this."""
         return {column: setting for member in self.members.values() for column, setting in member.filled.items()}
 
     def keep(self, form: Form | type[Form], language: str | None) -> StoredFields:
-        """What the store keeps for a form, as `Form.keep`, and which of its lists must be even."""
+        """What the token store keeps for a form (`Form.keep`), and which lists must have equally many entries."""
         return form.keep(language)._replace(even=tuple(self.even.items()))
 
     def form_name(self, columns: Collection[str]) -> str:
-        """The name of that form.
+        """The name of the first form that suits every objective and whose columns the data has.
 
         Raises:
             ValueError: a column is unknown or missing.
@@ -166,12 +166,12 @@ class Mixture:
         return name
 
     def obstacle(self, stream: ModelTraits) -> str:
-        """Why the objectives cannot train such a model, whatever the data is: on the form that suits them best."""
+        """Why the objectives cannot train such a model on any data; '' if they can. The reason is the first form's."""
         found = [self.obstacle_on(self.build_form(name, stream)) for name in self.forms]
         return found[0] if all(found) else ""
 
     def obstacle_on(self, form: Form) -> str:
-        """Why the objectives cannot train the form's model on such examples; '' where they can."""
+        """Why the objectives cannot train the form's model on examples of this form; '' if they can."""
         stream, names = form.stream, " and ".join(self.members)
         for name, member in self.members.items():
             if member.causal is not None and member.causal != stream.causal:
@@ -192,33 +192,33 @@ class Mixture:
         return ""
 
     def roles(self, form: Form) -> tuple[str, ...]:
-        """The roles that a tokenizer needs for the form and for the objectives, each once."""
+        """The special-token roles that the form and the objectives need, without duplicates."""
         own = (role for member in self.members.values() for role in member.roles)
         return tuple(dict.fromkeys([*form.roles, *own]))
 
     @property
     def sentinels(self) -> int:
-        """How many tokens for missing spans a tokenizer needs."""
+        """Number of sentinel tokens that the tokenizer needs."""
         return max(member.sentinels for member in self.members.values())
 
     def scored(self, plan: ExamplePlan) -> dict[str, int]:
-        """By head, the most places of an example that are scored."""
+        """The largest number of scored positions of a planned example, per head."""
         return {member.head: member.scored(plan) for member in self.members.values()}
 
     def capacities(self, length: int) -> dict[str, int]:
-        """By head, the most scored places in a row; heads that may score every place are left out."""
+        """The largest number of scored positions in a row, per head; heads without a limit are left out."""
         known = {member.head: member.capacity(length) for member in self.members.values()}
         return {head: capacity for head, capacity in known.items() if capacity is not None}
 
     def refuse_obstacles(self, splits: Mapping[str, Split], limits: Limits = BOUNDLESS) -> None:
-        """Refuse data that an objective cannot be trained, or judged, on.
+        """Refuse data that an objective cannot be trained or evaluated on.
 
         Args:
             splits: by name.
-            limits: of examples; left out, only what no length would help is refused.
+            limits: of the examples; by default unlimited, so that only problems unrelated to lengths are refused.
 
         Raises:
-            ValueError: names the split, file and line that show it first.
+            ValueError: names the first split, file and line with the problem.
         """
         for name, split in splits.items():
             for member in self.members.values():
@@ -226,38 +226,38 @@ class Mixture:
                     raise ValueError(f"{name}: {split.line(obstacle.document)}: {obstacle.reason}")
 
     def annotate(self, example: Example, randomness: Randomness, roles: Roles) -> None:
-        """Write the places and targets of every objective."""
+        """Add the scored positions and targets of every objective to an example."""
         for member in self.members.values():
             member.annotate(example, randomness, roles)
 
     @property
     def asks(self) -> dict[str, tuple[str, ...]]:
-        """What a model is asked for beside its scores, as keyword arguments."""
+        """Keyword arguments of the model for outputs beside logits, such as attention weights."""
         kinds = dict.fromkeys(kind for member in self.members.values() for kind in member.reads_weights)
         return {"weights": tuple(kinds)} if kinds else {}
 
     @property
     def draws(self) -> bool:
-        """Whether examples have a number for each place that decides what the model draws there."""
+        """Whether examples need random numbers per position (`Example.draws`)."""
         return any(member.draws for member in self.members.values())
 
     def settle(self, targets: Mapping[str, Tensor], read: Tensor | None) -> dict[str, Tensor]:
-        """By objective, the targets, once it is known what the model has read."""
+        """The final targets per objective, given the tokens that the model has read (`Objective.settle`)."""
         return {name: member.settle(targets[name], read) for name, member in self.members.items()}
 
     def terms(
         self, scores: Mapping[str, Scores], targets: Mapping[str, Tensor], weights: Weights | None = None
     ) -> dict[str, Term]:
-        """By objective, its loss summed and counted, and what is measured with it."""
+        """Compute the loss and the measurements of each objective."""
         return {name: m.term(scores[m.head], targets[name], weights) for name, m in self.members.items()}
 
     def counts(self, targets: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """By objective, how many places are scored; needs no forward pass."""
+        """What each objective's summed loss is divided by; needs no forward pass."""
         return {name: m.count(targets[name]) for name, m in self.members.items()}
 
 
 def stored_by(objective: Mapping[str, Any], columns: Collection[str], language: str | None) -> StoredFields:
-    """What the store keeps of data with some columns for a task's objectives, as `Mixture.keep`.
+    """What the token store keeps of data with these columns for a task's objectives, as `Mixture.keep`.
 
     Raises:
         ValueError: the objectives are wrong, a column is missing, or no form reads sentences of a language.
@@ -267,7 +267,7 @@ def stored_by(objective: Mapping[str, Any], columns: Collection[str], language: 
 
 
 def labelled_by(objective: Mapping[str, Any]) -> list[str]:
-    """Which of a task's objectives learn from the column 'label', as `Mixture.labelled`.
+    """The task's objectives that learn from the column 'label', as `Mixture.labelled`.
 
     Raises:
         ValueError: the objectives are wrong.

@@ -1,4 +1,4 @@
-"""Objectives that predict each token of a text from those before it."""
+"""Objectives that predict each token of a text from the tokens before it."""
 
 from abc import ABC
 
@@ -9,7 +9,7 @@ from zoo.objectives.objective import Objective
 
 
 class NextToken(Objective, ABC):
-    """Every place of the stream is scored against the token that follows."""
+    """Scores every position of the stream against the next token."""
 
     head = "language"
     causal = True

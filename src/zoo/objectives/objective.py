@@ -1,4 +1,4 @@
-"""The contract of objectives: every loss is a sum and a count."""
+"""Base class of objectives; every loss is a sum and a count, so that it does not depend on how batches are split."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -16,17 +16,20 @@ from zoo.examples.randomness import Randomness
 from zoo.models.heads.scores import Scores
 from zoo.registry import Slot
 
-Measured = dict[str, tuple[Tensor, Tensor]]  # by metric, a sum and a count
-Weights = Mapping[str, Sequence[Tensor | None]]  # attention weights as a model's output has them
+Measured = dict[str, tuple[Tensor, Tensor]]  # a sum and a count per metric
+Weights = Mapping[str, Sequence[Tensor | None]]  # attention weights by kind and layer, as in the model's output
 
 
 class Term(NamedTuple):
-    """A loss summed over its scored places, how many those were, and its weight in the total.
+    """The loss of one objective on a batch.
 
     Args:
-        likelihood: the sum of -log p(target), never smoothed: what perplexity and bits per byte are made of.
-        guesses: the likeliest class of each place, -1 where nothing is scored.
-        measured: sums and counts for every log line beside the loss.
+        sum: loss summed over the scored positions.
+        count: what the sum is divided by: the number of scored positions, or the sum of their weights.
+        weight: of this loss in the total.
+        likelihood: the sum of -log p(target) without smoothing, from which perplexity and bits per byte are computed.
+        guesses: the most likely class per position; -1 at positions that are not scored.
+        measured: sums and counts of metrics that are logged beside the loss.
     """
 
     sum: Tensor
@@ -38,45 +41,45 @@ class Term(NamedTuple):
 
 
 class Obstacle(NamedTuple):
-    """Why an objective cannot be trained, or judged, on a split of the data, and the first document that shows it."""
+    """Why an objective cannot be trained or evaluated on a split, and the first document with the problem."""
 
     reason: str
     document: int
 
 
 class Objective(ABC):
-    """What a head is asked to predict, and what its mistakes cost.
+    """A training objective: the targets of a head and its loss.
 
     Class attributes:
         head: the registered head that it trains.
-        forms: of example that it can be trained on; the first whose columns the data has is taken. None named: any.
-        prefers: of all forms, the ones that it takes where it takes any, the first whose columns the data has.
-        whole: whether a document must stay one example (too long, it is truncated instead of cut).
-        causal: whether the stream must see the past alone (True) or both sides (False); None where either will do.
-        why: the reason for `causal`, as a message says it.
-        roles: roles that it needs beside those of the template.
-        metrics: the names of the metrics that it offers beside its loss.
-        counted: those of `metrics` that its term counts by itself.
-        places_each: how many places are scored together for each target.
-        decides: whether its metrics tell a better model from a worse one; else the loss decides which is the best.
-        assumed: whether an imported model with its head is taken to be trained for it.
-        beside: the objectives that are trained with it, and what they begin with where the task does not say it.
+        forms: names of the forms of examples that it supports, of which the first that fits the data's columns is used;
+            empty: any.
+        prefers: the forms to choose from if `forms` is empty, likewise.
+        whole: whether a document must stay one example and is truncated if too long; else it is cut into several.
+        causal: whether the stream must be causal (True) or bidirectional (False); None: either.
+        why: the reason for `causal`, for messages.
+        roles: special-token roles that it needs beside those of the template.
+        metrics: names of its metrics beside the loss.
+        counted: those of `metrics` that its term measures itself.
+        places_each: number of positions that are scored together per target.
+        decides: whether its metrics can select the best checkpoint; else the loss does.
+        assumed: whether an imported model with its head is assumed to be trained on it.
+        beside: objectives that must be trained with it, with their default options.
         labelled: whether it learns from the column 'label'.
-        exactly: whether its right answers are counted by logits in float32, as predictions are made, however many
-            classes there are.
-        draws: whether it gives each place of an example a number that decides what the model draws there.
+        exactly: whether accuracy is always computed from float32 logits, as predictions are, whatever the number of
+            classes.
+        draws: whether it sets `Example.draws`, the random numbers that the model samples by.
 
     Args:
         weight: of its loss in the total.
-        label_smoothing: the share of probability that is spread evenly over what its head chooses from.
+        label_smoothing: the share of probability that is spread evenly over the classes of its head.
 
     Attributes:
-        form_options: options of its form, such as how much of a text it leaves out.
-        even: columns of lists that must have equally many entries in all rows, each with what a task says where they
-            need not.
-        filled: columns of lists that must have an entry in all rows, each with what a task says where they need not.
-        sentinels: how many tokens for missing spans a tokenizer needs.
-        reads_weights: kinds of attention weights that its loss depends on, so that the model must be asked for them.
+        form_options: options of its form, such as the fraction of missing tokens.
+        even: list columns that must have equally many entries in all rows, with the setting that lifts this.
+        filled: list columns that must have an entry in all rows, with the setting that lifts this.
+        sentinels: number of sentinel tokens that the tokenizer needs.
+        reads_weights: kinds of attention weights that its loss uses, which the model must then return.
     """
 
     head: ClassVar[str]
@@ -110,49 +113,49 @@ class Objective(ABC):
         self.weight, self.label_smoothing = weight, label_smoothing
 
     def take_labels(self, kind: str, names: Sequence[str] = ()) -> bool:
-        """Learn the kind of a task's labels and the names of its classes; False: kinds mean nothing to it."""
+        """Set the kind of the task's labels and the class names; return False if the objective ignores both."""
         return False
 
     def obstacle_in(self, lengths: Lengths, limits: Limits) -> Obstacle | None:
-        """Why it cannot be trained, or judged, on a split of the data in such rows; None where it can."""
+        """Why it cannot be trained or evaluated on a split with these limits; None: it can."""
         return None
 
     @property
     def offered(self) -> tuple[str, ...]:
-        """The metrics that suit what a row's label is."""
+        """Its metrics that apply to the task's kind of labels."""
         return self.metrics
 
     @property
     def unscored(self) -> NDArray[Any]:
-        """The target of a place that is not scored; its shape and type are those of every target."""
+        """The target of a position that is not scored; every target has its shape and dtype."""
         return np.array(-1, dtype=np.int64)
 
     def scored(self, plan: ExamplePlan) -> int:
-        """The most places of a planned example that it will score."""
+        """The largest number of positions that it will score in a planned example."""
         return plan.length
 
     def capacity(self, length: int) -> int | None:
-        """The most scored places in a row of `length` places; None where it may score every place.
+        """The largest number of scored positions in a row of `length` tokens; None: every position may be scored.
 
-        Whoever gives a number also overrides `scored`: no example may need more.
+        A subclass that returns a number must also override `scored`: no example may need more than this.
         """
         return None
 
     @abstractmethod
     def annotate(self, example: Example, randomness: Randomness, roles: Roles) -> None:
-        """Write `targets[head]`, where there is a capacity `places[head]` too; masking changes the tokens as well."""
+        """Set `targets[head]` and, if `capacity` is not None, `places[head]`; masking also changes the tokens."""
 
     def settle(self, targets: Tensor, read: Tensor | None) -> Tensor:
-        """The targets, where they depend on what the model has read in the place of what it was given."""
+        """Compute targets that depend on the tokens that the model has read, if a generator replaced some of them."""
         return targets
 
     def term(self, scores: Scores, targets: Int[Tensor, "*places"], weights: Weights | None = None) -> Term:
-        """The loss over the places whose target is not -1, summed in float32, and all that is measured beside it.
+        """Compute the loss over the positions whose target is not -1, summed in float32, and its measurements.
 
-        The right answers are counted where accuracy is a metric: the likeliest of a whole vocabulary costs time.
+        Accuracy is computed only if it is one of the metrics, since the argmax over a vocabulary takes time.
 
         Args:
-            weights: of the model's attention; given to an objective that reads them.
+            weights: attention weights, for objectives with `reads_weights`.
         """
         asked = "accuracy" in self.metrics
         found = scores.cross_entropy(targets, self.label_smoothing, guess=asked, exactly=self.exactly)
@@ -161,7 +164,7 @@ class Objective(ABC):
         return Term(found.sum, count, self.weight, found.likelihood, found.guesses, measured)
 
     def count(self, targets: Int[Tensor, "*places"]) -> Tensor:
-        """How many places are scored; needs no forward pass, so that losses can be weighed before it."""
+        """Count the scored positions; needs no forward pass, so that losses can be scaled before it."""
         return (targets >= 0).sum()
 
 

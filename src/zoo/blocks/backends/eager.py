@@ -9,7 +9,10 @@ from zoo.blocks.rows.view import View
 
 @backends.register("eager")
 class Eager(Backend):
-    """softmax(scores) V in plain torch operations, on any device; writes the weights to the view's recorder, if any."""
+    """softmax(scores) V in plain torch operations; the only backend that can return attention weights.
+
+    It writes them to the view's recorder, if there is one.
+    """
 
     def attend(self, queries: Queries, keys: Keys, values: Values, view: View, rule: Rule) -> Heads:
         shared = queries.shape[1] // keys.shape[1]

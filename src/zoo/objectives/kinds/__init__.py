@@ -1,4 +1,4 @@
-"""Every objective: one a file, found by being in this folder."""
+"""The objectives, one per file: importing this package registers every module of the folder."""
 
 from zoo.discover import import_all
 

@@ -1,4 +1,4 @@
-"""Predict each token of a text about a picture from those before it and the picture."""
+"""Objective `captioning`: predict each token of a caption from the tokens before it and the image."""
 
 import math
 
@@ -10,7 +10,7 @@ from zoo.models.heads.scores import Scores
 from zoo.objectives.next_token import NextToken
 from zoo.objectives.objective import Term, Weights, objectives
 
-READ = "decoder.cross"  # the attention weights that say what a word read of the picture
+READ = "decoder.cross"  # the decoder's attention to the image
 
 
 @objectives.register("captioning")
@@ -21,7 +21,7 @@ class Captioning(NextToken):
 
     Args:
         label_smoothing: the share of probability that is spread evenly over the vocabulary.
-        coverage: how much it costs to read some places of a picture in all words and others in none, see `unevenness`.
+        coverage: weight of a penalty on attention that is uneven over the cells of an image, see `unevenness`.
     """
 
     forms = ("image_text",)
@@ -48,10 +48,14 @@ class Captioning(NextToken):
 def unevenness(
     weights: Float[Tensor, "batch heads words places"], written: Bool[Tensor, "batch words"]
 ) -> Float[Tensor, ""]:
-    """sum_i (c_i - mean c)^2 over the places of each picture, c_i = sum_t a_ti: what all its words read there.
+    """sum_i (c_i - mean c)^2 over the cells i of each image, where c_i = sum_t a_ti is its attention from all words.
 
-    Its gradient is that of sum_i (1 - c_i)^2, Xu et al. 2015, arXiv:1502.03044, equation 14, since the words' weights
-    have one sum however they lie; but it is 0 where every place is read alike. Heads are averaged.
+    Its gradient is that of sum_i (1 - c_i)^2, Xu et al. 2015, arXiv:1502.03044, equation 14, since sum_i c_i is fixed
+    (attention weights sum to 1); unlike that, it is 0 for even attention. Heads are averaged.
+
+    Args:
+        weights: attention weights of one layer.
+        written: whether a position holds a word that is scored.
     """
     exact = weights.to(torch.promote_types(weights.dtype, torch.float32))
     read = (exact.mean(1) * written[..., None]).sum(1)

@@ -1,4 +1,4 @@
-"""Choose the text that goes on from a context."""
+"""Objective `choice`: choose the text that continues a context."""
 
 import numpy as np
 import torch
@@ -19,20 +19,20 @@ from zoo.objectives.objective import Objective, Obstacle, Term, Weights, objecti
 
 ALLOW = "objective: {choice: {any_number: true}}"
 TRUNCATE = "objective: {choice: {truncate: true}}"
-RIGHT, FIRST = 1, 2  # what a target says of a choice: it is the right one, the first one of an example
+RIGHT, FIRST = 1, 2  # bits of a choice's target: it is the right one, it is the first one of its example
 
 
 @objectives.register("choice")
 class RightChoice(Objective):
-    """log p(right choice), a softmax over the scores of all choices of an example; counted by examples.
+    """log p(right choice), with a softmax over the scores of all choices of an example; counted per example.
 
     All choices of an example lie in one row. Source: Radford et al. 2018 (GPT), figure 1, "Multiple Choice"; Devlin et
     al. 2019, arXiv:1810.04805, section 4.4.
 
     Args:
         label_smoothing: the share of probability that is spread evenly over the choices of an example.
-        any_number: whether rows may have different numbers of choices; else all must have equally many.
-        truncate: whether a context and a choice that are too long together are truncated; else they are refused.
+        any_number: whether the number of choices may differ between rows of data.
+        truncate: whether to truncate a context and a choice that are too long together; else they are refused.
     """
 
     head = "choice"
@@ -88,32 +88,32 @@ class RightChoice(Objective):
 
 
 def longest_examples(lengths: Lengths, counts: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The tokens of each document's context with its longest choice, special ones included; reads offsets, no token.
+    """Length of each document's context with its longest choice (tokens, special ones included), from offsets alone.
 
     Args:
-        counts: of the choices of each document; one without choices has an example of no tokens.
+        counts: number of choices per document; a document without choices gets length 0.
     """
-    # either template of the form has as many special tokens
+    # both templates of the form have the same number of special tokens
     begins, choices = lengths.lists[CHOICES][:], np.diff(lengths.offsets[CHOICES][:])
-    # in the empty slice that `reduceat` makes of a document without choices stands another's, and it is not looked at
+    # for a document without choices `reduceat` returns another one's value, which `where` discards
     longest = np.maximum.reduceat(np.append(choices, 0), begins[:-1]) if len(counts) else counts
     return np.where(counts > 0, np.diff(lengths.offsets[CONTEXT][:]) + longest + overhead(ENCODED_PAIR), 0)
 
 
 def too_long(counts: NDArray[np.int64], examples: NDArray[np.int64], needed: int, limits: Limits) -> Obstacle | None:
-    """The first document of which some choice does not fit beside its context.
+    """The first document that has a choice too long to fit beside its context; None: all fit.
 
     Args:
-        counts: of the choices of each document.
-        examples: the tokens of its longest one.
-        needed: tokens of a row that has room for any document.
+        counts: number of choices per document.
+        examples: length of its context with the longest choice, per document (tokens).
+        needed: the row length that has room for every document (tokens).
     """
     beyond = np.flatnonzero(examples > np.minimum(limits.longest, limits.row // np.maximum(counts, 1)))
     if not len(beyond):
         return None
     first = int(beyond[0])
     said = f"the context and its longest choice are {examples[first]} tokens long, special tokens included"
-    if limits.longest < limits.row // counts[first]:  # else a shorter row is what is in the way
+    if limits.longest < limits.row // counts[first]:  # else the row is too short
         most = (
             f"an example has at most {limits.longest} (the smaller of the task's 'longest' and the model's max_length)"
         )
@@ -128,13 +128,13 @@ def too_long(counts: NDArray[np.int64], examples: NDArray[np.int64], needed: int
 def choice_loss(
     logits: Float[Tensor, " choices"], targets: Int[Tensor, " choices"], label_smoothing: float
 ) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
-    """sum over examples of logsumexp_k s_k - s_right.
+    """Sum over examples of logsumexp_k s_k - s_right; returned with and without label smoothing.
 
-    Smoothed, the share e of s_right is the mean of all choices' scores. The second is the sum that is not smoothed.
+    With label smoothing e, s_right is replaced by (1 - e) s_right + e mean_k s_k.
     """
     begins, its = examples_of(targets)
     shown = from_each_on(logits, its.shape[1])
-    # where no example begins all are taken: a sum over none has no gradient
+    # rows that start no example keep all entries, since the gradient of a fully masked logsumexp is NaN
     shown = shown.masked_fill(~its & begins[:, None], -torch.inf)
     chosen = torch.where((targets >= 0) & (targets & RIGHT > 0), logits, 0).sum()
     losses = torch.where(begins, shown.logsumexp(1), 0).sum() - chosen
@@ -147,7 +147,7 @@ def choice_loss(
 
 
 def count_right(logits: Float[Tensor, " choices"], targets: Int[Tensor, " choices"]) -> Int[Tensor, ""]:
-    """How often the right choice has the highest score of its example."""
+    """Number of examples whose right choice has the highest score."""
     begins, its = examples_of(targets)
     best = from_each_on(logits, its.shape[1]).masked_fill(~its, -torch.inf).argmax(1)
     is_right = (targets >= 0) & (targets & RIGHT > 0)
@@ -155,7 +155,7 @@ def count_right(logits: Float[Tensor, " choices"], targets: Int[Tensor, " choice
 
 
 def examples_of(targets: Int[Tensor, " choices"]) -> tuple[Bool[Tensor, " choices"], Bool[Tensor, "choices most"]]:
-    """Where examples begin; and, of the choices that `from_each_on` shows a place, those of its own example."""
+    """Return where examples begin and, for the windows of `from_each_on`, which entries belong to the same example."""
     known = targets >= 0
     begins = (targets & FIRST > 0) & known
     example = begins.cumsum(0) * known
@@ -163,5 +163,5 @@ def examples_of(targets: Int[Tensor, " choices"]) -> tuple[Bool[Tensor, " choice
 
 
 def from_each_on(values: Shaped[Tensor, " choices"], most: int) -> Shaped[Tensor, "choices most"]:
-    """The choices of an example are side by side: each place is shown those from it on."""
+    """Return windows: row i has the values of choices i to i + most - 1, with 0 past the end."""
     return F.pad(values, (0, most - 1)).unfold(0, most, 1)

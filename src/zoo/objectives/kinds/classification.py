@@ -1,4 +1,4 @@
-"""Name the class of a text, of a pair of texts or of a picture; or its classes, or a number."""
+"""Objective `classification`: predict the class of a text, a pair or an image; or several classes, or a number."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -19,11 +19,11 @@ class Classification(DocumentLabel):
 
     Args:
         label_smoothing: the share of probability that is spread evenly over the classes.
-        class_weights: by class, how much a document of it counts; a class that is not named counts 1.
+        class_weights: weight of each class in the loss, by name; 1 for the others.
     """
 
     head = "classification"
-    forms: ClassVar[tuple[str, ...]] = ("image", "pair", "text")  # similarity has other ones
+    forms: ClassVar[tuple[str, ...]] = ("image", "pair", "text")  # not a constant: similarity overrides it
     whole = True
     metrics = tuple(dict.fromkeys(metric for answer in ANSWERS.values() for metric in answer.metrics))
     labelled = True
@@ -44,10 +44,10 @@ class Classification(DocumentLabel):
 
 
 def answer_of(kind: str, names: Sequence[str], weights: Mapping[str, float] | None) -> Answer:
-    """What a document's label is.
+    """Build the kind of labels with its class names and weights.
 
     Raises:
-        ValueError: weights for what is no class of several, or that are no weights.
+        ValueError: a weight is not positive and finite, or the kind of labels has no class weights.
     """
     for name, weight in (weights or {}).items():
         if not 0 < weight < math.inf:

@@ -1,4 +1,4 @@
-"""Predict tokens that were hidden, from both sides."""
+"""Objective `masked_lm`: predict masked tokens from both sides."""
 
 import math
 
@@ -14,16 +14,16 @@ from zoo.objectives.objective import Objective, objectives
 class MaskedLM(Objective):
     """log p(x_i | the text with some tokens masked), over the masked i.
 
-    Of the chosen places 80 % become the mask token, 10 % a random token (never a role's), the others stay as they are.
+    Of the chosen tokens 80 % become the mask token, 10 % a random token (never a special one), the others stay.
     Source: Devlin et al. 2019, arXiv:1810.04805, section 3.1, task 1, and appendix A.1.
 
     Args:
         label_smoothing: the share of probability that is spread evenly over the vocabulary.
-        share: how much of a document's text is chosen; at least one place.
-        whole_word: choose all tokens of a word or none. Words are taken in random order as long as they fit in the
-            number of places, so a document whose words are all longer than that number has none.
-        masked: how many of the chosen places become the mask token.
-        random: how many of them become a random token.
+        share: fraction of a document's tokens that is chosen; at least one token.
+        whole_word: choose all tokens of a word or none. Words are taken in random order while they fit in the number
+            of tokens to choose, so a document whose words all have more tokens than that has none.
+        masked: fraction of the chosen tokens that become the mask token.
+        random: fraction of the chosen tokens that become a random token.
     """
 
     head = "masked_lm"
@@ -57,11 +57,11 @@ class MaskedLM(Objective):
         return self.chosen(sum(piece.length for piece in plan.pieces))
 
     def chosen(self, ordinary: int) -> int:
-        """How many of a document's ordinary places are predicted."""
+        """Number of tokens that are predicted in a document with `ordinary` tokens of text."""
         return min(ordinary, max(1, round(self.share * ordinary)))
 
     def capacity(self, length: int) -> int | None:
-        # a tenth more than the share: rounding up adds places in rows of many short documents
+        # a tenth more than the share, since rounding up chooses more in rows of many short documents
         return min(length, math.ceil(1.1 * self.share * length))
 
     def annotate(self, example: Example, randomness: Randomness, roles: Roles) -> None:
@@ -76,7 +76,7 @@ class MaskedLM(Objective):
         example.tokens[places] = self.hide(example.tokens[places], generator, roles)
 
     def hide(self, tokens: Ids, generator: np.random.Generator, roles: Roles) -> Ids:
-        """Tokens of which shares became the mask token, or random text tokens, each place by a draw of its own."""
+        """Replace tokens by the mask token or by random tokens, drawn independently per position."""
         dice = generator.random(len(tokens))
         random = roles.text[generator.integers(len(roles.text), size=len(tokens))]
         drawn = np.where(dice < self.masked + self.random, random, tokens)
@@ -84,7 +84,11 @@ class MaskedLM(Objective):
 
 
 def words(tokens: Ids, ordinary: Ids, roles: Roles) -> list[Ids]:
-    """The ordinary places of each word: a token that continues a word belongs to the place just before it."""
+    """Group text positions by word: a token that continues a word joins the position just before it.
+
+    Raises:
+        ValueError: the tokenizer does not know which tokens continue a word.
+    """
     if roles.continues is None:
         raise ValueError(
             "objective masked_lm: whole_word needs a tokenizer that knows where words begin; set whole_word: false"
@@ -95,7 +99,7 @@ def words(tokens: Ids, ordinary: Ids, roles: Roles) -> list[Ids]:
 
 
 def choose_words(groups: list[Ids], count: int, generator: np.random.Generator) -> Ids:
-    """Places of whole words, in random order as long as they fit in `count` places."""
+    """Choose whole words in random order while they fit in `count` tokens; return their positions, sorted."""
     taken: list[Ids] = []
     for index in generator.permutation(len(groups)):
         if len(groups[index]) <= count:

@@ -1,4 +1,4 @@
-"""Tell whether the second part of a pair follows the first."""
+"""Objective `next_sentence`: predict whether the second part of a pair follows the first."""
 
 from zoo.data.ids import Lengths
 from zoo.examples.form import Limits
@@ -8,14 +8,14 @@ from zoo.objectives.objective import Obstacle, objectives
 
 @objectives.register("next_sentence")
 class NextSentence(DocumentLabel):
-    """log p(is next | A, B): 0 where B follows A, 1 where it comes from another document, or preceded A.
+    """log p(is next | A, B): class 0 if B follows A, 1 if it comes from another document (with `order`: precedes A).
 
     Source: Devlin et al. 2019, arXiv:1810.04805, section 3.1, task 2; `order`: Lan et al. 2020 (ALBERT),
     arXiv:1909.11942, section 3.1.
 
     Args:
         label_smoothing: the share of probability that is spread evenly over both answers.
-        order: tell sentence order: in half of the pairs the two parts are exchanged, and none is drawn from elsewhere.
+        order: predict sentence order: half of the pairs are swapped, and none is drawn from another document.
     """
 
     head = "next_sentence"

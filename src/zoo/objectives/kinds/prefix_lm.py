@@ -1,4 +1,4 @@
-"""Write the rest of a text of which the beginning is read."""
+"""Objective `prefix_lm`: predict the rest of a text whose beginning is the source."""
 
 from zoo.objectives.next_token import NextToken
 from zoo.objectives.objective import objectives

@@ -1,4 +1,4 @@
-"""Tell which tokens of a text a small generator has guessed."""
+"""Objective `replaced_token`: detect which tokens of a text were replaced by a small generator."""
 
 import torch
 from jaxtyping import Int
@@ -11,15 +11,15 @@ from zoo.models.heads.scores import DRAW_BITS, Scores
 from zoo.objectives.answers import SeveralClasses
 from zoo.objectives.objective import Measured, Objective, Term, Weights, objectives
 
-DETECTION = SeveralClasses()  # one class that is there or not: binary cross entropy
+DETECTION = SeveralClasses()  # used with a single class: binary cross entropy
 
 
 @objectives.register("replaced_token")
 class ReplacedToken(Objective):
-    """log p(replaced_i | x), or log p(original_i | x), at every position i of a text with samples of a generator in it.
+    """log p(replaced_i | x) or log p(original_i | x) at every position i of a text with tokens sampled by a generator.
 
-    The generator is trained beside it, as `masked_lm`: the mask token hides all chosen tokens, and a draw takes the
-    place of each. A draw that is the text's own token is an original. Special tokens are scored, padding is not.
+    The generator is trained with it, by `masked_lm`: all chosen tokens are masked, and a sample replaces each mask. A
+    sample equal to the original token counts as original. Special tokens are scored, padding is not.
 
     Source: Clark et al. 2020 (ELECTRA), arXiv:2003.10555, section 2; the weight: appendix A.
 
@@ -40,7 +40,7 @@ class ReplacedToken(Objective):
         super().__init__(weight=weight, label_smoothing=label_smoothing)
 
     def annotate(self, example: Example, randomness: Randomness, roles: Roles) -> None:
-        example.targets[self.head] = example.tokens.copy()  # whether it was replaced is known once the model has read
+        example.targets[self.head] = example.tokens.copy()  # `settle` compares them with what the generator put there
         example.draws = randomness.generator.integers(2**DRAW_BITS, size=len(example.tokens))
 
     def settle(
@@ -56,7 +56,7 @@ class ReplacedToken(Objective):
 
 
 def detected(guesses: Int[Tensor, "*places"], targets: Int[Tensor, "*places"]) -> Measured:
-    """Accuracy over all places, and F1 of the replaced ones: 2 hits / (guessed + true)."""
+    """Accuracy over all scored positions, and F1 of the replaced ones: 2 hits / (guessed + true)."""
     known = targets >= 0
     hits, guessed, true = ((known & x).sum() for x in ((guesses * targets) > 0, guesses > 0, targets > 0))
     return {"f1": (2 * hits, guessed + true), "accuracy": ((guesses == targets).sum(), known.sum())}

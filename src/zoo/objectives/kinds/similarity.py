@@ -1,4 +1,4 @@
-"""Say what two texts have to do with each other, whichever comes first."""
+"""Objective `similarity`: classify a pair of texts independently of their order."""
 
 from jaxtyping import Int
 from torch import Tensor
@@ -12,14 +12,14 @@ ORDERS = 2
 
 @objectives.register("similarity")
 class Similarity(Classification):
-    """log p(class | text 1, text 2), of a decoder that reads both orders: their last states are added, then mapped.
+    """log p(class | text 1, text 2), from the sum of a decoder's last hidden states over both orders of the texts.
 
-    `labels` of the task says what a label is, as for classification.
+    The task's `labels` sets the kind of labels, as for classification.
     Source: Radford et al. 2018 (GPT), section 3.3 and figure 1.
 
     Args:
         label_smoothing: the share of probability that is spread evenly over the classes.
-        class_weights: by class, how much a pair of it counts; a class that is not named counts 1.
+        class_weights: weight of each class in the loss, by name; 1 for the others.
     """
 
     head = "similarity"
@@ -33,6 +33,6 @@ class Similarity(Classification):
 
 
 def added(scores: Scores) -> Scores:
-    """What is said of pairs, from what is said of both of their orders, one after the other."""
+    """Add the hidden states of both orders of each pair, which are adjacent."""
     orders = scores.states.reshape(-1, ORDERS, scores.states.shape[-1])
     return scores.of_others(orders.sum(1))

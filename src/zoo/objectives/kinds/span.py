@@ -1,4 +1,4 @@
-"""Find the part of a context that answers a question."""
+"""Objective `span`: find the span of a context that answers a question."""
 
 from typing import Any
 
@@ -17,21 +17,21 @@ from zoo.models.heads.scores import Scores
 from zoo.objectives.objective import Objective, Obstacle, Term, Weights, objectives
 from zoo.registry import refuse_below
 
-# what a target says of its place: whether the answer begins or ends there, a document begins, an answer may stand
+# bits of a position's target: the answer begins here, ends here, the document begins here, this is part of the context
 BEGINS, ENDS, FIRST, CONTEXT = 1, 2, 4, 8
 ALLOW = "objective: {span: {no_answer: true}}"
 
 
 @objectives.register("span")
 class AnswerSpan(Objective):
-    """(log p(begin) + log p(end)) / 2, each a softmax over all positions of a document; counted by documents.
+    """(log p(begin) + log p(end)) / 2, each a softmax over all positions of a document; counted per document.
 
-    A window without the answer, and a question that has none, begin and end at the first place.
+    For a window without the answer, and a question without one, both targets are the first position.
     Source: Devlin et al. 2019, arXiv:1810.04805, sections 4.2 and 4.3.
 
     Args:
-        stride: tokens from where one window of a long context begins to where the next one does.
-        no_answer: whether a question may have no answer, as in SQuAD 2.0; else the likeliest span is always given.
+        stride: maximum distance between the starts of consecutive windows of a long context (tokens).
+        no_answer: whether a question may have no answer, as in SQuAD 2.0; else the most likely span is always given.
     """
 
     head = "span"
@@ -76,21 +76,21 @@ class AnswerSpan(Objective):
 
 
 def span_loss(logits: Float[Tensor, "batch length 2"], targets: Int[Tensor, "batch length"]) -> Float[Tensor, ""]:
-    """sum over documents of (logsumexp_i b_i - b_begin + logsumexp_i e_i - e_end) / 2, each over its own places."""
+    """Sum over documents of (logsumexp_i b_i - b_begin + logsumexp_i e_i - e_end) / 2, i over its own positions."""
     known = targets >= 0
     number = ((targets & FIRST > 0) & known).cumsum(1) * known
     every = torch.arange(1, most_in_row(number) + 1, device=targets.device)
     its = number[:, None, :] == every[:, None]
     there = its.any(-1, keepdim=True)
     right = torch.stack([(targets & bit > 0) & known for bit in (BEGINS, ENDS)], -1)
-    # a document that is not there takes all places: a sum over none has no gradient
+    # a document number that does not occur keeps all positions, since the gradient of a fully masked logsumexp is NaN
     sums = logits[:, None].masked_fill(~(its | ~there)[..., None], -torch.inf).logsumexp(2)
     losses = torch.where(there, sums, 0).sum() - torch.where(right, logits, 0).sum()
     return losses / 2
 
 
 def most_in_row(number: Int[Tensor, "batch length"]) -> int:
-    """No row has more documents, given that of each place: on a GPU, which is not waited for, as many as fit."""
-    if number.device.type == "cpu" and number.numel():  # long rows have room for many more than are there
+    """Upper bound of the documents per row: exact on a CPU; on a GPU, without waiting, as many as a row can hold."""
+    if number.device.type == "cpu" and number.numel():  # saves work: rows hold far fewer documents than would fit
         return max(1, int(number.amax()))
     return number.shape[1] // Span.smallest + 1

@@ -1,4 +1,4 @@
-"""Write the spans that are missing from a text."""
+"""Objective `span_corruption`: predict the spans that are missing from a text."""
 
 import math
 
@@ -8,15 +8,16 @@ from zoo.objectives.objective import objectives
 
 @objectives.register("span_corruption")
 class SpanCorruption(NextToken):
-    """sum_i log p(y_i | y_1 … y_{i-1}, x): x is a text with spans missing, y what is missing, with sentinels.
+    """sum_i log p(y_i | y_1 … y_{i-1}, x): x is a text with missing spans, y the missing spans, both with sentinels.
 
     Source: Raffel et al. 2020 (T5), arXiv:1910.10683, section 3.1.4.
 
     Args:
         label_smoothing: the share of probability that is spread evenly over the vocabulary.
-        share: of a text's tokens that are missing.
-        mean_span: tokens in a missing span, in the mean.
-        sentinels: tokens `<extra_id_0>`, `<extra_id_1>` … of the tokenizer; an example has at most so many spans.
+        share: fraction of a text's tokens that are missing.
+        mean_span: mean length of a missing span (tokens).
+        sentinels: number of tokens `<extra_id_0>`, `<extra_id_1>`, … of the tokenizer, and so the most missing spans
+            of an example.
     """
 
     forms = ("corrupted",)

@@ -1,4 +1,4 @@
-"""Name the tag of each word."""
+"""Objective `tagging`: predict the tag of each word."""
 
 import numpy as np
 
@@ -10,7 +10,7 @@ from zoo.objectives.objective import Objective, objectives
 
 @objectives.register("tagging")
 class Tagging(Objective):
-    """sum_i log p(tag_i | x_1 … x_m) over the words i, each read at its first token; an unknown tag (-1) costs nothing.
+    """sum_i log p(tag_i | x_1 … x_m) over words i, each scored at its first token; unknown tags (-1) are not scored.
 
     Source: Devlin et al. 2019, arXiv:1810.04805, section 5.3 and figure 4d.
 

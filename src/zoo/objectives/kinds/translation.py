@@ -1,4 +1,4 @@
-"""Predict each token of a target from those before it and the source."""
+"""Objective `translation`: predict each token of the target from the tokens before it and the source."""
 
 from zoo.objectives.next_token import NextToken
 from zoo.objectives.objective import objectives
