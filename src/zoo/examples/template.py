@@ -37,7 +37,7 @@ def overhead(template: Template) -> int:
 
 
 def lay_out(template: Template, plan: ExamplePlan, read: Read, roles: Roles, causal: bool) -> Example:
-    """Build an example from a template and the plan's pieces; segment 0 ends with the special token after the first.
+    """Fill a template with the plan's pieces; segment 0 ends with the special token after the first piece.
 
     A role that the tokenizer lacks is left out: an imported model was pretrained without it. Training adds the token.
     """

@@ -28,7 +28,7 @@ class Cost(NamedTuple):
     """
 
     sum: Tensor
-    count: Tensor  # type: ignore[assignment]  # a tuple counts too, but nobody asks a cost for that
+    count: Tensor  # type: ignore[assignment]  # shadows tuple.count, which is never called on it
     likelihood: Tensor | None
     guesses: Tensor
 

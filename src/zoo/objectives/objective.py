@@ -33,7 +33,7 @@ class Term(NamedTuple):
     """
 
     sum: Tensor
-    count: Tensor  # type: ignore[assignment]  # a tuple counts too, but nobody asks a term for that
+    count: Tensor  # type: ignore[assignment]  # shadows tuple.count, which is never called on it
     weight: float
     likelihood: Tensor | None = None
     guesses: Tensor | None = None

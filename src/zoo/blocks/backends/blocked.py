@@ -66,7 +66,7 @@ class BlockedAttention(torch.autograd.Function):
     def forward(
         ctx: Any, queries: Queries, keys: Keys, values: Values, tiling: Tiling, rule: Rule, recorded: bool
     ) -> Heads:
-        kept: list[Tensor] = []
+        kept: list[Tensor] = []  # per tile: its weights if remembered, then its dropout mask
         dropped, remembered = dropped_steps(rule.dropout), recorded and keys.shape[2] <= REMEMBERED
         alike = queries.shape[-1] == values.shape[-1]  # the fused kernel needs d_key = d_value
         if FUSED and alike and not (dropped or remembered):
@@ -98,7 +98,7 @@ class BlockedAttention(torch.autograd.Function):
             rows, asking, answering = tile.rows, tile.queries, tile.keys
             weights = next(waiting) if ctx.remembered else weigh(queries, keys, tile, tiling)
             of_weights = gradient[rows, :, asking] @ values[rows, :, answering].transpose(-1, -2)
-            if dropped:
+            if dropped:  # `gradient` is scaled by 1 / (1 - p) already, so the mask alone is enough here
                 left = next(waiting).to(weights.dtype)
                 of_weights *= left
                 left *= weights

@@ -13,7 +13,7 @@ from zoo.blocks.rows.view import View
 from zoo.blocks.score import scores
 
 # thresholds, measured on CPUs; "products" are two bfloat16 matrix products in place of torch's kernel (`by_products`)
-SHORT = 128  # keys: up to so many, bfloat16 is slower than float32 (`widens`)
+SHORT = 128  # keys: up to this number, bfloat16 is slower than float32 (`widens`)
 FEW = 64  # queries per row that products still pay for: new tokens, or beams that share one source
 MANY = 64  # rows times heads: with fewer, the overhead of operators exceeds what reading bfloat16 saves
 LONG = 32  # keys: with fewer, products pay only if the keys are contiguous

@@ -136,6 +136,7 @@ def ends_of(visibility: Visibility) -> tuple[Ends, Ends]:
 def found_ends(visibility: Visibility) -> tuple[Ends, Ends]:
     """Search the documents that have both queries and keys; makes the host wait for the device."""
     sides = visibility.queries.numbers, visibility.keys.numbers
+    # document k of row r gets the number r * most + k, so that one bincount counts the tokens of every document
     most = max(int(documents.max()) for documents in sides) + 1
     rows = most * torch.arange(len(sides[0]), device=sides[0].device)[:, None]
     numbers = [(rows + documents).flatten() for documents in sides]
@@ -145,7 +146,7 @@ def found_ends(visibility: Visibility) -> tuple[Ends, Ends]:
     found = bool(met.any())
 
     def side(number: Tensor, count: Tensor) -> Ends:
-        order = number.argsort(stable=True)
+        order = number.argsort(stable=True)  # stable: tokens keep their order within a document
         places = order[met[number[order]]] if found else order[:1]
         lengths = count[met] if found else torch.ones_like(count[:1])
         return Ends(F.pad(lengths.cumsum(0), (1, 0)).int(), int(lengths.max()), places, found)

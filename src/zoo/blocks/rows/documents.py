@@ -76,6 +76,7 @@ class Borders(NamedTuple):
         while room < len(asking):
             room *= 2
         ends = torch.tensor([asking, read], device="cpu").cumsum(1).int()
+        # documents appended for a stable shape must not push a launch over its limit
         room = max(len(asking), min(room, MOST))
         queries, keys = F.pad(F.pad(ends, (1, 0)), (0, room - len(asking)), value=len(rows) * length)
         return Borders(queries, keys, max(length, SHORTEST))

@@ -56,7 +56,7 @@ class Visibility(Computed):
     def recent(self, room: int) -> "Visibility":
         """Visibility of one query on a ring buffer of the last `room` tokens: index p of the row is key p % room."""
         last, slots = self.places()[0], torch.arange(room, device=self.keys.numbers.device)
-        places = last - (last - slots) % room
+        places = last - (last - slots) % room  # in each slot the latest index that maps to it; negative: never written
         known = self.keys.numbers.index_select(1, places.clamp_min(0)).where(places >= 0, 0)
         return Visibility(self.queries, Documents(known, self.keys.whole), self.start, self.causal, places)
 

@@ -92,7 +92,7 @@ def places_of(length: int, noise: Noise) -> tuple[int, int]:
 def spans(length: int, noise: Noise, generator: np.random.Generator) -> Ids:
     """Draw the 2 · spans + 1 borders of alternating spans of text and noise, from 0 to `length`."""
     parts = [segments(n, noise.spans, generator) for n in (noise.tokens, length - noise.tokens)]
-    return np.cumsum([0, *np.stack([parts[1], parts[0]], axis=1).ravel()])
+    return np.cumsum([0, *np.stack([parts[1], parts[0]], axis=1).ravel()])  # text first, as in T5
 
 
 def segments(items: int, count: int, generator: np.random.Generator) -> Ids:

@@ -111,7 +111,7 @@ def next_pair(borders: Ids, at: int, room: int, generator: np.random.Generator) 
 
 def draw_other(lengths: Lengths, document: int, like: Stretch, room: int, generator: np.random.Generator) -> Piece:
     """Draw a segment of another document that begins and ends like `like`, with about its length, at most `room`."""
-    other = int(generator.integers(lengths.documents - 1))
+    other = int(generator.integers(lengths.documents - 1))  # any document but this one: see the next line
     borders = lengths.borders("text", other + (other >= document))
     # sentences followed by enough text
     behind = np.arange(min(borders.searchsorted(borders[-1] - like.length, "right"), len(borders) - 1))

@@ -67,7 +67,7 @@ class RightChoice(Objective):
         return max(1, length // Choices.smallest)
 
     def annotate(self, example: Example, randomness: Randomness, roles: Roles) -> None:
-        targets = np.zeros(len(example.documents), dtype=np.int64)
+        targets = np.zeros(len(example.documents), dtype=np.int64)  # one per choice
         assert isinstance(example.label, int), "the label of choices is the number of one"
         targets[0] += FIRST
         targets[example.label] += RIGHT
