@@ -21,7 +21,7 @@ class MLP(nn.Module):
     Args:
         activation: f, a registered activation.
         bias: whether the two maps have biases.
-        dropout: share of the inner activations dropped in training.
+        dropout: fraction of the inner activations dropped in training.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class GatedMLP(nn.Module):
     Args:
         activation: f, a registered activation.
         bias: whether the three maps have biases.
-        dropout: share of the inner activations dropped in training.
+        dropout: fraction of the inner activations dropped in training.
     """
 
     def __init__(

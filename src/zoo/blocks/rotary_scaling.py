@@ -138,7 +138,7 @@ class YarnScaling(RotaryScaling):
         refuse_below(1, trained_length=trained_length)
         if not 0 < beta_slow <= beta_fast:
             raise ValueError(f"rotary_scaling yarn: 0 < beta_slow <= beta_fast, got {beta_slow} and {beta_fast}")
-        if attention_factor is not None and attention_factor <= 0:  # with 0 all scores would be alike
+        if attention_factor is not None and attention_factor <= 0:  # with 0 all scores would be equal
             raise ValueError(f"rotary_scaling yarn: attention_factor must be above 0, got {attention_factor}")
         self.factor = check_factor(factor)
         self.attention_factor = 0.1 * math.log(factor) + 1 if attention_factor is None else attention_factor

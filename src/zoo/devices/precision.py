@@ -117,13 +117,13 @@ def emulates_bfloat16(device: torch.device) -> bool:
     return device.type != "mps" and not has_bfloat16(device)
 
 
-@cache  # an optimizer asks for each matrix of each step
+@cache  # optimizers call it per matrix and step
 def rough_dtype(device: torch.device) -> torch.dtype:
     """The fastest dtype for matrix products that need no more precision than bfloat16."""
     return torch.float32 if emulates_bfloat16(device) else torch.bfloat16
 
 
-@cache  # each part of a run asks for its dtype
+@cache  # every part of a run calls it; warn once
 def warn_of_emulation(kind: str, place: str) -> None:
     """Warn, once per device type and setting, that bfloat16 is emulated in software."""
     said = "%s: this %s has no bfloat16 in hardware; float32 is 10 times as fast, or more"

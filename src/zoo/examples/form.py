@@ -53,7 +53,7 @@ class Form(ABC):
         stored: the columns that it reads, and how the token store keeps them.
         smallest: least useful length of an example, or of each of its documents (tokens).
         documents: least number of documents in an example; they share a row.
-        source: whether there is a source beside the scored stream.
+        source: whether examples have a source beside the scored stream.
         writes: whether the model generates a text that can be compared with the data's.
         truncates: the unit of `ExamplePlan.truncated`, for messages.
         lengths_tell: whether the lengths of texts alone tell which are too long; else examples must be planned.

@@ -20,7 +20,7 @@ class DocumentLabel(Objective, ABC):
     A row has at most one scored document per 8 tokens.
 
     Args:
-        label_smoothing: the share of probability that is spread evenly over the classes.
+        label_smoothing: probability mass that is spread evenly over the classes.
     """
 
     answer: Answer = OneClass()

@@ -72,7 +72,7 @@ class Objective(ABC):
 
     Args:
         weight: of its loss in the total.
-        label_smoothing: the share of probability that is spread evenly over the classes of its head.
+        label_smoothing: probability mass that is spread evenly over the classes of its head.
 
     Attributes:
         form_options: options of its form, such as the fraction of missing tokens.

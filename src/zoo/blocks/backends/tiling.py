@@ -145,6 +145,7 @@ def widened(own: slice, most: int) -> slice:
 
 
 def width(places: slice) -> int:
+    """Number of positions in a slice."""
     return int(places.stop - places.start)
 
 

@@ -87,7 +87,7 @@ class Sequences:
         self.shape, self.device = shape, device
         upward = [span.length for span in reversed(self.spans)]
         sizes = [len(upward) - bisect_right(upward, at) for at in range(upward[-1])]
-        self.sizes = sizes or [1]  # kernels take no empty sequence
+        self.sizes = sizes or [1]  # kernels need at least one time step
         self.starts = self.there([span.start for span in self.spans])
         # for each token, in PackedSequence order: its index in its document, and the document's index; without
         # `output_size`, repeat_interleave would wait for the GPU

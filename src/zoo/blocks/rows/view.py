@@ -16,7 +16,7 @@ class Visibility(Computed):
     layer's window. Order and distance are those of indices in the row: within a document, these differ as positions do.
 
     Args:
-        queries, keys: the documents of both sides.
+        queries, keys: the documents of the queries' and of the keys' batch.
         start: index of the first query in its row; a tensor if reading it would make the host wait for the device.
         causal: whether a query sees only keys at or before its own index.
         key_places: index of each key in its row; None: 0, 1, 2, …

@@ -20,7 +20,7 @@ class Captioning(NextToken):
     Source: Xu et al. 2015, arXiv:1502.03044; label smoothing: Vaswani et al. 2017, arXiv:1706.03762, section 5.4.
 
     Args:
-        label_smoothing: the share of probability that is spread evenly over the vocabulary.
+        label_smoothing: probability mass that is spread evenly over the vocabulary.
         coverage: weight of a penalty on attention that is uneven over the cells of an image, see `unevenness`.
     """
 

@@ -13,7 +13,7 @@ class CausalLM(NextToken):
     Source: Radford et al. 2018 (GPT), equation 1; with classification and a weight of 0.5 it is the L3 of equation 5.
 
     Args:
-        label_smoothing: the share of probability that is spread evenly over the vocabulary.
+        label_smoothing: probability mass that is spread evenly over the vocabulary.
     """
 
     why = "in an encoder, each position sees the token that it should predict"

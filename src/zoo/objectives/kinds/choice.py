@@ -30,7 +30,7 @@ class RightChoice(Objective):
     al. 2019, arXiv:1810.04805, section 4.4.
 
     Args:
-        label_smoothing: the share of probability that is spread evenly over the choices of an example.
+        label_smoothing: probability mass that is spread evenly over the choices of an example.
         any_number: whether the number of choices may differ between rows of data.
         truncate: whether to truncate a context and a choice that are too long together; else they are refused.
     """

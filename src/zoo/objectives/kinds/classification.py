@@ -13,12 +13,12 @@ from zoo.objectives.objective import objectives
 class Classification(DocumentLabel):
     """log p(class | x_1 … x_m), from the first position of an encoder, the last of a decoder, or an image's mean.
 
-    `labels` of the task says whether a document has one class, several at once (binary cross entropy of each), or a
+    The task's `labels` sets whether a document has one class, several at once (binary cross entropy of each), or a
     number (squared error).
     Source: Devlin et al. 2019, arXiv:1810.04805, section 4.1; Radford et al. 2018 (GPT), equation 4 (L2).
 
     Args:
-        label_smoothing: the share of probability that is spread evenly over the classes.
+        label_smoothing: probability mass that is spread evenly over the classes.
         class_weights: weight of each class in the loss, by name; 1 for the others.
     """
 

@@ -18,7 +18,7 @@ class MaskedLM(Objective):
     Source: Devlin et al. 2019, arXiv:1810.04805, section 3.1, task 1, and appendix A.1.
 
     Args:
-        label_smoothing: the share of probability that is spread evenly over the vocabulary.
+        label_smoothing: probability mass that is spread evenly over the vocabulary.
         share: fraction of a document's tokens that is chosen; at least one token.
         whole_word: choose all tokens of a word or none. Words are taken in random order while they fit in the number
             of tokens to choose, so a document whose words all have more tokens than that has none.

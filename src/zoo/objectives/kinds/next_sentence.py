@@ -14,7 +14,7 @@ class NextSentence(DocumentLabel):
     arXiv:1909.11942, section 3.1.
 
     Args:
-        label_smoothing: the share of probability that is spread evenly over both answers.
+        label_smoothing: probability mass that is spread evenly over both answers.
         order: predict sentence order: half of the pairs are swapped, and none is drawn from another document.
     """
 

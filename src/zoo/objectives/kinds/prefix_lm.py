@@ -11,7 +11,7 @@ class PrefixLM(NextToken):
     Source: Raffel et al. 2020 (T5), arXiv:1910.10683, section 3.3.1; Liu et al. 2018, arXiv:1801.10198.
 
     Args:
-        label_smoothing: the share of probability that is spread evenly over the vocabulary.
+        label_smoothing: probability mass that is spread evenly over the vocabulary.
     """
 
     forms = ("prefix",)

@@ -24,7 +24,7 @@ class ReplacedToken(Objective):
     Source: Clark et al. 2020 (ELECTRA), arXiv:2003.10555, section 2; the weight: appendix A.
 
     Args:
-        label_smoothing: the share of probability that is spread evenly over both answers.
+        label_smoothing: probability mass that is spread evenly over both answers.
     """
 
     head = "replaced_token"

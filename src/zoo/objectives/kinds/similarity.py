@@ -18,7 +18,7 @@ class Similarity(Classification):
     Source: Radford et al. 2018 (GPT), section 3.3 and figure 1.
 
     Args:
-        label_smoothing: the share of probability that is spread evenly over the classes.
+        label_smoothing: probability mass that is spread evenly over the classes.
         class_weights: weight of each class in the loss, by name; 1 for the others.
     """
 

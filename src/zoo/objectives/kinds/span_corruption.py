@@ -13,7 +13,7 @@ class SpanCorruption(NextToken):
     Source: Raffel et al. 2020 (T5), arXiv:1910.10683, section 3.1.4.
 
     Args:
-        label_smoothing: the share of probability that is spread evenly over the vocabulary.
+        label_smoothing: probability mass that is spread evenly over the vocabulary.
         share: fraction of a text's tokens that are missing.
         mean_span: mean length of a missing span (tokens).
         sentinels: number of tokens `<extra_id_0>`, `<extra_id_1>`, … of the tokenizer, and so the most missing spans

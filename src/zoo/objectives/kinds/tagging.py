@@ -15,7 +15,7 @@ class Tagging(Objective):
     Source: Devlin et al. 2019, arXiv:1810.04805, section 5.3 and figure 4d.
 
     Args:
-        label_smoothing: the share of probability that is spread evenly over the tags.
+        label_smoothing: probability mass that is spread evenly over the tags.
     """
 
     head = "tagging"

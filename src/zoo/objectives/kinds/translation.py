@@ -11,7 +11,7 @@ class Translation(NextToken):
     Source: Vaswani et al. 2017, arXiv:1706.03762, section 5.4.
 
     Args:
-        label_smoothing: the share of probability that is spread evenly over the vocabulary.
+        label_smoothing: probability mass that is spread evenly over the vocabulary.
     """
 
     forms = ("source_target",)
