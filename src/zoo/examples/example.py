@@ -13,7 +13,7 @@ class ExamplePlan(NamedTuple):
     """A planned example, before any token is read. A tuple, since creating a frozen dataclass is three times slower.
 
     Args:
-        document: index of its document in the token store; (document, number) identifies the example.
+        document: index of its document in the split; (document, number) identifies the example.
         number: index of the example among those of its document.
         length: tokens in the row that the head scores, special tokens included.
         source_length: tokens in the source row; 0 if there is no source.
