@@ -28,12 +28,12 @@ COSTS = {  # what is lost with a file that no checkpoint depends on
 
 @dataclass
 class Report:
-    """What was found at a path.
+    """The result of checking a path.
 
     Args:
         kind: run, checkpoint, model, task, training, exported model.
-        faults: what is wrong; nothing where it is whole.
-        remarks: what is worth knowing, and wrong with nothing.
+        faults: what is wrong; empty if everything is undamaged.
+        remarks: notes that are not faults.
     """
 
     kind: str
@@ -41,10 +41,10 @@ class Report:
     remarks: list[str] = field(default_factory=list)
 
     def attempt(self, work: Callable[..., R], *given: Any, cost: str = "") -> R | None:
-        """The result of some work; None if it raised a ValueError, which is then one of the faults.
+        """Call `work(*given)` and return its result; if it raises a ValueError, record a fault and return None.
 
         Args:
-            cost: what is lost because of the fault.
+            cost: the consequence of the fault, appended to it.
         """
         try:
             return work(*given)
@@ -54,10 +54,10 @@ class Report:
 
 
 def verify_numbers(folder: Path) -> Checkpoint:
-    """A checkpoint whose files are what was written, and whose tensors are numbers.
+    """Check that a checkpoint's files match its manifest and that its tensors are finite.
 
     Raises:
-        ValueError: they are not; the message names the file, or the tensor.
+        ValueError: not so; the message names the file or the tensor.
     """
     found = verify(folder)
     for kind in found.kinds:
@@ -66,13 +66,13 @@ def verify_numbers(folder: Path) -> Checkpoint:
 
 
 def check_run(folder: Path) -> Report:
-    """Read every file of a run, and report for each damaged one what is lost with it."""
+    """Read every file of a run, and report the consequence of each damaged one."""
     report, writer = Report("run"), writer_of(folder)
     if writer is not None:
         report.remarks.append(f"process {writer} is writing to it, so its checkpoints may change")
     places = [folder / CHECKPOINTS / str(step) for step in steps(folder / CHECKPOINTS)]
     checked = [check_kept(report, place, writer) for place in places]
-    there = [int(place.name) for place in places if os.path.isdir(place)]  # `is_dir` raises where nobody may enter
+    there = [int(place.name) for place in places if os.path.isdir(place)]  # Path.is_dir raises without permission
     whole = [checkpoint for checkpoint in checked if checkpoint is not None]
     newest = whole[0] if whole else None
     check_settings(report, folder, newest)
@@ -92,7 +92,7 @@ def check_run(folder: Path) -> Report:
 
 
 def check_kept(report: Report, place: Path, writer: str | None) -> Checkpoint | None:
-    """A checkpoint that is whole; one that was deleted meanwhile by the process that trains is no fault."""
+    """Verify a checkpoint; None if damaged. One that the training process has deleted meanwhile is not a fault."""
     own = Report("checkpoint")
     found = own.attempt(verify_numbers, place)
     if writer is None or place.is_dir():
@@ -101,7 +101,7 @@ def check_kept(report: Report, place: Path, writer: str | None) -> Checkpoint | 
 
 
 def check_settings(report: Report, folder: Path, newest: Checkpoint | None) -> None:
-    """Compare the files beside the checkpoints with what was written."""
+    """Check the settings, tokenizer and other files beside the checkpoints."""
     needed = [CONFIG, TASK, *(newest.run_files if newest else ())]
     there = [name for name in (*TOKENIZER, DATA) if (folder / name).exists()]  # a model without text has no tokenizer
     names = dict.fromkeys([*needed, TRAINING, ENVIRONMENT, *there, *recorded(folder)])
@@ -110,7 +110,10 @@ def check_settings(report: Report, folder: Path, newest: Checkpoint | None) -> N
 
 
 def check_setting(path: Path, newest: Checkpoint | None) -> str:
-    """The name of a file that is what was written: as the newest checkpoint knows it, or else environment.json."""
+    """Check a file against the hash in the newest checkpoint or environment.json, and return its name.
+
+    A file with no recorded hash only has to parse.
+    """
     if newest is not None and path.name in newest.run_files:
         check_file(path, newest.run_files[path.name], f"checkpoint {newest.step}")
     elif path.name in recorded(path.parent):
@@ -123,7 +126,7 @@ def check_setting(path: Path, newest: Checkpoint | None) -> str:
 
 
 def recorded(folder: Path) -> dict[str, str]:
-    """The SHA-256 of files that no checkpoint depends on; nothing if environment.json cannot be read."""
+    """The hashes that environment.json records of files that no checkpoint covers; empty if it cannot be read."""
     try:
         return dict(read_sealed(folder / ENVIRONMENT).get("files", {}))
     except ValueError:
@@ -131,21 +134,23 @@ def recorded(folder: Path) -> dict[str, str]:
 
 
 def check_best(report: Report, folder: Path, newest: Checkpoint | None, writer: str | None) -> None:
-    """Look for the checkpoint that RUN stands for."""
+    """Report the best checkpoint, which RUN stands for, and whether it still exists."""
     best = newest.state.get("best") if newest and newest.folder.is_dir() else None
     if best and newest:
         report.remarks.append(f"best: checkpoint {best['step']}, {best['metric']} {best['value']:.6g}")
         place = folder / CHECKPOINTS / str(best["step"])
-        if not place.is_dir() and writer is None:  # else a better one has taken its place meanwhile
+        if not place.is_dir() and writer is None:  # a running process may have replaced it by a better one
             lost = f"RUN now means the last one, {newest.step}"
             report.faults.append(f"{place}: no such folder, but it was the best checkpoint: {lost}")
 
 
 def check_strays(report: Report, folder: Path, writer: str | None) -> None:
-    """Report files that no run reads, and whether they can be deleted: a replaced checkpoint may be the only one.
+    """Report files left by interrupted saves, and whether they can be deleted.
+
+    A checkpoint that was being replaced may be the only copy of its step.
 
     Args:
-        writer: the process that writes to the run, which they may be of.
+        writer: the process that writes to the run, which may own them; None if there is none.
     """
     for path in sorted([*folder.glob(f"**/{ASIDE}*"), *folder.glob(f"{CHECKPOINTS}/*.broken")]):
         step = path.name.removeprefix(REPLACED)
@@ -162,7 +167,7 @@ def check_strays(report: Report, folder: Path, writer: str | None) -> None:
 
 
 def check_metrics(report: Report, folder: Path, mark: Mark) -> None:
-    """Read metrics.jsonl: as it was at the newest checkpoint, and one line for each step."""
+    """Check metrics.jsonl: the hash of its part up to the newest checkpoint, and one line for each step."""
     lines = report.attempt(read_metrics, folder / METRICS, mark, cost=COSTS[METRICS])
     if lines is not None:
         report.remarks.append(f"{counted(len(lines), 'step')} logged")
@@ -170,7 +175,7 @@ def check_metrics(report: Report, folder: Path, mark: Mark) -> None:
 
 def check_checkpoint(folder: Path) -> Report:
     """Compare a checkpoint with its manifest."""
-    report, folder = Report("checkpoint"), straight(folder)  # its name is its step, also where it is called `.`
+    report, folder = Report("checkpoint"), straight(folder)  # the folder's name must be its step, which `.` is not
     found = report.attempt(verify_numbers, folder)
     if found is not None:
         report.remarks.append(f"step {found.step}: {', '.join(found.files)}")

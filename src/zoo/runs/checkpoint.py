@@ -32,20 +32,20 @@ from zoo.runs.tensors import read_tensors, write_tensors
 from zoo.strict_yaml import Tree, read_yaml
 
 FORMAT = 1
-PUBLISHED = ("average", "ema", "merged", "weights")  # a user of the run gets the first of these that a checkpoint has
+PUBLISHED = ("average", "ema", "merged", "weights")  # a checkpoint is used with the first of these that it has
 KEYS = {"format": int, "step": int, "metrics_bytes": int, "metrics_sha256": str, "run": dict, "files": dict}
 logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A checkpoint whose files were found to be what its manifest says.
+    """A checkpoint as its manifest describes it; `verify` also compares the files with their hashes.
 
     Args:
         step: optimizer steps done.
-        files: SHA-256 of its files: state, settings, and tensors as `weights`, `optimizer`, `ema` and `average`.
-        mark: how far metrics.jsonl was.
-        run_files: SHA-256 of the run's files that the weights depend on.
+        files: file name -> SHA-256: state, settings, and tensors (`weights`, `optimizer`, `ema`, `average`, `merged`).
+        mark: length and hash of metrics.jsonl when it was written.
+        run_files: name -> SHA-256 of the run's files that the weights depend on (config, task, tokenizer, data).
     """
 
     folder: Path
@@ -60,17 +60,17 @@ class Checkpoint:
 
     @property
     def untrained(self) -> tuple[str, ...]:
-        """The heads whose weights are newly initialised: what was imported lacks them."""
+        """The heads that were newly initialised on import, because the imported model lacks them."""
         return tuple(self.state.get("untrained", ()))
 
     @property
     def training(self) -> Tree:
-        """The settings it was trained with."""
+        """The training settings of this checkpoint."""
         return read_yaml(self.folder / TRAINING)
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        """The kinds of tensors it has."""
+        """The names of its tensor files without `.safetensors`, such as `weights` and `optimizer`."""
         return tuple(Path(name).stem for name in self.files if name.endswith(".safetensors"))
 
     def tensors(self, kind: str) -> dict[str, Tensor]:
@@ -78,12 +78,12 @@ class Checkpoint:
 
     @property
     def published_kind(self) -> str:
-        """Which tensors are the ones to use: the averaged ones where they were kept."""
+        """The kind of tensors to use the model with: averaged or merged weights if it has them, else `weights`."""
         return next(kind for kind in PUBLISHED if kind in self.kinds)
 
     @property
     def published(self) -> dict[str, Tensor]:
-        """The weights to use."""
+        """The weights to use the model with."""
         return self.tensors(self.published_kind)
 
 
@@ -96,17 +96,17 @@ def write_checkpoint(
     run_files: Mapping[str, str],
     beside: Mapping[str, Tree] = {},
 ) -> None:
-    """Write a checkpoint under another name, and rename it to its step once the disk has all of it.
+    """Write a checkpoint to a temporary folder, sync it, and rename it to its step.
 
     Args:
-        tensors: `weights`, and what there is of `optimizer`, `ema` and `average`.
+        tensors: kind -> tensors by name: `weights`, and any of `optimizer`, `ema`, `average` and `merged`.
         training: the content of training.yaml.
-        mark: how far metrics.jsonl is.
-        run_files: SHA-256 of the run's files that the weights depend on.
-        beside: what else other programs need to read the tensors, by the name of a JSON file.
+        mark: length and hash of metrics.jsonl now.
+        run_files: name -> SHA-256 of the run's files that the weights depend on.
+        beside: name -> content of further JSON files, which other programs need to read the tensors.
 
     Raises:
-        RuntimeError: it cannot be written (a full disk); what was there before is untouched.
+        RuntimeError: it cannot be written (a full disk); earlier checkpoints are untouched.
     """
     aside = make_aside(folder)
     try:
@@ -119,12 +119,12 @@ def write_checkpoint(
             write_file(aside / f"{name}.json", to_json(tree))
         files = {path.name: digest(path) for path in sorted(aside.iterdir())}
         own = {"format": FORMAT, "step": int(folder.name), "run": dict(run_files), "files": files}
-        # the manifest is the last file: a folder without one was never finished
+        # written last: a folder without a manifest is an unfinished checkpoint
         write_file(aside / MANIFEST, seal({**own, "metrics_bytes": mark.bytes, "metrics_sha256": mark.chain}))
         move_into_place(aside, folder)
     except (OSError, RuntimeError) as error:
         shutil.rmtree(aside, ignore_errors=True)
-        with suppress(OSError):  # if the disk fails here, too, --resume gives the old one its name back
+        with suppress(OSError):  # if this fails too, --resume renames the old checkpoint back
             restore_replaced(folder.parent)
         raise RuntimeError(f"{folder}: cannot write the checkpoint: {error}; any earlier one is untouched") from error
 
@@ -133,7 +133,7 @@ def verify(folder: Path, unread: Collection[str] = ()) -> Checkpoint:
     """Check every file of a checkpoint against its manifest.
 
     Args:
-        unread: files that the caller is not going to read; they are not checked.
+        unread: names of files to skip, because the caller does not read them.
 
     Raises:
         ValueError: something is missing, damaged or of a newer format; the message names the file.
@@ -146,7 +146,7 @@ def verify(folder: Path, unread: Collection[str] = ()) -> Checkpoint:
 
 
 def read_manifest(folder: Path) -> Checkpoint:
-    """A checkpoint as its manifest describes it, without a look at its other files.
+    """Read a checkpoint's manifest; its other files are not read.
 
     Raises:
         ValueError: the manifest is missing, damaged or of a newer format.
@@ -156,7 +156,7 @@ def read_manifest(folder: Path) -> Checkpoint:
     written = manifest.get("format")
     if isinstance(written, int) and written > FORMAT:
         raise ValueError(f"{path}: written in format {written}, but this zoo reads up to {FORMAT}; upgrade zoo")
-    # its hash shows damage; what follows holds for a manifest that somebody wrote with a hash of their own
+    # the checksum above finds damage; these checks refuse a manifest crafted with a valid checksum
     if {key: type(value) for key, value in manifest.items()} != KEYS:
         raise ValueError(f"{path}: is damaged, expected the keys {', '.join(KEYS)}, each with a value of its type")
     step, files = manifest["step"], manifest["files"]
@@ -169,19 +169,19 @@ def read_manifest(folder: Path) -> Checkpoint:
 
 
 def steps(checkpoints: Path) -> list[int]:
-    """The steps that have a checkpoint, newest first; what is no folder is one that is broken."""
+    """The steps that have a checkpoint, newest first; broken ones, even plain files, are included."""
     with readable(checkpoints):
         names = os.listdir(checkpoints) if checkpoints.is_dir() else []
     return sorted((int(name) for name in names if name.isdecimal() and name == str(int(name))), reverse=True)
 
 
 def is_begun(checkpoints: Path) -> bool:
-    """Whether a run has a whole checkpoint, or one that was being replaced at a kill, which resuming restores."""
+    """Whether resuming would find a checkpoint: an undamaged one, or one whose replacement was interrupted."""
     return latest(checkpoints) is not None or any(checkpoints.glob(f"{REPLACED}*"))
 
 
 def whole(checkpoints: Path, unread: Collection[str] = ()) -> Iterator[Checkpoint]:
-    """The checkpoints that are whole but for files left `unread`, newest first; others are logged with the reason."""
+    """Yield the undamaged checkpoints, newest first, and log why others are skipped; `unread` as in `verify`."""
     for step in steps(checkpoints):
         try:
             yield verify(checkpoints / str(step), unread)
@@ -190,14 +190,14 @@ def whole(checkpoints: Path, unread: Collection[str] = ()) -> Iterator[Checkpoin
 
 
 def latest(checkpoints: Path, unread: Collection[str] = ()) -> Checkpoint | None:
-    """The newest checkpoint that is whole, but for files left `unread`; None where there is none."""
+    """The newest undamaged checkpoint, or None; `unread` as in `verify`."""
     return next(whole(checkpoints, unread), None)
 
 
 def prune(checkpoints: Path, keep: int, best: int | None) -> None:
-    """Delete all but the last `keep` checkpoints and the best one, and nothing unless the newest is whole.
+    """Delete all but the last `keep` checkpoints and the best one; delete none if the newest is damaged.
 
-    Checkpoints that only a signal asked for are deleted and not counted.
+    Checkpoints saved only because of a signal do not count towards `keep`: all but the newest one are deleted.
     """
     found = steps(checkpoints)
     lasting = [step for step in found[1:] if not is_passing(checkpoints / str(step))]
@@ -214,7 +214,7 @@ def prune(checkpoints: Path, keep: int, best: int | None) -> None:
 
 
 def is_passing(folder: Path) -> bool:
-    """Whether only a signal made a checkpoint, so that the next save deletes it; one that cannot be read is kept."""
+    """Whether a checkpoint was saved only because of a signal; False if its manifest or state cannot be read."""
     try:
         return bool(read_manifest(folder).state.get("passing"))
     except ValueError:

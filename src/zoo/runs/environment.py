@@ -1,4 +1,4 @@
-"""What a run ran on: versions, machine, command and the state of the source; no secrets."""
+"""The environment of a run: versions, machine, command and zoo's commit; no secrets."""
 
 import importlib.metadata
 import platform
@@ -17,7 +17,7 @@ from zoo.strict_yaml import Tree
 
 PACKAGES = ("zoo", "torch", "numpy", "accelerate", "datasets", "evaluate", "safetensors", "tokenizers", "transformers")
 BITS = "the resumed run may differ in its last bits"
-EXACT = {  # what a resumed run needs to be the same to the last bit, and what can differ where it changes
+EXACT = {  # entry -> what can differ in a resumed run if the entry changes
     **dict.fromkeys(("versions", "instructions", "threads", "devices", "attention", "precision"), BITS),
     "processes": "the examples and their order stay the same, but each process draws its own dropout",
 }
@@ -25,7 +25,7 @@ SECRET = re.compile(r"hf_\w+")
 
 
 def describe_environment(command: Sequence[str], devices: Sequence[str]) -> Tree:
-    """The content of environment.json, with one device for each process."""
+    """The content of environment.json; `devices` has one entry per process."""
     return {
         "command": [SECRET.sub("hf_…", word) for word in command],
         "zoo_commit": zoo_commit(Path(__file__)),
@@ -40,19 +40,19 @@ def describe_environment(command: Sequence[str], devices: Sequence[str]) -> Tree
 
 
 def versions() -> Tree:
-    """The packages that are installed, with their versions, those that register variants of zoo among them."""
+    """Package -> installed version, for zoo's dependencies and the packages that register variants."""
     return installed() | outside_packages()
 
 
 def missing_since(environment: Tree) -> list[str]:
-    """The packages of variants, with their versions, that a run was made with and that are not installed now."""
+    """Packages with variants ("name version") that a run was trained with and that are not installed now."""
     known, others = environment.get("versions"), (*PACKAGES, *outside_packages())
     return [f"{n} {number}" for n, number in known.items() if n not in others] if isinstance(known, dict) else []
 
 
-@cache  # a process keeps what it imported
+@cache  # upgrading a package does not change a process that has imported it
 def installed() -> Tree:
-    """The packages that zoo computes with, and their versions."""
+    """Package -> version, of `PACKAGES`."""
     found = {}
     for name in PACKAGES:
         with suppress(importlib.metadata.PackageNotFoundError):  # zoo itself, where it runs from a checkout
@@ -60,17 +60,15 @@ def installed() -> Tree:
     return found
 
 
-@cache  # what a process runs is what it read at its start, also after a later commit
+@cache  # a process runs the source it imported, even after a later commit
 def zoo_commit(source: Path) -> str | None:
-    """The commit of zoo's own source, where it runs from a checkout of it.
-
-    None where zoo is installed: then its version says what it is, and a repository around it is the user's own.
+    """The commit of zoo's source if it runs from a checkout; None if zoo is installed as a package.
 
     Args:
-        source: a file of zoo.
+        source: any file of zoo.
     """
-    # Git knows the second name only if it tracks the file. An environment that lies in somebody's repository is not
-    # tracked there, so the first answer is never the commit of the user's own work.
+    # `HEAD:./file` fails unless git tracks the file. So if zoo is installed in a virtual environment inside a user's
+    # repository, git refuses instead of naming the commit of that repository.
     words = ["git", "rev-parse", "HEAD", f"HEAD:./{source.name}"]
     try:
         answer = subprocess.run(words, cwd=source.parent, capture_output=True, text=True, timeout=10, check=True)
@@ -80,11 +78,11 @@ def zoo_commit(source: Path) -> str | None:
 
 
 def changes(before: Tree, now: Tree) -> list[str]:
-    """What differs between two environments, and what can differ in a resumed run because of it."""
+    """One line for each difference between two environments that can change the results of a resumed run."""
     differing = [key for key in EXACT if before.get(key) != now.get(key)]
     return [f"{EXACT[key]}: {key}: {before.get(key)} -> {now.get(key)}" for key in differing]
 
 
 def instructions() -> str:
-    """The processor's kind, and the instructions that torch uses of it: they decide how sums are rounded."""
+    """CPU architecture and the instruction set that torch uses: they decide how sums are rounded."""
     return f"{platform.machine()} {torch.backends.cpu.get_cpu_capability()}"

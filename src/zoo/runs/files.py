@@ -1,4 +1,4 @@
-"""Files that survive a kill: written aside, flushed to the disk, renamed; read with errors that name them."""
+"""Atomic files and folders (written to a temporary name, synced, renamed), and reading with errors that name them."""
 
 import hashlib
 import json
@@ -27,12 +27,12 @@ def write_file(path: Path, content: bytes) -> None:
         with path.open("wb") as file:
             file.write(content)
         sync(path)
-    except OSError as error:  # that of `write` or `fsync` names no file
+    except OSError as error:  # an error of `write` or `fsync` has no file name
         raise OSError(error.errno, error.strerror, str(path)) from None
 
 
 def replace_file(path: Path, content: bytes) -> None:
-    """Put a file in place of the one that is there: at every moment it is either the old one or the new one."""
+    """Replace a file atomically: after a crash it is either the old or the new one."""
     aside = path.with_name(f"{ASIDE}{path.name}")
     write_file(aside, content)
     aside.rename(path)
@@ -40,7 +40,7 @@ def replace_file(path: Path, content: bytes) -> None:
 
 
 def make_aside(folder: Path) -> Path:
-    """An empty temporary folder beside the place where `folder` will be."""
+    """Create an empty temporary folder beside `folder`."""
     aside = folder.with_name(f"{ASIDE}{folder.name}")
     if aside.exists():
         shutil.rmtree(aside)
@@ -49,10 +49,10 @@ def make_aside(folder: Path) -> Path:
 
 
 def move_into_place(aside: Path, folder: Path) -> None:
-    """Give a finished temporary folder its name, in place of the one that is there.
+    """Rename a finished temporary folder to `folder`, replacing an existing one.
 
-    A folder cannot replace another one in one step. If a kill comes between the two renames, `restore_replaced` undoes
-    the first.
+    A rename cannot replace a folder that is not empty, so the old one is renamed first. If the process dies between the
+    two renames, `restore_replaced` undoes the first.
     """
     sync(aside)
     before = folder.with_name(f"{REPLACED}{folder.name}")
@@ -65,7 +65,7 @@ def move_into_place(aside: Path, folder: Path) -> None:
 
 
 def restore_replaced(folder: Path) -> None:
-    """Give each folder that was being replaced when the process died its name back."""
+    """Undo the first rename of `move_into_place` for each folder whose replacement was interrupted."""
     for before in folder.glob(f"{REPLACED}*"):
         name = folder / before.name.removeprefix(REPLACED)
         if not name.exists():
@@ -73,7 +73,7 @@ def restore_replaced(folder: Path) -> None:
 
 
 def remove_folder(folder: Path) -> None:
-    """Delete a folder; renamed first, so that a kill never leaves half of it under its name."""
+    """Delete a folder; it is renamed first, so that a crash never leaves half of it under its name."""
     if os.path.lexists(folder):
         gone = folder.with_name(f"{ASIDE}gone-{folder.name}")
         if os.path.lexists(gone):
@@ -83,10 +83,10 @@ def remove_folder(folder: Path) -> None:
 
 
 def names_in(folder: Path) -> list[str]:
-    """What a folder holds that is yet to be written, except what a killed process left; nothing if it is not there.
+    """The names in a folder, without temporary files of a killed process; empty if the folder does not exist.
 
     Raises:
-        ValueError: a file, or a folder that cannot be read.
+        ValueError: it is a file, or cannot be read.
     """
     try:
         if folder.exists() and not folder.is_dir():
@@ -98,7 +98,7 @@ def names_in(folder: Path) -> list[str]:
 
 
 def remove_stray(folder: Path) -> list[str]:
-    """Delete what a killed process left half-written in a folder; the names of what was there."""
+    """Delete temporary files that a killed process left in a folder, and return their names."""
     stray = sorted(folder.glob(f"{ASIDE}*")) if folder.is_dir() else []
     for path in stray:
         remove(path)
@@ -113,10 +113,10 @@ def digest(path: Path) -> str:
 
 @contextmanager
 def readable(path: Path) -> Iterator[None]:
-    """Name what cannot be read: a folder that nobody else may enter, or a file on a disk that fails.
+    """Turn an OSError into a ValueError that names the file or folder.
 
     Raises:
-        ValueError: it cannot; the system's own error would name no file where a disk fails.
+        ValueError: no permission, or a failing disk, whose OSError has no file name.
     """
     try:
         yield
@@ -125,11 +125,11 @@ def readable(path: Path) -> Iterator[None]:
 
 
 def check_file(path: Path, written: str, witness: str) -> None:
-    """Refuse a file that is not the one that was written.
+    """Raise a ValueError if a file is missing or its hash differs.
 
     Args:
-        written: the SHA-256 that it had.
-        witness: who knows that.
+        written: the expected SHA-256.
+        witness: what recorded the hash, for the message.
     """
     with readable(path):
         found = digest(path) if path.is_file() else None
@@ -140,20 +140,20 @@ def check_file(path: Path, written: str, witness: str) -> None:
 
 
 def to_json(tree: Any) -> bytes:
-    """A tree as readable JSON; NaN and infinities are not JSON."""
+    """A tree as indented JSON; raises a ValueError for NaN and infinities."""
     return (json.dumps(tree, indent=1, allow_nan=False) + "\n").encode()
 
 
 def seal(tree: Mapping[str, Any]) -> bytes:
-    """A tree as JSON, with the SHA-256 of everything else in it."""
+    """A tree as JSON with a key `sha256`, the hash of all other keys."""
     return to_json({**tree, "sha256": hashlib.sha256(to_json(tree)).hexdigest()})
 
 
 def read_sealed(path: Path) -> dict[str, Any]:
-    """The tree that `seal` wrote to a file.
+    """Read a file written by `seal`, and check its hash.
 
     Raises:
-        ValueError: as `read_json`, or the file was changed.
+        ValueError: as `read_json`, or the hash is missing or wrong.
     """
     tree = read_json(path)
     written = tree.pop("sha256", None)
@@ -168,7 +168,7 @@ def read_file(path: Path, most: int = -1) -> bytes:
     """The content of a file.
 
     Args:
-        most: bytes that are read; -1: all.
+        most: maximum number of bytes to read; -1: all.
 
     Raises:
         ValueError: it cannot be read, or is not a file.
@@ -195,7 +195,7 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def refuse_outside(folder: Path) -> None:
-    """Refuse a run with a link that leads out of it: files elsewhere do not belong to this run.
+    """Refuse a run that has a symbolic link to outside its folder.
 
     Raises:
         ValueError: there is such a link.
@@ -203,9 +203,9 @@ def refuse_outside(folder: Path) -> None:
     root = folder.resolve()
     with readable(folder):
         links = [path for pattern in ("*", "*/*") for path in folder.glob(pattern) if path.is_symlink()]
-        # a checkpoint that nobody may enter, where `is_symlink` raises, is a broken one like others
+        # os.path.islink, because Path.is_symlink raises without permission: that checkpoint just counts as damaged
         links += [path for path in folder.glob("*/*/*") if os.path.islink(path)]
     for path in links:
-        # `resolve` raises an error of its own at a link to itself, which is a damaged file like any other
+        # os.path.realpath, because Path.resolve raises on a link to itself: that file just counts as damaged
         if not Path(os.path.realpath(path)).is_relative_to(root):
             raise ValueError(f"{path}: leads out of the run; zoo reads and writes nothing outside it")

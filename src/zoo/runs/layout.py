@@ -1,16 +1,16 @@
-"""What lies where in a run folder."""
+"""Names of the files and folders in a run."""
 
 from collections.abc import Sequence
 from pathlib import Path
 
 CONFIG, TASK, TRAINING, DATA = "config.yaml", "task.yaml", "training.yaml", "data.json"
-REQUEST = "request.yaml"  # what the run was asked for: its words, every --set, and the checkpoint it goes on from
+REQUEST = "request.yaml"  # the command's arguments, every --set, and the checkpoint that the run started from
 METRICS, ENVIRONMENT = "metrics.jsonl", "environment.json"
 CHECKPOINTS, LOCK = "checkpoints", ".lock"
-TOKENIZER = ("tokenizer.json", "roles.json", "chat_templates.json")  # the last one where it was imported with some
+TOKENIZER = ("tokenizer.json", "roles.json", "chat_templates.json")  # the last one only if imported
 MANIFEST, STATE = "manifest.json", "state.json"  # of a checkpoint, which has its own training.yaml, too
 
 
 def lacking(place: object, name: str, run: Path, there: Sequence[str]) -> str:
-    """What a message says of a checkpoint that a run does not have; `there`: those that it has."""
+    """The message for a checkpoint that a run does not have; `there`: the names of those that it has."""
     return f"{place}: no checkpoint '{name}' in {run}; available: {', '.join(there) or 'none'}"

@@ -1,4 +1,4 @@
-"""The lock of a folder that a process writes to."""
+"""The lock file of a folder: at most one process writes to it."""
 
 import fcntl
 import os
@@ -8,11 +8,11 @@ from typing import IO
 
 from zoo.runs.layout import LOCK
 
-LONGEST_NUMBER = 20  # bytes: of a process in a lock
+LONGEST_NUMBER = 20  # bytes of a process id in a lock file
 
 
 def is_lock(path: Path) -> bool:
-    """Whether a file is the one that a folder is locked by, and nobody else's of the same name."""
+    """Whether a file is a lock file of zoo (empty or a process id), not another file of that name."""
     if path.is_symlink() or not path.is_file() or path.stat().st_size > LONGEST_NUMBER:
         return False
     held = path.read_bytes().strip()
@@ -20,11 +20,11 @@ def is_lock(path: Path) -> bool:
 
 
 def take_lock(folder: Path) -> IO[str]:
-    """Lock a folder until the file is closed or the process ends; the system releases the lock even after a kill.
+    """Lock a folder until the returned file is closed or the process ends, even by a kill.
 
     Raises:
         ValueError: another process holds it.
-        OSError: the folder cannot be written, or its disk knows no locks.
+        OSError: the folder cannot be written, or its file system does not support locks.
     """
     path = folder / LOCK
     lock = path.open("a+", encoding="utf-8")
@@ -39,7 +39,7 @@ def take_lock(folder: Path) -> IO[str]:
         lock.close()
         raise
     if not (path.exists() and os.path.samestat(os.fstat(lock.fileno()), path.stat())):
-        lock.close()  # whoever had it before has removed it
+        lock.close()  # its previous owner deleted the file between our open and our lock
         return take_lock(folder)
     try:
         lock.truncate(0)
@@ -54,9 +54,9 @@ def take_lock(folder: Path) -> IO[str]:
 
 
 def writer_of(folder: Path) -> str | None:
-    """The number of the process that holds a folder's lock; None: nobody does, or its disk knows no locks."""
+    """The id of the process that holds a folder's lock; None if none does or the file system has no locks."""
     try:
-        with open(os.open(folder / LOCK, os.O_RDONLY | os.O_NONBLOCK), encoding="utf-8") as lock:  # waits for no pipe
+        with open(os.open(folder / LOCK, os.O_RDONLY | os.O_NONBLOCK), encoding="utf-8") as lock:  # no hang on a pipe
             try:
                 fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
             except BlockingIOError:

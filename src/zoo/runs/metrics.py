@@ -1,4 +1,4 @@
-"""metrics.jsonl: one line for each step; a checkpoint keeps its length and a hash of its lines."""
+"""metrics.jsonl: one line for each step; each checkpoint records the file's length and a hash of its lines."""
 
 import functools
 import json
@@ -15,17 +15,17 @@ from zoo.runs.files import read_file
 from zoo.strict_json import parse_json
 
 Line = dict[str, Any]
-VALIDATION = "validation/"  # before the name of a value that validation measured
+VALIDATION = "validation/"  # prefix of the values that validation measured
 logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class Mark:
-    """How far metrics.jsonl was when a checkpoint was written.
+    """Length and hash of metrics.jsonl when a checkpoint was written.
 
     Args:
-        chain: the hash of its lines, each hashed with the hash of all before it, so that a resumed run need not read
-            the file again.
+        bytes: the length.
+        chain: a hash chain over the lines (see `link`), so that a resumed run can continue it without reading the file.
     """
 
     bytes: int = 0
@@ -33,19 +33,19 @@ class Mark:
 
 
 def is_metric(name: str) -> bool:
-    """Whether a logged value says how good the model is, apart from its loss."""
+    """Whether the name of a logged value is a metric, not a loss or a count of examples."""
     words = name.removeprefix(VALIDATION).split("/")
-    # one more word is a metric of a file that is called loss
+    # loss/<term> is a loss; loss/<objective>/<metric> is a metric of an evaluation file named "loss"
     return words not in (["loss"], ["examples"]) and not (words[0] == "loss" and len(words) == 2)
 
 
 def link(chain: str, line: bytes) -> str:
-    """The hash of a line and of all before it."""
+    """The next link of a hash chain: the hash of the previous link and a line."""
     return sha256(chain.encode() + line).hexdigest()
 
 
 class MetricsLog:
-    """A run's metrics.jsonl, continued from a mark: lines logged after it are cut off.
+    """A run's metrics.jsonl, opened for appending at a mark; lines logged after it are cut off.
 
     Raises:
         ValueError: it cannot be written.
@@ -54,16 +54,16 @@ class MetricsLog:
     def __init__(self, path: Path, mark: Mark) -> None:
         self.path = path
         try:
-            # a buffer would notice a full disk only later, and fail a second time when it is closed
+            # unbuffered: a buffer reports a full disk only later, and once more on close
             self.file = path.open("ab", buffering=0)
         except OSError as error:
             raise ValueError(f"{path}: cannot be written: {error.strerror}") from None
         self.chain = mark.chain
         self.cut(mark.bytes)
-        self.length = self.file.tell()  # of what was written; others may write, or cut
+        self.length = self.file.tell()  # own count, to notice when another program changes the file
 
     def cut(self, length: int) -> None:
-        """Cut the file back to a length, or to its last whole line where it is shorter."""
+        """Truncate the file to `length` bytes; if it is already shorter, to its last complete line."""
         size = self.file.tell()
         if size < length:
             logger.warning("%s: is shorter than when the checkpoint was written: lines are missing", self.path)
@@ -73,13 +73,13 @@ class MetricsLog:
             self.file.seek(length)
 
     def append(self, line: Mapping[str, Any]) -> None:
-        """Write one line; what is not finite becomes null.
+        """Append one line; NaN and infinities become null.
 
         Raises:
             RuntimeError: it cannot be written (a full disk).
         """
         data = json.dumps(finite_only(line), allow_nan=False).encode() + b"\n"
-        rest = memoryview(data)  # the system may write less than it is given
+        rest = memoryview(data)  # an unbuffered write may be partial
         try:
             while rest:
                 rest = rest[self.file.write(rest) :]
@@ -91,13 +91,13 @@ class MetricsLog:
         self.length += len(data)
 
     def mark(self) -> Mark:
-        """How far it is, once the disk has it."""
+        """Sync the file to disk, and return its length and hash."""
         self.look_at_file()
         os.fsync(self.file.fileno())
         return Mark(self.file.tell(), self.chain)
 
     def look_at_file(self) -> None:
-        """Say that the file is no longer where it was, or is not as long as what was written."""
+        """Log a warning if the file was deleted, replaced or changed in length by another program."""
         try:
             there, written = self.path.stat(), os.fstat(self.file.fileno())
             whole = os.path.samestat(there, written) and there.st_size == self.length
@@ -112,18 +112,18 @@ class MetricsLog:
 
 
 def finite_only(line: Mapping[str, Any]) -> Line:
-    """A line as JSON has it: numbers that are not finite are null."""
+    """A line with NaN and infinities replaced by None, since JSON has neither."""
     return {key: None if isinstance(v, float) and not math.isfinite(v) else v for key, v in line.items()}
 
 
 def read_metrics(path: Path, mark: Mark) -> list[Line]:
-    """The lines of a metrics.jsonl; what a kill left of its last one is dropped.
+    """Read and check the lines of a metrics.jsonl; an incomplete last line is dropped.
 
     Args:
-        mark: what a checkpoint of the run knows of it.
+        mark: length and hash recorded by a checkpoint of the run.
 
     Raises:
-        ValueError: it is not what was written; the message names the line where one is at fault.
+        ValueError: it is damaged; the message names the line if it can.
     """
     content = read_file(path)
     if len(content) < mark.bytes:
@@ -132,7 +132,7 @@ def read_metrics(path: Path, mark: Mark) -> list[Line]:
         raise ValueError(f"{path}: is damaged, the checksum of its first {mark.bytes} bytes does not match")
     whole = content[: content.rfind(b"\n") + 1].split(b"\n")[:-1]
     lines = [parse_json(line, f"{path}: line {number}") for number, line in enumerate(whole, 1)]
-    # lines beyond the mark have no hash yet, but a number that must be right
+    # no hash covers lines beyond the mark, but their step numbers must be consecutive
     for number, line in enumerate(lines, 1):
         if line.get("step") != number:
             raise ValueError(f"{path}: line {number}: is damaged, it names step {line.get('step')}")

@@ -1,4 +1,4 @@
-"""request.yaml: what a run was asked for, and by its hashes the checkpoint that it goes on from."""
+"""request.yaml: the command that started a run, and a record of the checkpoint that it started from."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,14 +12,14 @@ from zoo.strict_yaml import read_yaml
 
 @dataclass(frozen=True)
 class BaseRecord:
-    """A checkpoint that another run goes on from.
+    """A record of the checkpoint that a run started from.
 
     Args:
-        step: of the weights.
-        weights_sha256: of the file of the published weights.
-        data: by split, a hash of the data that it was trained on.
-        start: what its own run began with: a model, or a checkpoint; empty where that is unknown.
-        base: the checkpoint that its own run went on from.
+        step: the checkpoint's step.
+        weights_sha256: hash of its file of published weights.
+        data: split name -> hash of the data that it was trained on.
+        start: MODEL or CHECKPOINT of the command that started its run; empty if unknown.
+        base: the checkpoint that its own run started from; None if from scratch.
     """
 
     step: int
@@ -31,12 +31,13 @@ class BaseRecord:
 
 @dataclass(frozen=True)
 class RequestRecord:
-    """The words of the command that started a run.
+    """The command that started a run.
 
     Args:
         start: MODEL or CHECKPOINT.
-        changes: every `--set`, each as a map of one dotted key.
-        base: the checkpoint that the run goes on from; None: it began from scratch.
+        task: TASK, a name or path.
+        changes: every `--set`, each as a map of one dotted key to its value.
+        base: the checkpoint that the run started from; None if from scratch.
     """
 
     start: str = ""
@@ -46,10 +47,10 @@ class RequestRecord:
 
 
 def read_request(folder: Path) -> RequestRecord:
-    """What a run was asked for; nothing is known of an imported model.
+    """Read a run's request.yaml; an imported model has none, and gets an empty record.
 
     Raises:
-        ValueError: the file is not what was written.
+        ValueError: the file cannot be read or is damaged.
     """
     path = folder / REQUEST
     with readable(path):

@@ -1,4 +1,4 @@
-"""What must be unchanged for a run to continue, what may differ, and what is reported then."""
+"""Resuming: which settings must be unchanged, which may change, and what is reported."""
 
 import logging
 from collections.abc import Iterator, Mapping
@@ -13,28 +13,28 @@ from zoo.strict_json import parse_json
 from zoo.strict_yaml import Tree, parse_yaml
 from zoo.wording import first_few
 
-BASE = "base"  # the one section of request.yaml that decides something the other files do not have
-RESUMED = "resumed"  # in environment.json
-RESOLVED = "training"  # a section of a model or task, which training.yaml has with all that is laid over it
+BASE = "base"  # the only section of request.yaml that no other file repeats
+RESUMED = "resumed"  # key of environment.json
+RESOLVED = "training"  # a section of config.yaml and task.yaml; training.yaml holds its resolved values
 logger = logging.getLogger(__name__)
 
 
 def compare(folder: Path, checkpoint: Checkpoint, content: Mapping[str, bytes], may_change: Mapping[str, str]) -> None:
-    """Refuse to continue a run with other settings, another tokenizer or other data; report what may change.
+    """Refuse to continue a run with other settings, tokenizer or data; log the changes that are allowed.
 
     Args:
-        content: what the run's files would now be.
-        may_change: keys of training.yaml, with all below them, and what can differ when one changes.
+        content: file name -> the content that the run's files would now have.
+        may_change: key or section of training.yaml that may change -> what else can differ then.
 
     Raises:
-        ValueError: with the first settings that differ, old and new; or something else stands where a file is written.
+        ValueError: a setting differs (the first few, old and new), or a folder or device has the name of a file.
     """
     for place in (folder / name for name in (*content, ENVIRONMENT, METRICS)):
         if place.exists() and not place.is_file():
             raise ValueError(f"{place}: is not a file, but the run needs one there; move it away")
     faults, changed = [], []
     for name, data in content.items():
-        before = (checkpoint.folder if name == TRAINING else folder) / name  # --resume may have changed the run's own
+        before = (checkpoint.folder if name == TRAINING else folder) / name  # --resume rewrites the run's copy
         if not before.is_file():
             raise ValueError(f"{before}: no such file; the run is incomplete")
         with readable(before):
@@ -50,19 +50,19 @@ def compare(folder: Path, checkpoint: Checkpoint, content: Mapping[str, bytes], 
                 faults.append(f"{name}: {key}: {change}" if key else f"{name} differs")
     if faults:
         raise ValueError(f"{folder}: cannot be resumed with other settings: {first_few(faults, '; ')}")
-    for change in changed:  # only now: what is refused does not continue
+    for change in changed:  # logged only once nothing is refused
         logger.warning("%s continues with changed %s", folder, change)
 
 
 def parse(name: str, content: bytes, place: str) -> Any:
-    """What a file of a run holds: a tree of settings or hashes, or its bytes where it is the tokenizer's."""
+    """The content of a run's file: a tree for YAML and data.json, raw bytes for the tokenizer's files."""
     if name.endswith(".yaml"):
         return parse_yaml(content.decode("utf-8", "replace"), place)
     return parse_json(content, place) if name == DATA else content
 
 
 def differences(old: Any, new: Any, place: str = "") -> Iterator[tuple[str, Any, Any]]:
-    """The keys that differ between two trees, with both values; one empty key where they are not trees."""
+    """Yield (dotted key, old, new) for each value that differs; the key is empty if `old` and `new` are not trees."""
     if isinstance(old, Mapping) and isinstance(new, Mapping):
         for key in dict.fromkeys([*old, *new]):
             yield from differences(old.get(key), new.get(key), f"{place}.{key}" if place else str(key))
@@ -71,9 +71,9 @@ def differences(old: Any, new: Any, place: str = "") -> Iterator[tuple[str, Any,
 
 
 def resumptions(folder: Path, step: int, now: Tree) -> list[Tree]:
-    """Each time that a run was resumed: after which step, and in which environment it ran before.
+    """The list of a run's resumptions: the step of each, and the environment before it.
 
-    A flat list: nested in each other, they would be too deep for JSON where a run is stopped hundreds of times.
+    The list is flat: environments nested in one another would be too deep for JSON after hundreds of resumptions.
     """
     before = warn_of_changes(folder, now)
     earlier: list[Tree] = before.pop(RESUMED, [])
@@ -81,7 +81,7 @@ def resumptions(folder: Path, step: int, now: Tree) -> list[Tree]:
 
 
 def warn_of_changes(folder: Path, now: Tree) -> Tree:
-    """Warn of what may keep a resumed run from being the same; the environment that it ran in before."""
+    """Log what may make a resumed run differ from an uninterrupted one; returns the previous environment."""
     try:
         before = read_sealed(folder / ENVIRONMENT)
     except ValueError as reason:
@@ -90,7 +90,7 @@ def warn_of_changes(folder: Path, now: Tree) -> Tree:
     if written := before.get("files", {}).get(REQUEST):
         try:
             check_file(folder / REQUEST, written, ENVIRONMENT)
-        except ValueError as reason:  # a kill between the two files leaves them so, too: no reason to refuse
+        except ValueError as reason:  # a kill between writing the two files causes this too, so do not refuse
             logger.warning("%s; the run continues with the changes that it lists now", reason)
     for change in changes(before, now):
         logger.warning("%s: %s", folder, change)
@@ -98,7 +98,7 @@ def warn_of_changes(folder: Path, now: Tree) -> Tree:
 
 
 def set_aside_broken(checkpoint: Checkpoint) -> None:
-    """Rename broken checkpoints that are newer than the one continued from, so that they count as none."""
+    """Rename damaged checkpoints newer than the one resumed from to `<step>.broken`, so that they are ignored."""
     checkpoints = checkpoint.folder.parent
     for step in steps(checkpoints):
         if step > checkpoint.step:

@@ -1,4 +1,4 @@
-"""A run folder while it is being trained: created or resumed, locked, its steps logged, its checkpoints kept."""
+"""A run folder during training: create or resume it, lock it, log steps, save and delete checkpoints."""
 
 import logging
 import os
@@ -36,12 +36,13 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class RunFiles:
-    """What a run consists of besides its checkpoints: resolved settings, as plain maps, and the tokenizer's files.
+    """The content of a run besides its checkpoints: resolved settings as plain maps, and the tokenizer's files.
 
     Args:
+        tokenizer: file name -> content.
         environment: the content of environment.json.
-        data: by split, a hash of the sources and of all that decides what is read from them.
-        request: the words of the command, and under `base` the record of the checkpoint that the run goes on from.
+        data: split name -> hash of its sources and of the options that decide what is read from them.
+        request: a `RequestRecord` as a map.
     """
 
     config: Tree
@@ -53,21 +54,21 @@ class RunFiles:
     request: Tree = field(default_factory=dict)
 
     def content(self) -> dict[str, bytes]:
-        """The settings, the tokenizer and the data's hashes as files."""
+        """File name -> content, of all but environment.json."""
         trees = {CONFIG: self.config, TASK: self.task, TRAINING: self.training}
         trees |= {REQUEST: self.request} if self.request else {}
-        # plain() gives every list and map an object of its own: YAML would write a shared one as an alias
+        # plain() copies every list and map: YAML would write an object that occurs twice as an alias
         files = {name: to_yaml(plain(tree)).encode() for name, tree in trees.items()} | dict(self.tokenizer)
         return {**files, DATA: to_json(self.data)} if self.data else files
 
 
 class Run:
-    """A run folder that this process trains in; only the main process writes.
+    """The run folder of a training process; only the main process writes to it, in others its methods do nothing.
 
     Args:
-        checkpoint: where the run continues; None at its beginning.
-        lock: the open lock file; None in a process that only reads.
-        files: SHA-256 of the run's files that the weights depend on, as training began.
+        checkpoint: the one to continue from; None at step 0.
+        lock: the open lock file; None in a process other than the main one.
+        files: name -> SHA-256, at the start of training, of the run's files that the weights depend on.
         training: the content of training.yaml.
     """
 
@@ -89,18 +90,18 @@ class Run:
         return self.folder / CHECKPOINTS
 
     def log(self, line: Mapping[str, Any]) -> None:
-        """Append one line to metrics.jsonl; what is not finite becomes null."""
+        """Append one line to metrics.jsonl; NaN and infinities become null."""
         if self.metrics is not None:
             self.metrics.append(line)
 
     def save(
         self, step: int, tensors: Mapping[str, Mapping[str, Tensor]], state: Tree, beside: Mapping[str, Tree] = {}
     ) -> None:
-        """Write the checkpoint of a step.
+        """Write the checkpoint of `step`.
 
         Args:
-            tensors: `weights`, and what there is of `optimizer`, `ema`, `average` and `merged`.
-            beside: JSON files by their names, for other programs.
+            tensors: kind -> tensors by name: `weights`, and any of `optimizer`, `ema`, `average` and `merged`.
+            beside: name -> content of further JSON files, for other programs.
 
         Raises:
             RuntimeError: it cannot be written, or the folder is gone.
@@ -111,7 +112,7 @@ class Run:
             write_checkpoint(place, tensors, state, self.training, self.metrics.mark(), self.files, beside)
 
     def look_at_files(self) -> None:
-        """Say which of the run's files are not what they were: the weights are trained with what they held before.
+        """Log which of the run's files were changed or deleted; training continues with their old content.
 
         Raises:
             RuntimeError: the folder is gone.
@@ -133,11 +134,11 @@ class Run:
             prune(self.checkpoints, keep, best)
 
     def recent(self) -> Iterator[Checkpoint]:
-        """The whole checkpoints, newest first."""
+        """Yield the undamaged checkpoints, newest first."""
         return whole(self.checkpoints)
 
     def close(self) -> None:
-        """Release the folder for another process."""
+        """Close the log and release the folder's lock."""
         if self.metrics is not None and self.lock is not None:
             self.metrics.close()
             self.lock.close()
@@ -150,11 +151,10 @@ class Run:
 
 
 def create_run(folder: Path, files: RunFiles, resume: bool = False, may_change: Mapping[str, str] = {}) -> Run:
-    """Begin a run in a new or empty folder, or continue the one that is there.
+    """Start a run in a new or empty folder, or continue the one in it.
 
     Args:
-        may_change: keys of the training settings that may differ from those of the run that is continued, and what
-            else can differ then.
+        may_change: training setting that may differ from the resumed run's -> what else can differ then.
 
     Raises:
         ValueError: the folder holds something else, another process writes to it, or the settings differ.
@@ -168,7 +168,7 @@ def create_run(folder: Path, files: RunFiles, resume: bool = False, may_change: 
         raise ValueError(f"{error.filename or folder}: cannot be written: {error.strerror or error}") from None
     try:
         if not resume:
-            check_folder(folder, resume)  # again: another process may have filled it since
+            check_folder(folder, resume)  # again, under the lock: another process may have filled it
         return begin(folder, files, lock, may_change, resume)
     except BaseException:
         lock.close()
@@ -176,7 +176,7 @@ def create_run(folder: Path, files: RunFiles, resume: bool = False, may_change: 
 
 
 def begin(folder: Path, files: RunFiles, lock: IO[str], may_change: Mapping[str, str], resume: bool) -> Run:
-    """Write the run's files, after comparing them with those of the checkpoint that is continued."""
+    """Clean up after a killed process, compare the files with the resumed checkpoint's, and write them."""
     restore_replaced(folder / CHECKPOINTS)
     for place in (folder, folder / CHECKPOINTS):
         for name in remove_stray(place):
@@ -189,15 +189,15 @@ def begin(folder: Path, files: RunFiles, lock: IO[str], may_change: Mapping[str,
     content, environment = files.content(), dict(files.environment)
     if checkpoint is not None:
         compare(folder, checkpoint, content, may_change)
-        check_run_files(folder, checkpoint)  # the tokenizer that was compared is itself read from the folder
+        check_run_files(folder, checkpoint)  # `compare` reads the tokenizer from this same folder
         environment[RESUMED] = resumptions(folder, checkpoint.step, environment)
         set_aside_broken(checkpoint)
         logger.info("%s: continues from checkpoint %d, the newest undamaged one", folder, checkpoint.step)
     for name, data in content.items():
-        # the files whose hashes the checkpoint keeps stay as they are, to the byte
+        # files whose hashes the checkpoint records must not change by a byte
         if checkpoint is None or name not in checkpoint.run_files:
             replace_file(folder / name, data)
-    # no checkpoint depends on these
+    # no checkpoint records the hashes of these two
     environment["files"] = {name: digest(folder / name) for name in (TRAINING, REQUEST) if name in content}
     replace_file(folder / ENVIRONMENT, seal(environment))
     there = [folder / name for name in (CONFIG, TASK, *TOKENIZER, DATA)]
@@ -206,19 +206,19 @@ def begin(folder: Path, files: RunFiles, lock: IO[str], may_change: Mapping[str,
 
 
 def join_run(folder: Path) -> Run:
-    """The run that the main process has begun, for another process of the same training, which only reads."""
+    """Open the run that the main process has started, in another process of the same training."""
     return Run(folder, latest(folder / CHECKPOINTS), None)
 
 
 def check_folder(folder: Path, resume: bool, resumable: bool = True) -> None:
-    """Refuse a folder that holds anything but the run to continue.
+    """Refuse a folder that holds anything but a run to resume.
 
     Args:
-        resumable: whether the command could continue one.
+        resumable: whether the command has `--resume`, for the message.
     """
     there = [name for name in names_in(folder) if name != LOCK]
     for place in (folder / CHECKPOINTS, folder, *folder.parents):
-        if os.path.islink(place) and not place.exists():  # `is_symlink` raises where nobody may enter
+        if os.path.islink(place) and not place.exists():  # Path.is_symlink raises without permission
             raise ValueError(f"{place}: is a broken link; choose another folder")
     if not there:
         return
@@ -231,14 +231,14 @@ def check_folder(folder: Path, resume: bool, resumable: bool = True) -> None:
 
 
 def try_folder(folder: Path) -> None:
-    """Refuse a folder that a run cannot be written to, before hours of work: write as much, and leave no trace.
+    """Refuse a folder that cannot be written to, before hours of work: write `PROBE` bytes to a temporary file.
 
     Raises:
-        ValueError: the folder cannot be made, or nothing can be written in it (a full disk).
+        ValueError: the folder cannot be created or written to (a full disk).
     """
     try:
         nearest = next(place for place in (folder, *folder.absolute().parents) if place.exists())
-        with TemporaryFile(dir=nearest) as probe:  # has no name, so that nothing of it is left even by a kill
+        with TemporaryFile(dir=nearest) as probe:  # an unnamed file, so that even a kill leaves nothing
             probe.write(bytes(PROBE))
             probe.flush()
             os.fsync(probe.fileno())

@@ -1,4 +1,4 @@
-"""Reading a trained run: its settings, its tokenizer, and the weights that a path stands for."""
+"""Reading a trained run: settings, tokenizer, and the checkpoint that a path stands for."""
 
 import logging
 import os
@@ -15,7 +15,7 @@ from zoo.runs.metrics import Line, read_metrics
 from zoo.runs.request import BaseRecord, read_request
 from zoo.strict_yaml import Tree, read_yaml
 
-UNREAD = ("optimizer.safetensors",)  # most of a checkpoint, and only --resume needs it
+UNREAD = ("optimizer.safetensors",)  # most of a checkpoint's bytes, and only --resume needs it
 logger = logging.getLogger(__name__)
 
 
@@ -24,8 +24,9 @@ class SavedRun:
     """A run folder and one of its checkpoints.
 
     Args:
-        training: the settings that the checkpoint was trained with.
-        data: by split, a hash of the data that it was trained on.
+        training: the training settings of the checkpoint.
+        tokenizer: file name -> content; empty for a model without text.
+        data: split name -> hash of the data that it was trained on.
     """
 
     folder: Path
@@ -38,22 +39,22 @@ class SavedRun:
 
     @property
     def metrics(self) -> list[Line]:
-        """The lines of metrics.jsonl, one for each step.
+        """The lines of metrics.jsonl, one per step.
 
         Raises:
-            ValueError: they are not what was written.
+            ValueError: the file is damaged.
         """
         return read_metrics(self.folder / METRICS, self.checkpoint.mark)
 
     @property
     def environment(self) -> Tree:
-        """What the run ran on; empty if it was not trained by zoo."""
+        """The content of environment.json; empty if there is none."""
         path = self.folder / ENVIRONMENT
         return read_sealed(path) if path.is_file() else {}
 
     @property
     def record(self) -> BaseRecord:
-        """What a run that goes on from this checkpoint keeps of it."""
+        """The record of this checkpoint for a run that starts from it."""
         own, weights = read_request(self.folder), f"{self.checkpoint.published_kind}.safetensors"
         return BaseRecord(self.step, self.checkpoint.files[weights], dict(self.data), own.start, own.base)
 
@@ -63,7 +64,7 @@ class SavedRun:
 
     @property
     def weights(self) -> dict[str, Tensor]:
-        """The averaged weights where the run kept them, else the weights of its last step."""
+        """The weights to use: averaged or merged ones if the checkpoint has them, else those of its step."""
         return self.checkpoint.published
 
 
@@ -74,25 +75,25 @@ def is_run(path: Path) -> bool:
 
 
 def run_of(path: Path) -> Path:
-    """The run folder that a path belongs to: itself, or that of RUN/checkpoints/<step>.
+    """The run folder that a path belongs to: RUN for RUN/checkpoints/<step>, else the path itself.
 
-    A run may lie in a folder of the user's that is called checkpoints, too.
+    A folder with a config.yaml is a run even if its parent happens to be called `checkpoints`.
     """
     path = straight(path)
     return path.parent.parent if path.parent.name == CHECKPOINTS and not (path / CONFIG).is_file() else path
 
 
 def straight(path: Path) -> Path:
-    """A path without `.` and `..`, the latter as the system reads it: behind a link, from where that leads."""
+    """An absolute path without `.` and `..`; `..` after a symbolic link goes up from the link's target."""
     path = path.absolute()
     return Path(os.path.realpath(path)) if ".." in path.parts else path
 
 
 def open_run(path: Path) -> SavedRun:
-    """Open RUN, which means its best validated checkpoint, else its last; or RUN/checkpoints/<step>.
+    """Open RUN (its best validated checkpoint, else its last) or RUN/checkpoints/<step>.
 
     Raises:
-        ValueError: there is no run, or a file of it is damaged; the message names it.
+        ValueError: there is no run, or one of its files is damaged; the message names it.
     """
     folder = run_of(path)
     if not (folder / CONFIG).is_file():
@@ -107,7 +108,7 @@ def open_run(path: Path) -> SavedRun:
 
 
 def named(folder: Path, path: Path) -> Checkpoint:
-    """The checkpoint that a path names."""
+    """Open the checkpoint RUN/checkpoints/<step>."""
     there = [str(step) for step in steps(folder / CHECKPOINTS)]
     name = straight(path).name
     if name not in there:
@@ -116,7 +117,7 @@ def named(folder: Path, path: Path) -> Checkpoint:
 
 
 def best(folder: Path) -> Checkpoint:
-    """The best validated checkpoint, which the newest one names in its state, else the newest."""
+    """Open the best validated checkpoint, which the newest one's state names, else the newest."""
     newest = latest(folder / CHECKPOINTS, UNREAD)
     if newest is None:
         raise ValueError(f"{folder}: has no undamaged checkpoint")
@@ -131,6 +132,6 @@ def best(folder: Path) -> Checkpoint:
 
 
 def check_run_files(folder: Path, checkpoint: Checkpoint) -> None:
-    """Refuse a config, task or tokenizer that is not the one the weights were trained with."""
+    """Raise a ValueError if a file that the weights depend on (config, task, tokenizer, data) has changed."""
     for name, written in checkpoint.run_files.items():
         check_file(folder / name, written, f"checkpoint {checkpoint.step}")

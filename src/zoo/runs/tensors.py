@@ -1,4 +1,4 @@
-"""A module's tensors by name, each storage once: what weight files hold, and how they get back into a module."""
+"""Tensors by name, tied ones once: taking them from a module, loading them, and reading and writing safetensors."""
 
 import math
 from collections.abc import Mapping
@@ -15,16 +15,16 @@ LARGEST = torch.finfo(torch.float32).max
 
 
 def storage_of(name: str, tensor: Tensor) -> object:
-    """A key that two names have in common if they are tied; empty tensors have no address, so each has its own."""
+    """A key that is equal for tied tensors. Empty tensors have no address, so their key is their name."""
     if not tensor.numel():
         return name
     return tensor.data_ptr(), tensor.shape, tensor.stride()
 
 
 def unique_tensors(module: nn.Module) -> dict[str, Tensor]:
-    """A module's weights and buffers by name; of tied ones the first name only.
+    """A module's parameters and buffers by name; tied ones only under their first name.
 
-    safetensors' `save_model` does so for a module alone; here tensors may also be shards, averages or renamed ones.
+    safetensors' `save_model` works on a module only; zoo also saves shards, averages and renamed tensors.
     """
     unique: dict[object, tuple[str, Tensor]] = {}
     for name, tensor in module.state_dict().items():
@@ -33,10 +33,10 @@ def unique_tensors(module: nn.Module) -> dict[str, Tensor]:
 
 
 def load_tensors(module: nn.Module, tensors: Mapping[str, Tensor]) -> None:
-    """Copy tensors into a module that has exactly these; everything is checked before anything is copied.
+    """Copy tensors into a module; names and shapes must match exactly, and are checked before anything is copied.
 
     Raises:
-        ValueError: a tensor is missing, unexpected or of another shape; the first few with both shapes.
+        ValueError: a tensor is missing, unexpected or of another shape; the message gives the first few, with shapes.
     """
     expected = module.state_dict()
     missing, unexpected = compare_names(expected, tensors)
@@ -47,10 +47,10 @@ def load_tensors(module: nn.Module, tensors: Mapping[str, Tensor]) -> None:
 
 
 def load_matching(module: nn.Module, tensors: Mapping[str, Tensor]) -> tuple[list[str], list[str]]:
-    """Copy the tensors whose names a module has; the names that stay as they are, and those that are dropped.
+    """Copy the tensors whose names a module has; returns the names that are missing, and those that are unexpected.
 
     Raises:
-        ValueError: a tensor has another shape than the module's of that name; nothing is copied then.
+        ValueError: a tensor has another shape than the module's; nothing is copied then.
     """
     expected = module.state_dict()
     refuse(wrong_shapes(expected, tensors))
@@ -62,14 +62,14 @@ def load_matching(module: nn.Module, tensors: Mapping[str, Tensor]) -> tuple[lis
 
 
 def finite(tensors: Mapping[str, Tensor], place: str) -> Mapping[str, Tensor]:
-    """The tensors, if float32 has each of their numbers: nothing can be computed with NaN, infinity or 1e300.
+    """Return the tensors if all their values are finite in float32 (no NaN, no infinity, no 1e300).
 
     Raises:
-        ValueError: with the name of the tensor.
+        ValueError: one is not; the message names the tensor.
     """
     for name, tensor in tensors.items():
         if tensor.is_floating_point() and tensor.numel():
-            # one pass that needs no memory of the tensor's size; NaN is passed on to both bounds
+            # one pass, without the temporary tensor of isfinite(); aminmax propagates NaN to both bounds
             least, most = (bound.item() for bound in torch.aminmax(tensor))
             if not -LARGEST <= least <= most <= LARGEST:
                 found = "NaN" if math.isnan(least) else f"{least:g}" if least < -LARGEST else f"{most:g}"
@@ -80,20 +80,20 @@ def finite(tensors: Mapping[str, Tensor], place: str) -> Mapping[str, Tensor]:
 
 
 def compare_names(expected: Mapping[str, Tensor], tensors: Mapping[str, Tensor]) -> tuple[list[str], list[str]]:
-    """Names that are missing (and tied to none that is there), and names that are unexpected."""
+    """Names missing from `tensors` (unless a tied name is given), and names that are unexpected."""
     given = {storage_of(name, expected[name]) for name in tensors if name in expected}
     missing = [name for name, tensor in expected.items() if storage_of(name, tensor) not in given]
     return missing, [name for name in tensors if name not in expected]
 
 
 def wrong_shapes(expected: Mapping[str, Tensor], tensors: Mapping[str, Tensor]) -> list[str]:
-    """The tensors of another shape than the module's, in words."""
+    """A message for each tensor whose shape differs from the module's."""
     both = [(name, expected[name], tensor) for name, tensor in tensors.items() if name in expected]
     return [f"{name}: expected {shape(a)}, found {shape(b)}" for name, a, b in both if a.shape != b.shape]
 
 
 def refuse(faults: list[str]) -> None:
-    """Raise a ValueError that lists the first few faults, where there are any."""
+    """Raise a ValueError that lists the first few faults, if there are any."""
     if faults:
         raise ValueError(f"the weights do not fit the model: {first_few(faults, '; ')}")
 
@@ -103,22 +103,22 @@ def shape(tensor: Tensor) -> str:
 
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: dict[str, str] | None = None) -> None:
-    """Write tensors as safetensors, from whatever device they are on.
+    """Write tensors on any device to a safetensors file.
 
     Raises:
         RuntimeError: they cannot be written (a full disk).
     """
     try:
         path.touch()
-        usual = path.stat().st_mode  # safetensors makes files that only their owner can read
+        usual = path.stat().st_mode  # safetensors creates files that only the owner can read
         save_file({name: alone(tensor) for name, tensor in tensors.items()}, path, metadata)
         path.chmod(usual)
-    except SafetensorError as error:  # which is neither an OSError nor a RuntimeError
+    except SafetensorError as error:  # neither an OSError nor a RuntimeError
         raise RuntimeError(f"{path}: {error}") from None
 
 
 def alone(tensor: Tensor) -> Tensor:
-    """The tensor on the CPU with a storage of its own, as safetensors wants it."""
+    """The tensor on the CPU, contiguous, with a storage of its own, as safetensors requires."""
     tensor = tensor.detach().to("cpu").contiguous()
     return tensor if tensor.untyped_storage().nbytes() == tensor.nbytes else tensor.clone()
 
@@ -127,7 +127,7 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
     """Read a safetensors file.
 
     Raises:
-        ValueError: no such file, or not safetensors.
+        ValueError: the file does not exist or is damaged.
     """
     try:
         tensors: dict[str, Tensor] = load_file(path)
@@ -139,6 +139,6 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
 
 
 def part_of(name: str) -> str:
-    """The part of a model that a weight belongs to, as a user knows it: `heads.classification`, `pooler`, `encoder`."""
+    """The part of a model that a weight belongs to: `heads.classification`, `pooler`, `encoder`."""
     words = name.split(".")
     return ".".join(words[:2]) if words[0] == "heads" else words[0]
