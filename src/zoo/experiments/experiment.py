@@ -1,4 +1,4 @@
-"""One settled experiment: model, task, training and generation, each value knowing where it came from."""
+"""One resolved experiment: model, task, training and generation settings, with the origin of each value."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -19,22 +19,22 @@ from zoo.training.settings import Training
 
 
 def values_of_model(model: ModelSettings, origins: Mapping[str, str]) -> Iterator[Value]:
-    """Every value of a model; its `training` is shown where it is used."""
+    """Yield every value of a model but its `training`, which is part of the training settings."""
     tree = {key: value for key, value in dump_settings(model).items() if key != "training"}
     return values_of("model", {**tree, "heads": head_map(tree["heads"], "heads")}, origins)
 
 
 def traits_of(model: ModelSettings) -> ModelTraits:
-    """What examples must know of a model; it does not depend on the heads, which may not fit a wrong kind of model."""
+    """The traits of a model that examples depend on. Heads are left out: they may not fit a model of the wrong kind."""
     return stream_of(on_meta(replace(model, heads=())))
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """What one run is, as far as it is known: the data and the tokenizer decide the rest (see `settle`).
+    """All settings of one run; what the data and the tokenizer decide is filled in later (see `settle`).
 
     Args:
-        origins: by the dotted place of a value, where it came from; a value that is not there is the library's.
+        origins: dotted key of a value -> where it came from; a key not listed has the library's default.
     """
 
     model: ModelSettings
@@ -47,11 +47,11 @@ class Experiment:
 
     @property
     def stream(self) -> ModelTraits:
-        """What examples must know of the model."""
+        """The traits of the model that examples depend on."""
         return traits_of(self.model)
 
     def decide(self, place: str, keys: Iterable[str], **parts: Any) -> "Experiment":
-        """The experiment with other parts, where `place` has decided the values at `keys`."""
+        """A copy with some fields replaced, which records `place` as the origin of the values at `keys`."""
         return replace(self, origins={**self.origins, **dict.fromkeys(keys, place)}, **parts)
 
     def is_set(self, key: str) -> bool:
@@ -59,7 +59,7 @@ class Experiment:
         return self.origins.get(key, "").startswith(SET)
 
     def values(self) -> Iterator[Value]:
-        """Every value of model, training and generation; of the task, those of its map (`Task.plain`)."""
+        """Yield every value of the model, task (those in `Task.plain`), training and generation settings."""
         task = {key: value for key, value in plain(self.task.plain()).items() if key not in ("training", "generate")}
         written = {key.removeprefix("task."): place for key, place in self.origins.items()}
         yield from values_of_model(self.model, self.origins)

@@ -1,4 +1,4 @@
-"""zoo finetune: a trained model on another task; heads that it does not train are dropped, missing ones initialised."""
+"""zoo finetune: train a checkpoint on a task; unused heads are dropped, missing ones initialised."""
 
 import logging
 from collections.abc import Mapping, Sequence
@@ -30,15 +30,15 @@ from zoo.runs.tensors import finite, part_of
 from zoo.training.state import State
 from zoo.wording import first_few
 
-SCORING = ("output.weight", "output.bias", "bias")  # of a head that scores tokens: one row, or one number, for each
+SCORING = ("output.weight", "output.bias", "bias")  # of a head that scores tokens: one row or number per token
 logger = logging.getLogger(__name__)
 
 
 def finetune(saved: SavedRun, request: Request, watcher: Watcher) -> State:
-    """Train a checkpoint on another task, with its own tokenizer.
+    """Train a checkpoint on a task, with the checkpoint's tokenizer.
 
     Raises:
-        ValueError: the request cannot be met, or changes the architecture; nothing is written then.
+        ValueError: the request is wrong or changes the architecture; nothing is written then.
     """
     if request.resume:
         request = request.repeat(read_request(request.folder).changes)
@@ -68,7 +68,7 @@ def finetune(saved: SavedRun, request: Request, watcher: Watcher) -> State:
         return tokenizer
 
     def fill(model: Model, settled: Experiment, tokenizer: Tokenizer | None) -> None:
-        continued = request.resume and bool(steps(request.folder / CHECKPOINTS))  # whose weights are then read
+        continued = request.resume and bool(steps(request.folder / CHECKPOINTS))  # then its weights replace these
         tensors = finite(saved.weights, str(saved.folder))
         own, wanted = read_task(saved.task, str(saved.folder)).labels or (), settled.task.labels or ()
         ordered = numbered_as(wanted, own, tensors, model.heads)
@@ -82,10 +82,11 @@ def finetune(saved: SavedRun, request: Request, watcher: Watcher) -> State:
 
 
 def what_becomes_of_classes(own: Sequence[str], wanted: Sequence[str], ordered: bool) -> str:
-    """What the log says of the classes of a checkpoint's heads.
+    """A log message on how the checkpoint's classes relate to the task's.
 
     Args:
-        ordered: whether the rows of the heads were put into the task's order.
+        own, wanted: the class names of the checkpoint and of the task.
+        ordered: whether the rows of the heads were reordered to match the task's classes.
     """
     if ordered:
         return "the heads keep the checkpoint's classes, reordered or respelled for this task"
@@ -98,7 +99,7 @@ def what_becomes_of_classes(own: Sequence[str], wanted: Sequence[str], ordered: 
 
 
 def report_places(given: Experiment) -> None:
-    """Say in the log where the model has fewer places than a document of the task's examples."""
+    """Log if the model has fewer positions than the task's longest documents have tokens."""
     longest, places = given.mixture.document_length(given.task), on_meta(given.model).stream.max_length
     if places < longest:
         said = "examples have at most %d tokens, as many as the checkpoint has positions; max_length=%d adds some"
@@ -106,10 +107,10 @@ def report_places(given: Experiment) -> None:
 
 
 def check_finetuning(saved: SavedRun, request: Request) -> None:
-    """Refuse a request that cannot be met, before anything is read but files of settings.
+    """Refuse a wrong request early, reading settings only.
 
     Raises:
-        ValueError: as `finetune`, the folder has a run from other weights, or a file of the task's data is not there.
+        ValueError: as `finetune`; the folder has a run that started from other weights; or a data file is missing.
     """
     if (request.folder / REQUEST).exists():
         base = read_request(request.folder).base
@@ -123,9 +124,13 @@ def check_finetuning(saved: SavedRun, request: Request) -> None:
 
 @torch.no_grad()
 def begin_as_mean(model: Model, pieces: Mapping[int, Sequence[int]]) -> None:
-    """Let each added token begin as the mean of the tokens that its word was read as before.
+    """Initialise each added token's embedding as the mean of the tokens that its word was split into before.
 
-    Source: Hewitt 2021, "Initializing New Word Embeddings for Pretrained Language Models"; of the pieces alone.
+    Source: Hewitt 2021, "Initializing New Word Embeddings for Pretrained Language Models". There the mean is over the
+    whole vocabulary; here only over the word's pieces.
+
+    Args:
+        pieces: id of an added token -> the ids of its word in the old tokenizer.
     """
     parts = (part.embeddings for part in (model.encoder, model.decoder) if part is not None)
     tables = [embeddings.tokens.weight for embeddings in parts if embeddings is not None]
@@ -138,14 +143,15 @@ def begin_as_mean(model: Model, pieces: Mapping[int, Sequence[int]]) -> None:
 
 
 def prefixes_of_classes(model: Model) -> tuple[str, ...]:
-    """What the names of weights begin with, for each head of the model that has classes."""
+    """The weight name prefixes of the model's heads that have classes."""
     return tuple(f"heads.{name}." for name in model.heads if "labels" in heads.options(name))
 
 
 def prefixes_of_another_stack(model: Model, tensors: Mapping[str, Tensor]) -> tuple[str, ...]:
-    """What the names of weights begin with, for each head of the model that scored another stack in the checkpoint.
+    """The weight name prefixes of the model's heads that read another stack in the checkpoint.
 
-    Such a head scores a generator where there is one: of another width, if only one of checkpoint and model has it.
+    Such heads (`guesses`) read the generator if there is one. If only one of checkpoint and model has a generator, the
+    head's width differs, so its weights cannot be used.
     """
     if (model.generator is not None) == any(name.startswith("generator.") for name in tensors):
         return ()
@@ -153,12 +159,12 @@ def prefixes_of_another_stack(model: Model, tensors: Mapping[str, Tensor]) -> tu
 
 
 def carry_over(model: Model, tensors: Mapping[str, Tensor], say: bool = True) -> None:
-    """Fill a model with a checkpoint's weights; say in the log what is left out and what is newly initialised.
+    """Copy a checkpoint's weights into a model; log what is left out and what is newly initialised.
 
-    A head with another number of classes is newly initialised, and so is one of another stack.
+    Heads with another number of classes, or that read another stack, keep their new initialisation.
 
     Raises:
-        ValueError: a weight has another shape than the model's (a table of tokens may have fewer rows).
+        ValueError: a weight has another shape than the model's; fewer rows are allowed, for added tokens.
     """
     own = model.state_dict()
     classes = prefixes_of_classes(model)
@@ -170,10 +176,10 @@ def carry_over(model: Model, tensors: Mapping[str, Tensor], say: bool = True) ->
             theirs, mine = tensors[name], own[name]
             if theirs.shape != mine.shape and (theirs.shape[1:] != mine.shape[1:] or len(theirs) > len(mine)):
                 raise ValueError(f"{name}: the checkpoint has {tuple(theirs.shape)}, the model {tuple(mine.shape)}")
-            # added tokens have rows of their own behind the checkpoint's
+            # rows of added tokens come after the checkpoint's
             (mine[: len(theirs)] if theirs.dim() else mine).copy_(theirs)
     extend_positions(model, {name: tensors[name] for name in taken}, say)
-    # a tied weight has two names and one storage: filled under either name, it is not missing
+    # a tied weight has two names and one storage: it is not missing if it was copied under either name
     storages = {own[name].data_ptr() for name in taken}
     missing = {name for name, tensor in own.items() if name not in taken and tensor.data_ptr() not in storages}
     fresh = sorted({part_of(name) for name in missing})
@@ -185,7 +191,7 @@ def carry_over(model: Model, tensors: Mapping[str, Tensor], say: bool = True) ->
 
 
 def extend_positions(model: Model, tensors: Mapping[str, Tensor], say: bool) -> None:
-    """Begin the positions of a model that a checkpoint does not have: it was trained on shorter texts."""
+    """Initialise the positions beyond the checkpoint's, if `max_length` was raised."""
     for name, module in model.named_modules():
         if not isinstance(module, Position):
             continue

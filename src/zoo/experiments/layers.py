@@ -1,4 +1,4 @@
-"""Maps laid over one another, in which each value knows where it came from."""
+"""Merging layers of settings while recording which layer each value came from."""
 
 import functools
 from collections.abc import Iterable, Iterator, Mapping
@@ -12,7 +12,7 @@ LIBRARY, SET, FIRST_SET, DATA, TOKENIZER = "library", "--set", "--set of the fir
 
 
 class Value(NamedTuple):
-    """One value of an experiment and where it came from."""
+    """One value of an experiment: its dotted key, and where it came from."""
 
     key: str
     value: Any
@@ -21,21 +21,22 @@ class Value(NamedTuple):
 
 @dataclass(frozen=True)
 class Traced:
-    """A map that layers were laid into, and by the dotted place of each value the layer that it is from."""
+    """A merged map, and for the dotted key of each value the layer that set it."""
 
     tree: Tree
     origins: Mapping[str, str]
 
     @classmethod
     def of(cls, layers: Iterable[Layer]) -> "Traced":
-        """The layers laid over one another, the lowest first."""
+        """Merge layers, the lowest precedence first."""
         return functools.reduce(cls.lay, layers, cls({}, {}))
 
     def become(self, tree: Tree, place: str, named: Iterable[str] = ()) -> "Traced":
-        """The map after one more layer.
+        """The map `tree` that a further layer made of this one.
 
         Args:
-            named: the values that the layer sets; others that differ from before are the layer's, too.
+            place: the origin that the layer's values get.
+            named: dotted keys that the layer sets, even to the same value; every changed value is the layer's, too.
         """
         before, named = leaves(self.tree), set(named)
         kept = {key for key, value in leaves(tree).items() if key in before and before[key] == value} - named
@@ -46,7 +47,7 @@ class Traced:
 
 
 def leaves(tree: Mapping[str, Any], above: str = "") -> dict[str, Any]:
-    """The values of a tree of maps by their dotted places; a list is one value."""
+    """Flatten nested maps: dotted key -> value; a list counts as one value."""
     found: dict[str, Any] = {}
     for key, value in tree.items():
         found |= leaves(value, f"{above}{key}.") if isinstance(value, Mapping) and value else {f"{above}{key}": value}
@@ -54,7 +55,7 @@ def leaves(tree: Mapping[str, Any], above: str = "") -> dict[str, Any]:
 
 
 def origin(key: str, origins: Mapping[str, str]) -> str:
-    """Where a value is from, also where a layer wrote it shorter: `norm: layernorm` is `norm.name`."""
+    """The origin of a value, also if a layer wrote a short form: `norm: layernorm` sets `norm.name`."""
     while key:
         for spelling in (key, f"{key}.name"):
             if spelling in origins:
@@ -64,6 +65,6 @@ def origin(key: str, origins: Mapping[str, str]) -> str:
 
 
 def values_of(section: str, tree: Tree, origins: Mapping[str, str]) -> Iterator[Value]:
-    """Every value of a section."""
+    """Yield every value of a section, such as `model`."""
     for key, value in leaves(tree).items():
         yield Value(f"{section}.{key}", value, origin(f"{section}.{key}", origins))

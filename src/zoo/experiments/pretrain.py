@@ -1,4 +1,4 @@
-"""zoo pretrain: a model from scratch, with a tokenizer trained on the task's own text."""
+"""zoo pretrain: train a model from scratch, with a tokenizer trained on the task's text."""
 
 import logging
 from collections.abc import Mapping
@@ -30,7 +30,7 @@ def pretrain(request: Request, watcher: Watcher) -> State:
     """Train a model from scratch.
 
     Raises:
-        ValueError: the request cannot be met; nothing is written then.
+        ValueError: the request is wrong; nothing is written then.
     """
     if request.resume:
         request = request.repeat(read_request(request.folder).changes)
@@ -61,7 +61,7 @@ def pretrain(request: Request, watcher: Watcher) -> State:
 
 
 def vectors_to_start_from(settings: ModelSettings, request: Request) -> Path | None:
-    """The file that token vectors start from; None where there is none, or a checkpoint has gone on from them.
+    """The file of pretrained word vectors to start from; None if none is set, or a checkpoint is resumed.
 
     Raises:
         ValueError: no such file.

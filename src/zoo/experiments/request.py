@@ -1,4 +1,4 @@
-"""What the words of a training command ask for; imports no torch, so that the command line can check them at once."""
+"""The arguments of a training command; imports no torch, so that the command line can check them quickly."""
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence
@@ -9,10 +9,10 @@ from typing import Any
 from zoo.strict_yaml import Tree
 
 logger = logging.getLogger(__name__)
-Pair = tuple[tuple[str, ...], Any]  # one `--set`: where, and what
+Pair = tuple[tuple[str, ...], Any]  # one `--set`: its path of keys, and its value
 MODEL, SECTIONS = "model", ("task", "training", "generate")
 STEPS, EPOCHS = ("training", "steps"), ("training", "epochs")
-# by the place of a change, the other place whose later change cancels it
+# a setting -> the one that cancels it if set later
 CANCELS: dict[tuple[str, ...], tuple[str, ...]] = {STEPS: EPOCHS, EPOCHS: STEPS}
 
 
@@ -23,12 +23,12 @@ class Request:
     Args:
         start: MODEL or CHECKPOINT, as it was typed.
         task: a name, or a path to a YAML file.
-        folder: of the run.
-        repeated: the changes of the call that started the run, which this one continues.
-        sets: the changes of this call.
-        resume: continue the run that is in the folder.
-        data: folder of the task's files.
-        command: what was called, as messages name it, if it goes on from a checkpoint.
+        folder: the run folder.
+        sets: the changes (`--set`) of this call.
+        resume: continue the run in the folder.
+        data: the folder with the task's files (`--data`).
+        repeated: when resuming, the changes of the call that started the run.
+        command: the name of the command in messages, if it starts from a checkpoint.
     """
 
     start: str
@@ -41,7 +41,7 @@ class Request:
     command: str = "finetune"
 
     def repeat(self, changes: Iterable[Mapping[str, Any]]) -> "Request":
-        """This request on top of the changes that started the run."""
+        """This request on top of the changes of the call that started the run."""
         pairs = spelled_out((tuple(key.split(".")), value) for change in changes for key, value in change.items())
         sets = spelled_out(self.sets)
         named = {path for path, _ in sets}
@@ -49,21 +49,21 @@ class Request:
         if unsaid:
             written = ", ".join(f"{'.'.join(path)}={value}" for path, value in unsaid)
             logger.info("%s: continues with the changes of the first command: %s", self.folder, written)
-        # what is said again changes nothing, above all not what was said after it the first time
+        # a change that only repeats the first call's is dropped: laid on top, it would undo later changes of that call
         now = dict(sets)
         again = {path for path in now if says_last(pairs, path, now[path])}
         return replace(self, repeated=pairs, sets=[pair for pair in sets if pair[0] not in again])
 
     @property
     def changes(self) -> list[Tree]:
-        """Every change, as the run keeps it; without those that a later call has cancelled."""
+        """Every change, as request.yaml records it, without those cancelled by a later call."""
         named = {path for path, _ in self.sets}
         repeated = [(path, value) for path, value in self.repeated if CANCELS.get(path, ()) not in named]
         return [{".".join(path): value} for path, value in (*repeated, *self.sets)]
 
 
 def says_last(pairs: Sequence[Pair], path: tuple[str, ...], value: Any) -> bool:
-    """Whether the last word on a setting is this one, and no map around it or what cancels it was named behind it."""
+    """Whether the pairs leave a setting at this value: no later pair changes, cancels or replaces it."""
     for other, found in reversed(pairs):
         if other == path:
             return bool(found == value)
@@ -73,7 +73,7 @@ def says_last(pairs: Sequence[Pair], path: tuple[str, ...], value: Any) -> bool:
 
 
 def spelled_out(pairs: Iterable[Pair]) -> list[Pair]:
-    """The pairs, with a map of a section as one for each of its keys: `training={steps: 4}` is `training.steps=4`."""
+    """The pairs, with a section's map split into its keys: `training={steps: 4}` becomes `training.steps=4`."""
     found: list[Pair] = []
     for path, value in pairs:
         whole = len(path) == 1 and path[0] in SECTIONS and isinstance(value, dict)
@@ -82,10 +82,10 @@ def spelled_out(pairs: Iterable[Pair]) -> list[Pair]:
 
 
 def refuse_without_task(pairs: Iterable[Pair]) -> None:
-    """Refuse changes that only a run on a task reads.
+    """Refuse changes to `task` and `generate` in a command without a TASK.
 
     Raises:
-        ValueError: with the words that are missing.
+        ValueError: there is such a change.
     """
     for path, _ in pairs:
         if path[0] in ("task", "generate"):
@@ -93,10 +93,10 @@ def refuse_without_task(pairs: Iterable[Pair]) -> None:
 
 
 def by_section(pairs: Iterable[Pair]) -> dict[str, list[Pair]]:
-    """The pairs of each section, without its name; those of no section are the model's.
+    """Section -> its pairs, without the section's name; pairs of no other section belong to the model.
 
     Raises:
-        ValueError: a section is set to something that is no map.
+        ValueError: a section is set to something that is not a map.
     """
     found: dict[str, list[Pair]] = {section: [] for section in (MODEL, *SECTIONS)}
     for path, value in spelled_out(pairs):

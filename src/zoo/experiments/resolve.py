@@ -1,6 +1,6 @@
-"""A request becomes an experiment: library < the model's files < the task's files < `--set`, here and nowhere else.
+"""Resolve a request to an experiment. Precedence: library < model's files < task's files < `--set`.
 
-What the data and the tokenizer decide follows in `settle`, once they are read.
+This is the only place that does so; values that depend on data and tokenizer are filled in by `settle`.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -34,7 +34,7 @@ MAY_SET += "task.…, training.… and generate.…"
 
 
 def resolve_pretraining(request: Request) -> Experiment:
-    """What pretraining is asked for.
+    """Resolve a pretraining request.
 
     Raises:
         ValueError: an unknown name or key, or values that do not combine.
@@ -44,21 +44,21 @@ def resolve_pretraining(request: Request) -> Experiment:
 
 
 def resolve_alone(name: str, sets: Sequence[Pair]) -> tuple[ModelSettings, dict[str, str]]:
-    """A model without a task, and where its values came from.
+    """Resolve a model without a task; returns its settings and the origin of each value.
 
     Raises:
-        ValueError: an unknown name or key, values that do not combine, or a change that only a task would read.
+        ValueError: an unknown name or key, values that do not combine, or a change of `task` or `generate`.
     """
     refuse_without_task(sets)
     layers, training = config.read_layers(name, "configs"), as_tree(by_section(sets)["training"])
     model, traced = resolve_model(layers, [(SET, pair) for pair in sets])
-    # for its refusals: to the model, its settings of training are a map that it does not look into
+    # only to check them: a model's settings hold `training` as a plain map
     resolve_training([*training_of(layers), Layer(SET, training)])
     return model, {f"model.{key}": place for key, place in traced.origins.items()}
 
 
 def check_task(name: str) -> None:
-    """Refuse a task's file that no run can follow.
+    """Refuse a task file, or a list of tasks, that no run could use.
 
     Raises:
         ValueError: an unknown name or key, or values that do not combine.
@@ -71,7 +71,7 @@ def check_task(name: str) -> None:
 
 
 def resolve_task_alone(name: str, sets: Sequence[Pair]) -> Task:
-    """A task that some run can follow.
+    """Resolve and check a task without a model.
 
     Raises:
         ValueError: an unknown name or key, or values that do not combine.
@@ -88,10 +88,10 @@ def resolve_task_alone(name: str, sets: Sequence[Pair]) -> Task:
 
 
 def resolve_finetuning(saved: SavedRun, request: Request) -> Experiment:
-    """What fine-tuning a checkpoint is asked for; no training setting of the checkpoint's is inherited.
+    """Resolve a fine-tuning request; training settings of the checkpoint are not inherited.
 
     Raises:
-        ValueError: as above, or another architecture or tokenizer is asked for.
+        ValueError: as `resolve_pretraining`, or the request changes the architecture or the tokenizer.
     """
     for pair in (*request.repeated, *request.sets):
         refuse_architecture(pair, request.command)
@@ -108,10 +108,10 @@ def resolve_finetuning(saved: SavedRun, request: Request) -> Experiment:
 
 
 def with_norm(saved: SavedRun) -> Tree:
-    """A checkpoint's settings of the model; heads that it lacks get its encoder's norm, with eps and bias.
+    """A checkpoint's model settings, in which heads that it lacks get the encoder's norm options (eps, bias).
 
-    BERT, ELECTRA and ModernBERT have one eps for both, and the run could not be exported as one of them otherwise. A
-    head keeps its default where the encoder's norm is of another kind.
+    BERT, ELECTRA and ModernBERT share one eps between encoder and heads, so other heads could not be exported. A head
+    whose default norm is another variant than the encoder's keeps its default.
     """
     encoder, place = settings_of(saved).encoder, f"{saved.folder / 'config.yaml'}.heads"
     norm = None if encoder is None else getattr(encoder.settings, "norm", None)
@@ -124,46 +124,46 @@ def with_norm(saved: SavedRun) -> Tree:
 
 
 def places_of(settings: ModelSettings) -> dict[str, int]:
-    """How many places each part of a model has that reads tokens."""
+    """`encoder`, `decoder` -> the number of positions it has."""
     on = on_meta(settings)
     parts = {"encoder": on.encoder, "decoder": on.decoder}
     return {name: part.max_length for name, part in parts.items() if part is not None}
 
 
 def refuse_architecture(pair: Pair, command: str) -> None:
-    """Refuse a `--set` that would make another model, or another tokenizer, of the checkpoint."""
+    """Refuse a `--set` that would change the checkpoint's architecture or tokenizer."""
     path, _ = pair
     written = ".".join(path)
     if path[:2] == ("task", "tokenizer") and leaves(nest(*pair)).keys() != {f"task.tokenizer.{ADD}"}:
         only = "only tokenizer.add adds words to it"
         raise ValueError(f"--set {written}: {command} keeps the checkpoint's tokenizer; {only}")
     own = path[0] in ("task", "training", "generate", "heads") or path[-1] in ("dropout", "max_length")
-    own = own or ("position", "scaling") in (path[:2], path[1:3])  # a model of one stack needs no name of it
+    own = own or ("position", "scaling") in (path[:2], path[1:3])  # with or without the stack's name
     if not own and path != ("embeddings", "frozen"):
         raise ValueError(f"--set {written}: {command} keeps the checkpoint's architecture; {MAY_SET}")
 
 
 def training_of(layers: Iterable[Layer]) -> list[Layer]:
-    """The settings of training that layers have."""
+    """The `training` sections of layers, as layers of their own."""
     return [Layer(place, tree["training"]) for place, tree in layers if isinstance(tree.get("training"), Mapping)]
 
 
 def training_of_task(files: Iterable[Layer], sets: Iterable[Placed]) -> list[Layer]:
-    """A task's settings of training: of its files, then of `--set`."""
+    """A task's `training` sections: of its files, then of `--set task.training.…`."""
     return training_of([*files, *(Layer(place, as_tree([pair])) for place, pair in sets)])
 
 
 def sets_generate(sets: Iterable[Pair]) -> bool:
-    """Whether changes of a task name how text is generated."""
+    """Whether changes of a task set generation options."""
     return any(path[0] == "generate" for path, _ in sets)
 
 
 def resolve(layers: Sequence[Layer], request: Request, below: Sequence[Layer]) -> Experiment:
-    """Model, task and training, from the lowest layer to the highest.
+    """Resolve model, task, training and generation settings, from the lowest layer to the highest.
 
     Args:
-        layers: of the model.
-        below: the model's settings of training.
+        layers: the model's, lowest first.
+        below: the training settings below the task's: those of the model's files when pretraining.
     """
     of_model, of_task, of_training = list[Placed](), list[Placed](), list[Layer]()
     for call, pairs in ((FIRST_SET, request.repeated), (SET, request.sets)):
@@ -171,7 +171,7 @@ def resolve(layers: Sequence[Layer], request: Request, below: Sequence[Layer]) -
         of_model += [(call, pair) for pair in sections[MODEL]]
         of_task += [(call, pair) for pair in sections["task"]]
         of_task += [(call, (("generate", *path), value)) for path, value in sections["generate"]]
-        # one layer for each call: naming steps or epochs again cancels what the first call named
+        # one layer per call, because steps and epochs cancel each other only across layers
         of_training.append(Layer(call, as_tree(sections["training"])))
     files = config.read_layers(request.task, "tasks")
     task, from_task = resolve_task(request.task, files, of_task)
@@ -195,10 +195,10 @@ def resolve(layers: Sequence[Layer], request: Request, below: Sequence[Layer]) -
 def resolve_model(
     layers: Sequence[Layer], sets: Iterable[Placed], mixture: Mixture | None = None
 ) -> tuple[ModelSettings, Traced]:
-    """The model of the files, changed by `--set`.
+    """Resolve the model from its files, then `--set`.
 
     Args:
-        mixture: whose heads the model has; None: those of its file.
+        mixture: the objectives whose heads the model gets; None: the heads of its file.
     """
     place = layers[-1].place
     place = Path(place).stem if place.startswith("configs/") else place
@@ -208,7 +208,7 @@ def resolve_model(
     if mixture is not None:
         traced = traced.become(keep_heads(traced.tree, mixture.heads, place), OBJECTIVE)
     named: list[tuple[str, ...]] = []
-    # the model's file may lack the heads of the task, so what is said about heads comes last
+    # changes of heads come last (a stable sort): the model's file may lack the task's heads
     for call, (path, value) in sorted(sets, key=lambda placed: placed[1][0][0] == "heads"):
         full = full_path(traced.tree, path)
         traced = traced.become(apply(traced.tree, full, value), call, leaves(nest(full, value)))
@@ -219,7 +219,7 @@ def resolve_model(
 
 
 def resolve_training(levels: Iterable[Layer]) -> tuple[Training, Traced]:
-    """The settings of training, the lowest level first.
+    """Resolve the training settings from levels, the lowest first.
 
     Raises:
         ValueError: an unknown key, a wrong type, or values that do not combine.

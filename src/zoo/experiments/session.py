@@ -1,4 +1,4 @@
-"""One training command from its settled request to its last checkpoint: pretrain and finetune."""
+"""Run a training command (pretrain or finetune), from the resolved request to the last checkpoint."""
 
 import logging
 from collections.abc import Callable, Mapping
@@ -47,13 +47,13 @@ from zoo.training.supervision.processes import Processes
 from zoo.training.weights.freezing import choose_trained
 
 T = TypeVar("T")
-Data = dict[str, tuple[Examples, Split]]  # by split, its examples and its tokens
+Data = dict[str, tuple[Examples, Split]]  # split name -> its examples and its tokens
 logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class Watcher:
-    """Functions that show progress: of tokenising, of a validation, and of each step, by its line."""
+    """Progress callbacks: for tokenising, for a validation, and for each step, which gets the step's logged line."""
 
     tokenising: Progress = unseen
     validating: Progress = unseen
@@ -62,13 +62,13 @@ class Watcher:
 
 @dataclass(frozen=True)
 class Start:
-    """How a run's model begins.
+    """What differs between pretraining and fine-tuning: how tokenizer and weights begin.
 
     Args:
-        tokenizer: makes or takes it, for a model that has text.
-        vocabulary: the rule that fits the model to a tokenizer of so many tokens.
-        fill: puts the first weights into the model.
-        base: what the run keeps of the checkpoint that it goes on from.
+        tokenizer: returns the tokenizer; called only for a model with text, in the main process.
+        vocabulary: fits the model's settings to a tokenizer's number of tokens.
+        fill: sets the initial weights of a model that was initialised at random.
+        base: record of the checkpoint that the run starts from; None: from scratch.
     """
 
     tokenizer: Callable[[Experiment, Mapping[str, SplitRows]], Tokenizer]
@@ -81,8 +81,8 @@ def run_session(request: Request, experiment: Experiment, start: Start, watcher:
     """Prepare the data and the model, then train.
 
     Raises:
-        ValueError: anything about the request that cannot be, before the run's folder is written.
-        RuntimeError: the work failed.
+        ValueError: the request is wrong; raised before the run's folder is written.
+        RuntimeError: training failed.
     """
     check_folder(request.folder, request.resume)
     model = on_meta(experiment.model)
@@ -90,8 +90,8 @@ def run_session(request: Request, experiment: Experiment, start: Start, watcher:
     with join(experiment.training, request.folder, lambda device: chosen_for(model, experiment, device)) as processes:
         if processes.is_main:
             try_folder(request.folder)
-            try_folder(request.folder / CHECKPOINTS)  # of a run that is resumed, it may be somebody else's
-        # it refuses what this model does not have
+            try_folder(request.folder / CHECKPOINTS)  # of a resumed run, it may have another owner
+        # only to check: refuses weights to freeze or adapt that the model does not have
         choose_trained(on_meta(experiment.model), experiment.training.freeze, experiment.training.lora)
         rows = load_rows(experiment.task, inputs(), request.data)
         if "train" not in rows:
@@ -100,7 +100,7 @@ def run_session(request: Request, experiment: Experiment, start: Start, watcher:
         experiment = name_data(experiment, rows["train"])
         tokenizer = None
         if experiment.stream.has_text:
-            # made in the main process alone, and exchanged as bytes: every process has the same one
+            # made in the main process only and sent as bytes, so that every process has the same tokenizer
             files = processes.agree(lambda: start.tokenizer(experiment, rows).files())
             tokenizer = Tokenizer.from_files(files)
             experiment = start.vocabulary(experiment, tokenizer.vocab_size)
@@ -110,7 +110,7 @@ def run_session(request: Request, experiment: Experiment, start: Start, watcher:
 
 
 def count_steps(given: Experiment, data: Data, model: Model, device: torch.device) -> Experiment:
-    """The experiment with its steps, where it named epochs; the log says what they decide of compiling."""
+    """Turn `training.epochs` into steps; log if that changes whether blocks are compiled."""
     if given.training.steps is not None:
         return given
     fixed = fix_steps(given, remembered("rows", *data["train"], Examples.rows_of_epoch))
@@ -121,17 +121,17 @@ def count_steps(given: Experiment, data: Data, model: Model, device: torch.devic
 
 
 def chosen_for(model: Model, given: Experiment, device: torch.device) -> str:
-    """What computes attention, and whether blocks are compiled, for the log; refuses as `attention_of`."""
+    """A log message: the attention backend, and whether blocks are compiled. Raises as `attention_of`."""
     attention = f"attention: {attention_of(model, given, device)}"
     return ", ".join(filter(None, [attention, compiling_said(given.training, model, device)]))
 
 
 def attention_of(model: Model, given: Experiment, device: torch.device) -> str:
-    """What computes attention, and why; a backend that cannot is refused."""
+    """A log message: the attention backends and the reasons. A named backend that cannot run is refused."""
     said, there = choose_backends(model, given.training, hardware_of(given.training, device)).said, kinds_in(model)
     for name, member in given.mixture.members.items():
         if read := [kind for kind in member.reads_weights if kind in there]:
-            said += f"; eager in {', '.join(read)}, whose weights {name} reads"  # no kernel shows its weights
+            said += f"; eager in {', '.join(read)}, whose weights {name} reads"  # fused kernels do not return them
     return said
 
 
@@ -142,14 +142,14 @@ def read_data(
     processes: Processes,
     progress: Progress,
 ) -> Data:
-    """Tokenise what is not cached yet, and report what had to be cut off."""
+    """Tokenise what is not in the store yet, and log how much text had to be cut off."""
     wanted = {name: split for name, split in rows.items() if name != "test"}
-    model = on_meta(given.model)  # refuses what does not combine before hours of tokenising
-    data = read_examples(wanted, given.task, given.mixture, model, tokenizer, progress)  # every process makes shards
+    model = on_meta(given.model)  # refuses a wrong combination before hours of tokenising
+    data = read_examples(wanted, given.task, given.mixture, model, tokenizer, progress)  # all processes tokenise shards
     train, split = data["train"]
     for role in given.mixture.roles(train.form):
-        train.roles.id(role)  # training does without none; evaluating reads texts as an imported tokenizer writes them
-    # validation keeps seed 0, so that runs of other seeds are measured on the same cuts, pairs and masks
+        train.roles.id(role)  # raises if missing: training needs every role, evaluation does not
+    # validation keeps seed 0, so that runs with different seeds are measured on the same examples and masks
     data["train"] = replace(train, seed=given.training.seed, augment=given.task.augment), split
     if processes.is_main and train.truncates:
         for name, (examples, split) in data.items():
@@ -158,26 +158,29 @@ def read_data(
 
 
 def remembered(what: str, examples: Examples, split: Split, find: Callable[[Examples], T]) -> T:
-    """What takes planning all examples of epoch 0, such as counting them: found once, then remembered.
+    """Compute something that needs planning all examples of epoch 0, such as their number, and cache it on disk.
 
-    Not where a package of somebody else's plans them: what it does may change, and its version with it or not.
+    Not cached if another package's form or objective takes part: its code may change without a new version.
+
+    Args:
+        what: part of the cache key: names what `find` computes.
     """
     if not all(map(is_own, (examples.form, *examples.mixture.members.values()))):
         return find(examples)
     options = {name: vars(member) for name, member in examples.mixture.members.items()}
     form = [type(examples.form).__name__, vars(examples.form)]
     mixed = [[one.name, one.weight, one.lengths.documents] for one in examples.mix]
-    here = [split.source.split, *split.names]  # a validation that is held out of train stands in the same shards
+    here = [split.source.split, *split.names]  # a held-out validation split shares its shards with train
     decided = [here, mixed, repr(options), repr(form), repr(examples.shape), examples.seed, code()]
     found: T = remember(["count", what, *decided], lambda: find(examples))
     return found
 
 
 def sampled(examples: Examples, split: Split, most: int) -> Examples:
-    """So many examples of a split, or all of them; choosing plans every document, so the choice is remembered."""
+    """A fixed sample of at most `most` examples; choosing them plans every document, so the choice is cached."""
 
     def choose(every: Examples) -> list[tuple[int, int]] | None:
-        """The document and the number of each; None: all."""
+        """(document, number of the example in it) of each chosen example; None if all are."""
         chosen = every.sample(most)
         return None if chosen is every else [(plan.document, plan.number) for plan in chosen.plans(0, chosen.documents)]
 
@@ -221,19 +224,22 @@ def begin(
     }
     with begin_run(processes, request.folder, replace(files, environment=environment), request.resume) as run:
         check_agreement(processes, {"checkpoint": run.checkpoint and run.checkpoint.step})
-        with working():  # the request is settled and written: what fails from here on is the work
+        with working():  # an error from here on is a failure of the work (exit 1), not of the request
             return train(model, feed_of(examples), given.mixture, given.training, run, processes, watch)
 
 
 def fingerprint(model: nn.Module) -> dict[str, float]:
-    """The sum of each weight, by name: what tells two models of the same settings apart."""
+    """Weight name -> sum of its values, to check that all processes begin with the same weights."""
     return {name: weight.detach().sum(dtype=torch.float64).item() for name, weight in model.named_parameters()}
 
 
 def validation(
     given: Experiment, data: Data, tokenizer: Tokenizer | None, processes: Processes, progress: Progress
 ) -> Validation | None:
-    """How the run judges its model: by the task's first metric, else, or where that does not decide, by the loss."""
+    """The run's validation, which picks the best checkpoint by the task's first metric, else by the loss.
+
+    The loss is also used if the first metric's objective does not decide (`decides`). None without a validation split.
+    """
     if "validation" not in data:
         return None
     (examples, split), most = data["validation"], given.training.evaluation_examples

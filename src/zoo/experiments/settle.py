@@ -1,4 +1,4 @@
-"""What data, tokenizer and model decide of an experiment, one rule below the other; nothing is settled after these."""
+"""Values of an experiment that data, tokenizer and model decide; after these rules nothing changes any more."""
 
 import logging
 import math
@@ -16,34 +16,34 @@ from zoo.registry import Choice
 from zoo.training.settings import Training
 from zoo.wording import first_few
 
-SHOWN = 20
+SHOWN = 20  # labels listed in the log
 logger = logging.getLogger(__name__)
 
 
 def fit_length(given: Experiment) -> Experiment:
-    """No more positions than a document of the task's examples has, unless `--set` names them.
+    """Lower `max_length` to the task's longest document, unless `--set` names it.
 
-    A stack that has fewer of its own keeps them.
+    A stack whose own `max_length` is lower, or named by `--set`, keeps it.
     """
     longest = given.mixture.document_length(given.task)
     if not given.stream.has_text or given.is_set("model.max_length") or given.model.max_length <= longest:
         return given
     key = "task.longest" if given.task.longest is not None else "task.length"
-    place = origin(f"{key}.target", given.origins)  # which is the whole key's, where that is one number
+    place = origin(f"{key}.target", given.origins)  # the origin of `key` itself if it is one number
     own = {side: getattr(part.settings, "max_length", longest) for side, part in given.model.parts.items()}
     kept = [side for side, most in own.items() if most < longest or given.is_set(f"model.{side}.max_length")]
     return given.decide(place, ["model.max_length"], model=resize(given.model, kept, max_length=longest))
 
 
 def mark_open(given: Experiment) -> Experiment:
-    """The experiment with the values marked that the tokenizer is going to decide."""
+    """Record the tokenizer as the origin of `vocab_size`, unless `--set` names it."""
     if not given.stream.has_text or given.is_set("model.vocab_size"):
         return given
     return given.decide(TOKENIZER, ["model.vocab_size"])
 
 
 def name_data(given: Experiment, rows: SplitRows) -> Experiment:
-    """The columns that the task reads, its classes by name, and as many labels in the heads.
+    """Fill in the task's columns and class names from the data, and the heads' number of labels.
 
     Raises:
         ValueError: the data lacks a column, or the model cannot be trained on it.
@@ -52,7 +52,7 @@ def name_data(given: Experiment, rows: SplitRows) -> Experiment:
     given.mixture.form(columns, given.stream)
     if not task.columns:
         given = given.decide(DATA, ["task.columns"], task=replace(task, columns={name: name for name in columns}))
-    # where heads say how many classes they have
+    # the keys with the number of classes of each head that has classes
     sized = [f"model.heads.{name}.labels" for name in given.mixture.heads if "labels" in heads.options(name)]
     if not sized:
         return given
@@ -70,10 +70,10 @@ def name_data(given: Experiment, rows: SplitRows) -> Experiment:
 
 
 def fit_vocabulary(given: Experiment, size: int) -> Experiment:
-    """As many token vectors as the tokenizer has tokens, unless `--set` names more, also of one stack.
+    """Set `vocab_size` to the tokenizer's number of tokens, unless `--set` names it, for the model or one stack.
 
     Raises:
-        ValueError: a `vocab_size` that `--set` names is below what the tokenizer needs.
+        ValueError: a `vocab_size` named by `--set` is below the tokenizer's.
     """
     own = {side: most for side, most in sizes_of(given).items() if given.is_set(f"model.{side}.vocab_size")}
     whole = {"": given.model.vocab_size} if given.is_set("model.vocab_size") else {}
@@ -87,13 +87,13 @@ def fit_vocabulary(given: Experiment, size: int) -> Experiment:
 
 
 def sizes_of(given: Experiment) -> dict[str, int]:
-    """How many token vectors each stack has that reads tokens."""
+    """`vocab_size` of each stack that reads tokens."""
     parts = {side: part.settings for side, part in given.model.parts.items()}
     return {side: part.vocab_size for side, part in parts.items() if "vocab_size" in vars(part)}
 
 
 def grow_vocabulary(given: Experiment, size: int) -> Experiment:
-    """A row of the embedding for each token that the checkpoint's tokenizer has been given; a stack may have more."""
+    """Raise `vocab_size` to the tokenizer's number of tokens after tokens were added; a larger one stays."""
     sizes = sizes_of(given)
     if size <= min(given.model.vocab_size, *sizes.values()):
         return given
@@ -103,10 +103,10 @@ def grow_vocabulary(given: Experiment, size: int) -> Experiment:
 
 
 def fix_steps(given: Experiment, rows: int | None) -> Experiment:
-    """All settings of training filled in, once the number of steps is known.
+    """Fill in all training settings, once the number of steps is known.
 
     Args:
-        rows: how many epoch 0 has; None: they are not known yet.
+        rows: number of rows in epoch 0; None: not known yet.
     """
     if given.training.steps is None and rows is None:
         return given.decide(DATA, ["training.steps"])
@@ -114,11 +114,10 @@ def fix_steps(given: Experiment, rows: int | None) -> Experiment:
 
 
 def fix_training(settings: Training, rows: int, d_model: int) -> Training:
-    """The settings with all that depends on data and model filled in: what a run writes down and trains with.
+    """Fill in the settings that depend on data and model: the result is what a run records and trains with.
 
     Args:
-        rows: how many rows epoch 0 has.
-        d_model: the model's width.
+        rows: number of rows in epoch 0; used only with `training.epochs`.
     """
     steps = settings.steps
     if steps is None:
@@ -140,13 +139,13 @@ def fix_training(settings: Training, rows: int, d_model: int) -> Training:
 
 
 def exactly(number: float) -> Fraction:
-    """A number as it was written: 1.1 times 50 rows are 55, where the product of floats is a little more."""
+    """A float as the decimal fraction that was written: 1.1 epochs of 50 rows are 55 rows, not 55.00000000000001."""
     return Fraction(str(number))
 
 
 def warn_of_length(fixed: Training, steps: int) -> None:
-    """Say which of the settings the run is too short for."""
-    if fixed.warmup_steps >= max(steps, 2):  # in a run of one step, one step of warm-up has the peak
+    """Log a warning for each setting that exceeds the length of the run."""
+    if fixed.warmup_steps >= max(steps, 2):  # one step with one warm-up step does reach the peak rate
         said = (
             "training.warmup_steps (%d): the warm-up takes the whole run of %d steps, so the learning rate only rises"
         )
@@ -157,5 +156,5 @@ def warn_of_length(fixed: Training, steps: int) -> None:
 
 
 def with_defaults(choice: Choice[Any]) -> Choice[Any]:
-    """A choice that states all its options."""
+    """The choice with the defaults of all options written out."""
     return choice.inherit(**{name: option.default for name, option in choice.slot.options(choice.name).items()})

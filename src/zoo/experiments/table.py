@@ -1,4 +1,4 @@
-"""A table of experiments, such as one for each task of a list: run folders that are found again, continued or begun."""
+"""A table of experiments, such as one per task of a list: each run is started, resumed, or found complete."""
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -25,14 +25,15 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of one experiment.
+    """The result of one experiment.
 
     Args:
-        name: of its row.
-        folder: of its run. step: of its best checkpoint.
-        values: each metric of its task on validation, by name.
-        score: the mean of the values, each in percent of its metric's best; None where a metric has no best value.
-        files: of a task that is measured by file, the outcome on each file.
+        name: the name of its row in the table.
+        folder: its run folder.
+        step: the step of its best checkpoint.
+        values: metric name -> value on validation.
+        score: the mean of the values, each in percent of its metric's best value; None if a metric has none.
+        files: for a task measured file by file, the result on each file.
     """
 
     name: str
@@ -45,19 +46,22 @@ class Outcome:
 
 @dataclass(frozen=True)
 class ExperimentTable:
-    """Experiments by name, in their order; each has a run folder of that name.
+    """Named experiments, run in order; each has a run folder of its name.
 
     Args:
-        rows: by name, what is asked for.
+        rows: name -> request.
     """
 
     rows: dict[str, Request]
 
     def check(self, able: Callable[[Request], object]) -> None:
-        """Refuse the whole table before the first experiment where one of them cannot be.
+        """Refuse the whole table, before the first experiment, if one of them cannot be run.
+
+        Args:
+            able: raises a ValueError for a request that cannot be run.
 
         Raises:
-            ValueError: with the first message of each that cannot.
+            ValueError: with the message of each that cannot.
         """
         found = []
         for name, request in self.rows.items():
@@ -71,12 +75,11 @@ class ExperimentTable:
             raise ValueError("\n".join([count, *found]))
 
     def walk(self, work: Callable[[Request], State], tells: bool = True) -> Iterator[Outcome]:
-        """Do what is not done yet, and say what came of each in turn.
+        """Run each experiment that is not complete, and yield the result of each.
 
         Args:
-            work: trains; it continues a run that is there.
-            tells: whether outcomes are read and yielded; of several processes that train together only the main one
-                does, for the others may not see its disk.
+            work: trains, resuming if the request says so.
+            tells: whether to read and yield results: only in the main process, since others may not see its disk.
         """
         for number, (name, request) in enumerate(self.rows.items(), 1):
             place = f"{name} ({number} of {len(self.rows)})"
@@ -91,7 +94,7 @@ class ExperimentTable:
 
 
 def is_complete(folder: Path) -> bool:
-    """Whether a run is at its end: all steps are done, or validations stopped getting better."""
+    """Whether a run has finished: all steps are done, or it stopped early."""
     newest = latest(folder / CHECKPOINTS)
     if newest is None:
         return False
@@ -100,7 +103,7 @@ def is_complete(folder: Path) -> bool:
 
 
 def refuse_other(request: Request) -> None:
-    """Refuse a folder in a run, and one whose run was asked for in other words: it would be taken for this one.
+    """Refuse a folder inside a run, and a folder whose run had another request: it would be resumed as this one.
 
     Raises:
         ValueError: with what differs.
@@ -119,12 +122,12 @@ def refuse_other(request: Request) -> None:
 
 
 def where(start: str) -> str:
-    """A checkpoint's place, whichever way it is written."""
+    """A checkpoint's absolute path, or `hub:…` as it is, so that two spellings compare equal."""
     return start if start.startswith("hub:") else str(at_home(start).resolve())
 
 
 def outcome(name: str, folder: Path) -> Outcome:
-    """What the best checkpoint of a run reached on validation."""
+    """The validation results of a run's best checkpoint."""
     saved = open_run(folder)
     task = read_task(saved.task, str(folder))
     chosen = parse_metrics(task.metrics, Mixture.of(task).metrics)
@@ -138,7 +141,7 @@ def outcome(name: str, folder: Path) -> Outcome:
 
 
 def measured(line: Line, chosen: Sequence[ChosenMetric], place: str) -> tuple[dict[str, float], float | None]:
-    """The metrics that a logged line has at a place, by name, and their score."""
+    """The metrics in a logged line under a key prefix, by name, and their score (see `Outcome`)."""
     values = {m.name: value for m in chosen if isinstance(value := line.get(f"{place}{m.name}"), float | int)}
     best = {m.name: m.variant.best for m in chosen}
     shares = [100 * values[name] / most for name, most in best.items() if most is not None and name in values]
@@ -147,13 +150,13 @@ def measured(line: Line, chosen: Sequence[ChosenMetric], place: str) -> tuple[di
 
 
 def mean_score(outcomes: Sequence[Outcome]) -> float | None:
-    """The mean of the scores; None where an experiment has none."""
+    """The mean of the scores; None if an experiment has none."""
     scores = [found.score for found in outcomes if found.score is not None]
     return sum(scores) / len(scores) if scores and len(scores) == len(outcomes) else None
 
 
 def over_tasks(request: Request, tasks: Iterable[str]) -> ExperimentTable:
-    """One experiment for each task, with the same changes; its folder is named for the task."""
+    """One experiment per task, with the same changes; each folder is named after its task."""
     changes = [pair for pair in request.sets if pair[0] != ("task", "tasks")]
     named = {Path(task).stem: task for task in tasks}
     rows = {n: replace(request, task=task, folder=request.folder / n, sets=changes) for n, task in named.items()}

@@ -1,4 +1,4 @@
-"""A task as it was asked for: its files, changed by `--set`. Imports no training and no metrics."""
+"""Resolve a task: its files, then `--set`. Imports no training and no metrics, so that it is fast."""
 
 from collections.abc import Iterable
 
@@ -8,11 +8,11 @@ from zoo.experiments.layers import Traced, leaves
 from zoo.experiments.request import Pair
 from zoo.strict_yaml import Tree
 
-Placed = tuple[str, Pair]  # one `--set`, and in which call it was said
+Placed = tuple[str, Pair]  # the call (`--set`, or that of the first command), and one change
 
 
 def resolve_task(name: str, layers: Iterable[Layer], sets: Iterable[Placed]) -> tuple[Task, Traced]:
-    """The task of the files, changed by `--set`."""
+    """Resolve a task from its files, then `--set`."""
     traced = Traced.of(layers)
     for place, (path, value) in sets:
         traced = traced.become(lay_over(traced.tree, path, value), place, leaves(nest(path, value)))
@@ -20,7 +20,7 @@ def resolve_task(name: str, layers: Iterable[Layer], sets: Iterable[Placed]) -> 
 
 
 def lay_over(tree: Tree, path: tuple[str, ...], value: object) -> Tree:
-    """One `--set` of the task; new objectives, and a tokenizer taken `from` a run, replace what the file chose."""
+    """Apply one `--set` to a task. `objective`, and a tokenizer with `from`, replace the file's instead of merging."""
     above = nest(path, value)
     tokenizer = above.get("tokenizer")
     if path == ("objective",) or (isinstance(tokenizer, dict) and "from" in tokenizer):

@@ -1,4 +1,4 @@
-"""zoo tokenize: the token store of a task filled ahead of a run, by as many processes and machines as there are."""
+"""zoo tokenize: fill a task's token store ahead of a run, with several processes or machines."""
 
 import hashlib
 import json
@@ -23,24 +23,24 @@ from zoo.experiments.tasks import resolve_task
 from zoo.experiments.tokenizers import check_tokenizer, train_tokenizer
 from zoo.late import load
 
-# these import torch, which takes longer than all else that filling waits for
+# loaded late: they import torch, which takes longer than everything else before filling starts
 STORED, LABELLED = "zoo.objectives.mixture:stored_by", "zoo.objectives.mixture:labelled_by"
-DECIDING = ("data/ids.py", "objectives/**/*.py", "examples/**/*.py")  # what is written there decides their answers
+DECIDING = ("data/ids.py", "objectives/**/*.py", "examples/**/*.py")  # source files that decide what they return
 
 
 def plan_filling(
     name: str, sets: Sequence[Pair], data: Path | None, tokenizer: Tokenizer | None, retrain: bool
 ) -> Filling:
-    """What a task's token store needs; its tokenizer is trained first, unless it is there or given.
+    """Find what is missing in a task's token store; trains the task's tokenizer first if there is none.
 
     Args:
         sets: changes of the task.
-        tokenizer: of the checkpoint that will be fine-tuned or evaluated; None: the task's own.
-        retrain: train the task's own again, though it is there.
+        tokenizer: that of a checkpoint to fine-tune or evaluate; None: the task's own.
+        retrain: train the task's own tokenizer again, even if the store has it.
 
     Raises:
         ValueError: the task is wrong, a file or the labels are missing, the task has no tokenizer and none is given, or
-            one is given that cannot be trained again.
+            `retrain` and `tokenizer` are both given.
     """
     if retrain and tokenizer is not None:
         raise ValueError(
@@ -58,7 +58,7 @@ def plan_filling(
 
 
 def filling_of(task: Task, rows: Mapping[str, SplitRows], data: Path | None, recipe: StoreRecipe) -> Filling:
-    """What the token store needs for the splits of a task."""
+    """Find what is missing in the token store for the splits of a task."""
     files = {} if recipe.tokenizer is None else recipe.tokenizer.files()
     texts = {name: content.decode() for name, content in files.items()}
     request = FillRequest(task.plain(), list(inputs()), None if data is None else str(data), recipe.stored, texts)
@@ -66,7 +66,7 @@ def filling_of(task: Task, rows: Mapping[str, SplitRows], data: Path | None, rec
 
 
 def stored_fields(task: Task, columns: Sequence[str]) -> StoredFields:
-    """What the token store keeps for a task whose data has some columns.
+    """The fields that the token store keeps for a task whose data has these columns.
 
     Raises:
         ValueError: the objectives are wrong, or a column is missing.
@@ -75,9 +75,9 @@ def stored_fields(task: Task, columns: Sequence[str]) -> StoredFields:
 
 
 def ask_objectives(question: str, *about: Any) -> Any:
-    """What a function of the objectives answers, in plain values; asked once, then remembered.
+    """Call a function of the objectives that returns JSON values, and cache its result on disk.
 
-    Not where another package adds variants: what they do may change, and its version with it or not.
+    Not cached if another package adds variants: its code may change without a new version.
 
     Raises:
         ValueError: as the function.
@@ -86,17 +86,17 @@ def ask_objectives(question: str, *about: Any) -> Any:
         return load(question)(*about)
     written = [path.read_text("utf-8") for path in deciding()]
     code = hashlib.sha256(json.dumps(written).encode()).hexdigest()
-    # as a text: the order of the objectives counts
+    # as a string, because the order of the objectives matters
     return remember([question, code, json.dumps(about)], lambda: load(question)(*about))
 
 
 def deciding() -> list[Path]:
-    """The files of zoo that decide what is stored."""
+    """zoo's source files that decide what is stored: their content is part of the cache key."""
     return [path for pattern in DECIDING for path in sorted(config.PACKAGE.glob(pattern))]
 
 
 def own_tokenizer(task: Task, rows: Mapping[str, SplitRows], retrain: bool) -> Tokenizer:
-    """The tokenizer that pretraining on the task will have."""
+    """The tokenizer that pretraining on the task uses, trained now if the store has none."""
     check_tokenizer(task)
     if "train" not in rows:
         raise ValueError(f"source: no split 'train' to train a tokenizer on; it has: {', '.join(rows)}")

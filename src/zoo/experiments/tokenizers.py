@@ -1,4 +1,4 @@
-"""The tokenizer that a task asks for."""
+"""The tokenizer that a task names."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -12,7 +12,7 @@ from zoo.disk import at_home
 from zoo.late import load
 from zoo.wording import refuse_unknown
 
-OPEN = "zoo.runs.saved:open_run"  # imports torch, which a task that trains its own tokenizer need not wait for
+OPEN = "zoo.runs.saved:open_run"  # loaded late: imports torch, which a task without `from` does not need
 
 
 def check_tokenizer(task: Task) -> None:
@@ -31,7 +31,7 @@ def check_tokenizer(task: Task) -> None:
 
 
 def train_tokenizer(task: Task, rows: SplitRows, retrain: bool = False) -> Tokenizer:
-    """The tokenizer that a task asks for: another run's, or one trained on its own text, now or before."""
+    """The tokenizer that a task names: that of another run (`from`), or one trained on its text and kept."""
     assert task.tokenizer is not None
     if "from" in task.tokenizer:
         return Tokenizer.from_files(named_run(task.tokenizer).tokenizer)
