@@ -10,13 +10,13 @@ from zoo.cli.main import main
 
 
 def end() -> None:
-    """Leave all objects to the system: Python's end would look at each of torch's again, for two seconds."""
+    """Skip the final garbage collection, which takes two seconds with torch's objects; the system frees the memory."""
     gc.freeze()
     kernels = sys.modules.get("triton._C.libtriton")
     talks = kernels is not None and type(kernels.ir.builder).__module__ == "nanobind"  # from triton 3.9 on
-    if talks and sys.stderr is not None:  # without stderr its number may be another file's
-        # nanobind has the last word, after Python has ended, and calls what was frozen leaks: 80 lines of them
-        with suppress(OSError, ValueError):  # nobody may read it any more
+    if talks and sys.stderr is not None:  # without stderr, descriptor 2 may be another file
+        # after Python has ended, nanobind reports the frozen objects as leaks, in 80 lines on stderr: silence it
+        with suppress(OSError, ValueError):  # its reader may be gone
             sys.stderr.flush()
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
 

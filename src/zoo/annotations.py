@@ -1,4 +1,4 @@
-"""Type annotations of settings: what they take, and how a message words them."""
+"""Type annotations of settings: which values they accept, and their description in messages."""
 
 import types
 import typing
@@ -12,7 +12,7 @@ MAPS = (dict, Mapping)
 
 @typing.runtime_checkable
 class Named(Protocol):
-    """What may mark an annotation beside its type: a slot of the registry, by its name."""
+    """Metadata of `Annotated[…]` with a name: a slot of the registry, which imports this module."""
 
     name: str
 
@@ -28,19 +28,19 @@ class PerLayer:
 
 
 def members(annotation: Any) -> tuple[Any, ...]:
-    """What a union is of, or the annotation itself."""
+    """The members of a union, or the annotation itself."""
     return get_args(annotation) if get_origin(annotation) in UNIONS else (annotation,)
 
 
 def takes_list(annotation: Any) -> bool:
-    """Whether a list is a value of this annotation itself."""
+    """Whether the annotation accepts a list as its value, so that a list is not cycled over layers."""
     if get_origin(annotation) in (Annotated, *UNIONS):
         return any(takes_list(a) for a in get_args(annotation))
     return (get_origin(annotation) or annotation) in (Any, list, tuple)
 
 
 def pair_up(values: Sequence[Any], annotation: Any, place: str) -> list[tuple[Any, Any]]:
-    """Each value of a list with its annotation: `tuple[A, B]` takes two, `tuple[A, ...]` and `list[A]` any number."""
+    """Pair each value of a list with its annotation; `tuple[A, B]` needs two values, `tuple[A, ...]` any number."""
     arguments = get_args(annotation)
     if get_origin(annotation) is list or arguments[-1] is Ellipsis:
         return [(value, arguments[0]) for value in values]
@@ -50,7 +50,7 @@ def pair_up(values: Sequence[Any], annotation: Any, place: str) -> list[tuple[An
 
 
 def describe(annotation: Any) -> str:
-    """A type in words a user knows."""
+    """A type in a user's words, for messages."""
     words = {int: "a whole number", float: "a number", bool: "true or false", str: "a text", type(None): "null"}
     origin, arguments = get_origin(annotation), get_args(annotation)
     if annotation in words:

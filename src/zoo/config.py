@@ -17,7 +17,7 @@ C = TypeVar("C")
 VARIANT_KEYS = ("name", "kind")
 NEVER_MERGED = ("labels",)  # keys whose value always replaces the one below: `several` is not a variant with options
 PACKAGE = Path(__file__).parent
-WHAT = {"configs": "model", "tasks": "task"}  # by the folder of shipped files
+WHAT = {"configs": "model", "tasks": "task"}  # folder of shipped files -> what a file there is called in messages
 
 
 def folder(kind: str) -> Path:
@@ -27,19 +27,19 @@ def folder(kind: str) -> Path:
 
 
 def names(kind: str) -> list[str]:
-    """Names of the shipped files of a kind, sorted."""
+    """The names of the shipped files of a kind (`configs` or `tasks`), sorted."""
     return sorted(path.stem for path in folder(kind).glob("*.yaml"))
 
 
 def find(name: str, kind: str) -> Path:
-    """The YAML file a user means: a path to one, or a shipped name.
+    """The YAML file for a path or a shipped name.
 
     Raises:
-        ValueError: neither; with the nearest shipped name.
+        ValueError: no such file; the message names the nearest shipped name.
     """
     is_path = "/" in name or name.endswith((".yaml", ".yml"))
     shipped, path = folder(kind) / f"{name}.yaml", Path(os.path.expanduser(name))
-    for place in [path] if is_path else [shipped, path]:  # a file `gpt2` beside the user must not hide the model
+    for place in [path] if is_path else [shipped, path]:  # a local file `gpt2` must not hide the model
         if os.path.isfile(place):
             return place
     known = names(kind)
@@ -51,17 +51,17 @@ def find(name: str, kind: str) -> Path:
 
 
 class Layer(NamedTuple):
-    """A map of settings and where it stands, such as `configs/gpt2.yaml`."""
+    """A map of settings and where it comes from, such as `configs/gpt2.yaml`."""
 
     place: str
     tree: Tree
 
 
 def read_layers(name: str, kind: str) -> list[Layer]:
-    """The file that a name or a path means, above the ones that its `base:` leads to, the lowest first.
+    """Read a file and its chain of `base:` files; the lowest base comes first, the file itself last.
 
     Raises:
-        ValueError: as `find` and `read_yaml`, or the files name each other.
+        ValueError: as `find` and `read_yaml`, or the bases form a cycle.
     """
     path, chain, layers = find(name, kind), list[Path](), list[Layer]()
     while True:
@@ -85,15 +85,15 @@ def read_layers(name: str, kind: str) -> list[Layer]:
 
 
 def read_with_base(name: str, kind: str) -> Tree:
-    """The file that a name or a path means, laid over the ones that its `base:` leads to."""
+    """Read a file, merged over its chain of `base:` files."""
     return functools.reduce(merge, (layer.tree for layer in read_layers(name, kind)), {})
 
 
 def merge(below: Any, above: Any) -> Any:
-    """Lay one value over another: maps key by key, anything else replaces.
+    """Merge two values: maps are merged key by key, any other value of `above` replaces the one below.
 
-    A name and `{name: …}` are the same thing, and where `name` or `kind` changes, the old variant's options go. The
-    keys in `NEVER_MERGED` are never merged.
+    A name equals `{name: …}`. If `name` or `kind` changes, the old variant's options are dropped. The keys in
+    `NEVER_MERGED` are always replaced.
     """
     if isinstance(above, str) and isinstance(below, Mapping) and below.get("name") == above:
         return below
@@ -108,7 +108,7 @@ def merge(below: Any, above: Any) -> Any:
 
 
 def parse_set(text: str) -> tuple[tuple[str, ...], Any]:
-    """Split `a.b=c` into its path and its value, read as YAML; nothing is set by `a.b=null`.
+    """Split `a.b=c` into its path and its value, which is read as YAML; `a.b=null` sets None.
 
     Raises:
         ValueError: not of that form.
@@ -116,7 +116,7 @@ def parse_set(text: str) -> tuple[tuple[str, ...], Any]:
     key, equals, written = text.partition("=")
     path = tuple(part.strip() for part in key.split("."))
     value = parse_yaml(written, f"--set {key}")
-    silent = value is None and written.strip().lower() not in ("null", "~")  # nothing, or only a comment
+    silent = value is None and written.strip().lower() not in ("null", "~")  # empty, or only a comment
     if not equals or not all(path) or silent:
         raise ValueError(f"--set {text}: expected key=value, such as training.steps=1000")
     return path, value
@@ -130,18 +130,18 @@ def nest(path: Iterable[str], value: Any) -> Any:
 
 
 def as_tree(pairs: Iterable[tuple[Iterable[str], Any]]) -> Tree:
-    """Values with their paths as one map, each laid over those before it."""
+    """Build one map from (path, value) pairs; later pairs are merged over earlier ones."""
     return functools.reduce(merge, (nest(path, value) for path, value in pairs), {})
 
 
 def build(cls: type[C], tree: Any, place: str) -> C:
     """Build a frozen dataclass from a map, strictly.
 
-    A field annotated `Annotated[…, slot]` takes a choice of that slot, one whose type is a dataclass a map of its own,
-    and one of a union with PerLayer a value or a list that is cycled over the layers.
+    A field annotated `Annotated[…, slot]` takes a choice of that slot. A field whose type is a dataclass takes a map.
+    A field whose type is a union with PerLayer takes a value, or a list that is cycled over the layers.
 
     Raises:
-        ValueError: an unknown key, a missing key, a wrong type; the message names the place.
+        ValueError: an unknown key, a missing key, a wrong type; the message names the key with `place` in front.
     """
     if not isinstance(tree, Mapping):
         raise ValueError(f"{place}: expected a map, got {tree!r}")
@@ -157,13 +157,13 @@ def build(cls: type[C], tree: Any, place: str) -> C:
             raise ValueError(f"{place}: the key '{name}' is missing")
     try:
         return cls(**values)
-    except ValueError as error:  # from __post_init__, which knows its place only where the class has a single one
+    except ValueError as error:  # from __post_init__, which may not know the full key
         known_place = str(error).startswith((f"{place}.", f"{place}:"))
         raise ValueError(str(error) if known_place else f"{place}: {error}") from None
 
 
 def read_field(value: Any, field: "dataclasses.Field[Any]", annotation: Any, place: str) -> Any:
-    """One field's value, checked against its annotation."""
+    """Read one field's value, checked against its annotation."""
     slot = slot_of(annotation)
     default = field.default.name if isinstance(field.default, Choice) else None
     per_layer = PerLayer in members(annotation)
@@ -178,7 +178,7 @@ def read_field(value: Any, field: "dataclasses.Field[Any]", annotation: Any, pla
 
 
 def slot_of(annotation: Any) -> Slot[Any] | None:
-    """The slot that an annotation `Annotated[…, slot]` names, also inside a union with None."""
+    """The slot in an annotation `Annotated[…, slot]`, also inside a union; None if there is none."""
     marked = (typing.get_args(m)[1] for m in members(annotation) if typing.get_origin(m) is typing.Annotated)
     return next((mark for mark in marked if isinstance(mark, Slot)), None)
 
@@ -190,7 +190,7 @@ def option_paths(cls: type, key: str) -> list[str]:
 
 
 def dump(settings: Any) -> Tree:
-    """A dataclass as the map that `build` reads back."""
+    """A dataclass as a map, which `build` reads back."""
     out: Tree = {}
     for field in dataclasses.fields(settings):
         value = getattr(settings, field.name)

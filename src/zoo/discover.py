@@ -1,4 +1,4 @@
-"""Finding variants: importing the module that defines one is what registers it."""
+"""Finding variants: importing a module registers the variants that it defines."""
 
 import importlib
 import importlib.metadata
@@ -6,15 +6,15 @@ import logging
 import pkgutil
 from functools import cache
 
-GROUP = "zoo.variants"  # the entry points by which another installed package names its modules of variants
+GROUP = "zoo.variants"  # entry points of other packages: each names a module with variants
 logger = logging.getLogger(__name__)
 
 
 def import_all(package: str) -> None:
     """Import every module of a package, in the order of their names.
 
-    A folder of variants calls this in its `__init__`, so that a variant is one new file and no list of imports grows
-    with it. Whoever imports any module of the folder then finds all of its variants, always in the same order.
+    A folder of variants calls this in its `__init__`, so a new variant is one new file, without a list of imports to
+    extend. Importing any module of the folder then registers all of its variants, always in the same order.
     """
     folder = importlib.import_module(package)
     for module in pkgutil.iter_modules(folder.__path__):
@@ -23,15 +23,14 @@ def import_all(package: str) -> None:
 
 @cache
 def import_outside() -> None:
-    """Import the modules of variants of every other installed package, once.
+    """Import the variant modules of all other installed packages, once.
 
-    A package that cannot be imported is reported, and zoo goes on without its variants: commands that do not need them
-    must not fail because of it.
+    A package that cannot be imported is logged and skipped: commands that do not need it must not fail.
     """
     for point in importlib.metadata.entry_points(group=GROUP):
         try:
             point.load()
-        except (Exception, SystemExit) as error:  # whatever a stranger's module raises; a script may leave
+        except (Exception, SystemExit) as error:  # a foreign module may raise anything, even exit
             package = point.dist.name if point.dist is not None else point.value
             logger.warning(
                 "package %s: %s cannot be imported, so its variants are missing: %r", package, point.value, error
@@ -39,13 +38,13 @@ def import_outside() -> None:
 
 
 def is_own(variant: object) -> bool:
-    """Whether what was built is of zoo's own code, which does not change without a word."""
+    """Whether an object's class is zoo's own, so that zoo's version or source hash identifies its code."""
     return type(variant).__module__.partition(".")[0] == __name__.partition(".")[0]
 
 
-@cache  # reading what every installed package offers takes a tenth of a second
+@cache  # reading all entry points takes 0.1 s
 def outside_packages() -> dict[str, str]:
-    """The other installed packages that register variants, with their versions."""
+    """Package -> version, of the other installed packages that register variants."""
     points = importlib.metadata.entry_points(group=GROUP)
     found = {point.dist.name: point.dist.version for point in points if point.dist is not None}
     return dict(sorted(found.items()))

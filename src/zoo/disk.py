@@ -1,4 +1,4 @@
-"""Paths with `~`, output files that are written aside and then renamed, deleting, and waiting for the disk."""
+"""Paths with `~`, output files that are replaced atomically, deleting, and syncing to disk."""
 
 import errno
 import os
@@ -8,19 +8,20 @@ from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
 
-PROBE = 4096  # bytes
-LONGEST = 60  # characters of a name, of which each may take four bytes of the 255 that a system allows
+PROBE = 4096  # bytes written to test whether a file can be
+LONGEST = 60  # characters of a file name: at up to 4 bytes each, within the usual limit of 255 bytes
 
 
 def at_home(path: str | Path) -> Path:
-    """A path whose `~` is the home; that of a user whose home is not known is a name like any other."""
+    """Expand `~`; an unknown user's `~name` stays as it is."""
     return Path(os.path.expanduser(path))  # pathlib would raise a RuntimeError
 
 
 def beside(path: Path) -> Path:
-    """Where a file is written before it has its name, which may be as long as names can be.
+    """The temporary path for writing a file before it is renamed.
 
-    It is the place of this file and of this process: another one may write the same file at the same time.
+    It is unique to file, machine and process, since several processes may write the same file at once. The name is
+    shortened, because the file's own may already have the maximal length.
     """
     owned = os.fsencode(path.name) + f"/{os.uname().nodename}/{os.getpid()}".encode()
     return path.with_name(f".partial-{sha256(owned).hexdigest()[:16]}-{path.name}"[:LONGEST])
@@ -28,7 +29,7 @@ def beside(path: Path) -> Path:
 
 @contextmanager
 def written_aside(path: Path) -> Iterator[Path]:
-    """Where to write what takes a file's place in the end; until all of it is written, what was there stays.
+    """Yield a temporary path to write to; on success it replaces `path`, which is unchanged until then.
 
     Raises:
         OSError: it cannot be written; the error names the file.
@@ -39,25 +40,25 @@ def written_aside(path: Path) -> Iterator[Path]:
         if path.exists():
             aside.chmod(path.stat().st_mode & 0o7777)
         aside.replace(path)
-    except OSError as error:  # that of `write` names no file, and others that aside
+    except OSError as error:  # name the file itself, not the temporary one
         raise OSError(error.errno, error.strerror, str(path)) from None
     finally:
         aside.unlink(missing_ok=True)
 
 
 def settle_output(path: Path, name: str, place: str = "") -> Path:
-    """Where a file that somebody asks for will lie, links followed.
+    """The absolute path of an output file, with links resolved.
 
     Args:
-        name: of such a file, for the message about a folder.
-        place: where messages begin, such as the option.
+        name: an example of a file name, for the message if `path` is a folder.
+        place: prefix of messages, such as the option.
 
     Raises:
-        ValueError: it is a folder, a device or a link to itself, or its own folder is not there.
+        ValueError: it is a folder, a device or a link to itself, or its folder does not exist.
     """
     try:
         is_folder, settled = path.is_dir(), path.resolve()
-    except (OSError, RuntimeError):  # Python 3.11 and 3.12 raise the second one
+    except (OSError, RuntimeError):  # for a link to itself; RuntimeError in Python 3.11 and 3.12
         raise ValueError(f"{place}{path}: is a link to itself, or too long a name; name another file") from None
     if is_folder:
         raise ValueError(f"{place}{path}: is a folder; name a file, such as {path / name}")
@@ -69,10 +70,10 @@ def settle_output(path: Path, name: str, place: str = "") -> Path:
 
 
 def refuse_unwritable(path: Path, place: str = "") -> None:
-    """Refuse a file that cannot be written, before any work is done for it.
+    """Refuse an output file that cannot be written, before the work starts.
 
     Raises:
-        ValueError: it cannot.
+        ValueError: it cannot be written.
     """
     aside = beside(path)
     if path.exists() and not os.access(path, os.W_OK):
@@ -87,12 +88,12 @@ def refuse_unwritable(path: Path, place: str = "") -> None:
 
 
 def remove(path: Path) -> None:
-    """Delete a file, a link (not what it leads to), or a folder with all that it holds."""
+    """Delete a file, a link (not its target), or a folder with its content."""
     shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
 
 
 def sync(path: Path) -> None:
-    """Wait until the disk has a file's content, or a folder's list of names."""
+    """fsync a file's content, or a folder's entries."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

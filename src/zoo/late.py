@@ -1,6 +1,6 @@
-"""What is imported only when it is asked for: commands need not wait for what they do not use, nor have all packages.
+"""Deferred imports, for modules that are slow to import or need packages that may be missing.
 
-Whoever calls `load` says what is saved by it. All else is imported at the top of its file.
+Each caller of `load` says what it saves. Everything else is imported at the top of its file.
 """
 
 import importlib
@@ -8,6 +8,6 @@ from typing import Any
 
 
 def load(place: str) -> Any:
-    """Import `module:name`."""
+    """Import and return `module:name`."""
     module, name = place.split(":")
     return getattr(importlib.import_module(module), name)

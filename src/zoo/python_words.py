@@ -1,4 +1,4 @@
-"""Errors for callers from Python: what is a flag of a command is an argument there."""
+"""Error messages for callers from Python, where a command's flags are arguments: `--device` becomes `device`."""
 
 import functools
 import re
@@ -7,12 +7,12 @@ from typing import ParamSpec, TypeVar
 
 P = ParamSpec("P")
 T = TypeVar("T")
-# a flag that stands by itself, or what is quoted: a command, a path, or words of the caller's
+# a flag, or quoted text (a command, a path, the caller's own words), which is left as it is
 FLAG = re.compile(r"(?<!\w)'[^']*'(?!\w)|`[^`]*`|(?<![^\s(])--(?:set )?(?=[a-z])")
 
 
 def for_python(function: Callable[P, T]) -> Callable[P, T]:
-    """A function whose errors name arguments as Python has them: `device`, where a command has `--device`."""
+    """Wrap a function so that its error messages name Python arguments instead of flags."""
 
     @functools.wraps(function)
     def called(*words: P.args, **options: P.kwargs) -> T:
@@ -26,5 +26,5 @@ def for_python(function: Callable[P, T]) -> Callable[P, T]:
 
 
 def in_python(message: str) -> str:
-    """A message without the dashes of flags."""
+    """Remove the dashes of flags from a message."""
     return FLAG.sub(lambda found: "" if found[0].startswith("--") else found[0], message)

@@ -19,7 +19,7 @@ KINDS = {int: "a whole number below 2**63", float: "a finite number"}
 
 
 def refuse_below(least: int, **values: Any) -> None:
-    """Check sizes, by name: whole numbers, or those of each layer; None is no value.
+    """Check that sizes are at least `least`; each is a number, a PerLayer of numbers, or None, which is skipped.
 
     Raises:
         ValueError: one of them is below `least`.
@@ -46,7 +46,7 @@ class Slot(Generic[T]):
 
         def add(variant: type[T]) -> type[T]:
             known = self.variants.get(name, variant)
-            if str(known) != str(variant):  # a notebook's cell that runs again says the same class anew
+            if str(known) != str(variant):  # running a notebook cell again redefines the same class
                 raise ValueError(f"{self.name} '{name}' is already registered, as {known}; choose another name")
             self.variants[name] = variant
             return variant
@@ -54,7 +54,7 @@ class Slot(Generic[T]):
         return add
 
     def names(self) -> list[str]:
-        """Every variant: zoo's own in a fixed order, then those of other installed packages."""
+        """The names of all variants: zoo's own in a fixed order, then those of other installed packages."""
         import_outside()
         return list(self.variants)
 
@@ -62,7 +62,7 @@ class Slot(Generic[T]):
         return self.find(name, self.name)
 
     def find(self, name: str, place: str) -> type[T]:
-        """The variant of this name; other installed packages are imported only for a name that zoo does not have.
+        """The variant of this name; other packages are imported only if zoo does not have the name.
 
         Raises:
             ValueError: no variant has this name.
@@ -73,12 +73,12 @@ class Slot(Generic[T]):
         return self.variants[name]
 
     def name_of(self, built: object) -> str:
-        """The name under which what was built is registered."""
+        """The registered name of a built variant."""
         return next(name for name, variant in self.variants.items() if variant is type(built))
 
     def options(self, name: str) -> dict[str, inspect.Parameter]:
         """The options of a variant, by name, in the order of its signature."""
-        variant: Any = self[name]  # mypy takes no type[T] for something that can be hashed
+        variant: Any = self[name]  # mypy does not know that type[T] is hashable
         return dict(options_of(variant))
 
     def with_option(self, option: str) -> list[str]:
@@ -88,12 +88,12 @@ class Slot(Generic[T]):
     def parse(
         self, value: Any, place: str | None = None, default: str | None = None, beside: Sequence[str] = ()
     ) -> "Choice[T]":
-        """Read a choice as it is written in a file: a name, or a map with `name` and options.
+        """Parse a choice as a file writes it: a name, or a map with `name` and options.
 
         Args:
-            place: where the value stands, for messages; the slot's name when None.
-            default: the variant that a map without `name` speaks about.
-            beside: further keys of the map, which the caller reads.
+            place: key of the value, for messages; None: the slot's name.
+            default: the variant of a map without `name`.
+            beside: further keys allowed in the map, which the caller reads.
 
         Raises:
             ValueError: an unknown name or option, a wrong type, a missing option.
@@ -121,22 +121,22 @@ class Slot(Generic[T]):
         return Choice(self, name, {k: check_cycled(v, known[k].annotation, f"{place}.{k}") for k, v in given.items()})
 
     def build(self, value: Any, *supplied: Any) -> T:
-        """Build the chosen variant from what the model supplies."""
+        """Parse a choice and build its variant; `supplied` are the constructor's positional arguments."""
         return self.parse(value).build(*supplied)
 
 
-@cache  # reading signatures would be a third of the time in which settings are compared with every target
+@cache  # reading signatures took a third of the time of comparing settings with all export targets
 def options_of(variant: type) -> dict[str, inspect.Parameter]:
     """The keyword-only parameters of a constructor, by name, in the order of its signature.
 
-    A constructor that hands `**shared` on to the class above has that one's options too.
+    A constructor that passes `**shared` on to its base class has the base's options too.
     """
     found: dict[str, inspect.Parameter] = {}
     for constructor in (vars(cls)["__init__"] for cls in variant.__mro__ if "__init__" in vars(cls)):
         hints = typing.get_type_hints(constructor, include_extras=True)
         parameters = inspect.signature(constructor).parameters.values()
         own = [p for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY and p.name not in found]
-        found |= {p.name: p.replace(annotation=hints.get(p.name, Any)) for p in own}  # annotations may be texts
+        found |= {p.name: p.replace(annotation=hints.get(p.name, Any)) for p in own}  # they may be strings
         if all(p.kind is not inspect.Parameter.VAR_KEYWORD for p in parameters):
             break
     return found
@@ -144,7 +144,7 @@ def options_of(variant: type) -> dict[str, inspect.Parameter]:
 
 @dataclass(frozen=True)
 class Choice(Generic[T]):
-    """A variant of a slot with the options that were given (the others keep the signature's defaults)."""
+    """A variant of a slot with the options that were given; the others have the signature's defaults."""
 
     slot: Slot[T]
     name: str
@@ -155,20 +155,20 @@ class Choice(Generic[T]):
         return Choice(self.slot, self.name, {key: at_layer(value, layer) for key, value in self.options.items()})
 
     def inherit(self, **values: Any) -> "Choice[T]":
-        """Give options that were not set, where the variant has them."""
+        """A copy with values for options that the variant has and that were not set."""
         known = self.slot.options(self.name)
         missing = {k: v for k, v in values.items() if k in known and k not in self.options}
         return Choice(self.slot, self.name, {**self.options, **missing})
 
     def option(self, key: str) -> Any:
-        """The value an option has: given, or the signature's default."""
+        """The value of an option: given, or the signature's default."""
         return self.options[key] if key in self.options else self.slot.options(self.name)[key].default
 
     def build(self, *supplied: Any) -> T:
-        """Build the variant from what the model supplies.
+        """Build the variant; `supplied` are the constructor's positional arguments, from the model.
 
         Raises:
-            ValueError: an option is a list to be cycled, but this choice is not made for one layer.
+            ValueError: an option is still a list to be cycled over layers; use `at` first.
         """
         for key, value in self.options.items():
             if isinstance(value, PerLayer):
@@ -177,20 +177,20 @@ class Choice(Generic[T]):
         return self.slot[self.name](*supplied, **self.options)
 
     def plain(self) -> Any:
-        """The choice as it is written in a file."""
+        """The choice as a file writes it: a name, or a map with `name` and options."""
         if not self.options:
             return self.name
         return {"name": self.name, **{key: plain(value) for key, value in self.options.items()}}
 
 
 def at_layer(value: Any, layer: int) -> Any:
-    """What one layer reads of a value that may be cycled over the layers, options of a choice included."""
+    """The value for one layer, where the value or options of a choice may be cycled over the layers."""
     value = value.at(layer) if isinstance(value, PerLayer) else value
     return value.at(layer) if isinstance(value, Choice) else value
 
 
 def plain(value: Any) -> Any:
-    """A checked value as YAML and JSON write it."""
+    """A checked value as plain data for YAML and JSON."""
     if isinstance(value, Choice):
         return value.plain()
     if isinstance(value, PerLayer):
@@ -203,7 +203,7 @@ def plain(value: Any) -> Any:
 
 
 def check_cycled(value: Any, annotation: Any, place: str) -> Any:
-    """As `check`, but a list becomes a PerLayer unless the annotation is a list by nature."""
+    """As `check`, but a list becomes a PerLayer unless the annotation itself accepts a list."""
     if isinstance(value, list | tuple) and not takes_list(annotation):
         if not value:
             raise ValueError(f"{place}: an empty list cannot be cycled over layers")
@@ -231,7 +231,7 @@ def check(value: Any, annotation: Any, place: str) -> Any:
         return origin(check(v, a, f"{place}[{i}]") for i, (v, a) in enumerate(pair_up(value, annotation, place)))
     if (origin or annotation) in MAPS and isinstance(value, Mapping):
         of_keys, of_values = arguments or (Any, Any)
-        for odd in (k for k in value if of_keys is str and not isinstance(k, str)):  # YAML's, where a class is called 0
+        for odd in (k for k in value if of_keys is str and not isinstance(k, str)):  # YAML: a class named 0
             raise ValueError(f"{place}: expected a text, got {odd!r}; write the key in quotes: '{odd}'")
         return {check(k, of_keys, place): check(v, of_values, f"{place}.{k}") for k, v in value.items()}
     if origin is typing.Literal:
@@ -244,7 +244,7 @@ def check(value: Any, annotation: Any, place: str) -> Any:
 
 
 def check_literal(value: Any, allowed: tuple[Any, ...], place: str) -> Any:
-    """`check` against a list of values: of the same type and equal."""
+    """`check` against the values of a Literal: type and value must be equal."""
     if isinstance(value, str):
         refuse_unknown(value, [str(a) for a in allowed], "value", place)
     if not any(type(a) is type(value) and a == value for a in allowed):
@@ -253,7 +253,7 @@ def check_literal(value: Any, allowed: tuple[Any, ...], place: str) -> Any:
 
 
 def check_number(value: float, kind: type, place: str) -> float:
-    """A number of a kind, unless no float, or no whole number of torch's, holds it."""
+    """Check that a number is a finite float, or an integer that fits int64, which torch uses."""
     if kind is int and -WHOLE <= value < WHOLE:
         return value
     if kind is float and abs(value) <= sys.float_info.max:  # false for nan, and no conversion that may overflow
@@ -262,7 +262,7 @@ def check_number(value: float, kind: type, place: str) -> float:
 
 
 def check_union(value: Any, annotation: Any, place: str) -> Any:
-    """`check` against the first member of a union that takes the value."""
+    """`check` against the first member of a union that accepts the value."""
     if value is None and type(None) in get_args(annotation):
         return None
     members = [m for m in get_args(annotation) if m not in (type(None), PerLayer)]
@@ -274,6 +274,6 @@ def check_union(value: Any, annotation: Any, place: str) -> Any:
             if words and get_origin(member) is Annotated and isinstance(value, str):
                 raise ValueError(", ".join([str(refusal), *words])) from None
             chosen = type(value) is member or (get_origin(member) is Annotated and isinstance(value, str | Mapping))
-            if chosen or (len(members) == 1 and get_origin(member) is not None):  # the member's own message says more
+            if chosen or (len(members) == 1 and get_origin(member) is not None):  # says more than the union's message
                 raise refusal
     raise ValueError(f"{place}: expected {describe(annotation)}, got {value!r}")

@@ -1,4 +1,4 @@
-"""JSON read strictly: what Python's own reader lets pass in silence is refused with its place."""
+"""Strict JSON: refuses what Python's json accepts silently, such as NaN and repeated keys."""
 
 import json
 import math
@@ -7,10 +7,10 @@ from typing import Any
 
 
 def parse_json(data: bytes | str, place: str) -> dict[str, Any]:
-    """One object: no NaN, no infinities (Python reads `1e999` as one), no key twice, not nested too deep.
+    """Parse one JSON object without NaN, infinities (Python reads `1e999` as one) and repeated keys.
 
     Raises:
-        ValueError: the data is anything else.
+        ValueError: the data is not that, or is nested too deeply; the message begins with `place`.
     """
     try:
         tree = json.loads(data, object_pairs_hook=refuse_twice, parse_constant=refuse_constant, parse_float=finite)

@@ -1,4 +1,4 @@
-"""YAML read strictly: data only, nothing twice, and plain words mean one thing."""
+"""Strict YAML: data only, no repeated keys, and YAML 1.2's meaning of plain words."""
 
 import copy
 import functools
@@ -17,7 +17,7 @@ MAX_BYTES = 1_000_000
 class StrictLoader(yaml.SafeLoader):
     """YAML that holds data only: no aliases, no tags, no repeated keys.
 
-    Plain words mean what YAML 1.2 says, and `1e-6` is a number: `yes`, `on`, `12:30`, `010` and dates are texts.
+    Plain words follow YAML 1.2: `yes`, `on`, `12:30`, `010` and dates are strings. `1e-6` is a number.
     """
 
     yaml_implicit_resolvers: dict[str, Any] = {}
@@ -45,13 +45,13 @@ class StrictLoader(yaml.SafeLoader):
 
 
 class StrictDumper(yaml.SafeDumper):
-    """YAML that StrictLoader reads back as the same values."""
+    """Writes YAML that StrictLoader reads back as the same values."""
 
     def ignore_aliases(self, data: Any) -> bool:
         return True
 
     def represent_text(self, text: str) -> yaml.ScalarNode:
-        escaped = not text.isprintable()  # a break inside plain or single quotes is folded away
+        escaped = not text.isprintable()  # line breaks in plain and single-quoted text would be folded
         return self.represent_scalar("tag:yaml.org,2002:str", text, style='"' if escaped else None)
 
 
@@ -65,19 +65,19 @@ for kind, pattern, first in (
 ):
     StrictLoader.add_implicit_resolver(f"tag:yaml.org,2002:{kind}", re.compile(f"^(?:{pattern})$"), first)
 StrictDumper.add_representer(str, StrictDumper.represent_text)
-# beside YAML 1.1's rules, so that what either would misread is written in quotes
+# in addition to YAML 1.1's rules: a string that either version would misread is written in quotes
 StrictDumper.add_implicit_resolver("tag:yaml.org,2002:float", re.compile(f"^(?:{FLOAT})$"), list("-+.0123456789"))
 load = functools.lru_cache(maxsize=256)(functools.partial(yaml.load, Loader=StrictLoader))
 
 
 def parse_yaml(text: str, place: str) -> Any:
-    """Read one YAML document that holds data only.
+    """Parse one YAML document that holds data only.
 
     Raises:
         ValueError: it is not YAML, repeats a key, or uses tags or aliases.
     """
     try:
-        return copy.deepcopy(load(text))  # takes a fortieth of the time of reading it again
+        return copy.deepcopy(load(text))  # 40 times as fast as parsing again
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         line = f" line {mark.line + 1}:" if mark else ""
@@ -90,7 +90,7 @@ def parse_yaml(text: str, place: str) -> Any:
 
 
 def read_yaml(path: Path) -> Tree:
-    """Read a YAML file that holds one map.
+    """Read a YAML file that holds one map of at most `MAX_BYTES`.
 
     Raises:
         ValueError: not a readable file, not UTF-8, too large, or not a map.
@@ -113,5 +113,5 @@ def read_yaml(path: Path) -> Tree:
 
 
 def to_yaml(tree: Mapping[str, Any]) -> str:
-    """A map as YAML text in the order of its keys."""
+    """A map as YAML text, keys in their order."""
     return yaml.dump(dict(tree), Dumper=StrictDumper, sort_keys=False, allow_unicode=True, width=120)

@@ -1,11 +1,11 @@
-"""Words that messages share: the nearest right answer, the first of many, how many there are."""
+"""Wording that messages share: the nearest valid name, the first few of a list, counts."""
 
 import difflib
 from collections.abc import Iterable, Sequence
 
 
 def nearest(word: str, allowed: Iterable[str]) -> str:
-    """' (did you mean 'x'?)' for the closest name, sooner one with the same first word; '' where none is close.
+    """' (did you mean 'x'?)' for the closest name, preferring the same first word; '' if none is close.
 
     A path that ends with the word ('attention.window' for 'window') is closer than any other name.
     """
@@ -20,19 +20,19 @@ def nearest(word: str, allowed: Iterable[str]) -> str:
 
 
 def first_few(parts: Sequence[str], between: str = ", ", most: int = 5) -> str:
-    """The first few of what may be many, as a message lists them, and how many more there are."""
+    """Join the first `most` parts, and say how many more there are."""
     return between.join([*parts[:most], *([f"and {len(parts) - most} more"] if len(parts) > most else [])])
 
 
 def counted(number: int, what: str) -> str:
-    """So many of something, such as '1 file' or '1,200 files'."""
+    """A number with its noun, such as '1 file' or '1,200 files'."""
     return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
 def refuse_unknown(
     word: str, allowed: Iterable[str], what: str, place: str, hint: str = "", deeper: Iterable[str] = ()
 ) -> None:
-    """Raise a ValueError, with the nearest right answer, where `word` is not one of `allowed`; a hint ends it.
+    """Raise a ValueError that names the nearest allowed word, unless `word` is allowed; `hint` ends the message.
 
     Args:
         deeper: longer paths that may be meant, such as 'attention.window'.

@@ -1,4 +1,4 @@
-"""Attention maps as a file: a page to play with, or a picture."""
+"""Attention maps as a file: an interactive HTML page or a PNG image."""
 
 from contextlib import suppress
 from pathlib import Path
@@ -10,13 +10,13 @@ from zoo.report.attention_picture import draw_picture, is_possible
 
 
 def check_output(path: Path, *read: str | None) -> None:
-    """Refuse a file that could not be written, before the work is done.
+    """Refuse an output file that cannot be written, before the work starts.
 
     Args:
-        read: what the model is given, a file or a text.
+        read: the model's inputs, each a file name or a text: the output must not overwrite an input file.
 
     Raises:
-        ValueError: another kind of file, as `settle_output`, no matplotlib for a picture, or a file that is read.
+        ValueError: as `settle_output`; or another suffix, an input file, or .png without matplotlib.
     """
     suffix = path.suffix.lower()
     if suffix not in (".html", ".png"):
@@ -30,19 +30,19 @@ def check_output(path: Path, *read: str | None) -> None:
 
 
 def is_file(given: str, path: Path) -> bool:
-    """Whether what is given is the name of a file, and not a text."""
-    with suppress(OSError, ValueError):  # no file has a text's name
+    """Whether an input names the file `path`; an input may also be a text."""
+    with suppress(OSError, ValueError):  # a text is usually not a valid file name
         return path.samefile(at_home(given))
     return False
 
 
 def write_maps(attended: Attended, title: str, path: Path) -> None:
-    """Draw attention maps into a file that `check_output` has let pass; its suffix says how.
+    """Draw attention maps to a file that `check_output` has accepted: .html or .png.
 
     Raises:
         OSError: the file cannot be written.
     """
     as_page = path.suffix.lower() == ".html"
     drawn = draw_page(attended, title).encode() if as_page else draw_picture(attended, title)
-    with written_aside(path.resolve()) as aside:  # a link goes on naming it
+    with written_aside(path.resolve()) as aside:  # resolved, so that a link stays and its target is replaced
         aside.write_bytes(drawn)

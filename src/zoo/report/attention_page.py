@@ -1,6 +1,6 @@
-"""Attention maps as one HTML page that needs nothing else: choose layer and head, point at a token, step through words.
+"""Attention maps as one self-contained HTML page: choose layer and head, point at a token, step through words.
 
-The page's program and looks lie beside this file: attention_drawing.js, attention.js, attention.css, attention.html.
+Its scripts, style and markup are beside this file: attention_drawing.js, attention.js, attention.css, attention.html.
 """
 
 import base64
@@ -24,13 +24,13 @@ TITLES = {
     "decoder.self": "Decoder self-attention",
     "decoder.cross": "Cross-attention",
 }
-STEPS = 255  # of a byte
+STEPS = 255  # levels of a quantised weight
 QUALITY = 88  # of JPEG
 MARK = re.compile(r"\{\{(\w+)\}\}")
 
 
 def draw_page(attended: Attended, title: str) -> str:
-    """The page: markup, looks, data and program in one file that asks no server for anything."""
+    """The page: markup, style, data and scripts in one file that loads nothing else."""
     parts = {
         "title": html.escape(title),
         "style": template("attention.css"),
@@ -41,17 +41,17 @@ def draw_page(attended: Attended, title: str) -> str:
 
 
 def template(name: str) -> str:
-    """The text of a file that lies beside this one."""
+    """The content of a file in this folder."""
     return Path(__file__).with_name(name).read_text("utf-8")
 
 
 def as_json(value: Any) -> str:
-    """JSON that may stand inside a script element: nothing in it can end the element or begin another."""
+    """JSON that is safe inside a script element: without `<`, it cannot close the element or open another."""
     return json.dumps(value, ensure_ascii=True, separators=(",", ":")).replace("<", "\\u003c")
 
 
 def page_data(attended: Attended, title: str) -> dict[str, Any]:
-    """What the page's program reads."""
+    """The data that the page's scripts read."""
     return {
         "title": title,
         "texts": attended.texts,
@@ -61,7 +61,7 @@ def page_data(attended: Attended, title: str) -> dict[str, Any]:
 
 
 def names(maps: list[Map]) -> list[str]:
-    """What each map is called; grids of different sizes are told apart by them."""
+    """The title of each map; several image grids of one kind are distinguished by their size."""
     kinds = [found.kind for found in maps]
     grids = [found.queries.grid for found in maps]
     return [
@@ -71,7 +71,7 @@ def names(maps: list[Map]) -> list[str]:
 
 
 def map_data(found: Map, name: str) -> dict[str, Any]:
-    """A map with its weights as bytes."""
+    """A map with its weights quantised and base64-encoded."""
     layers = [
         {"layer": layer, "heads": len(weights), "weights": base64.b64encode(quantise(weights).tobytes()).decode()}
         for layer, weights in found.layers.items()
@@ -80,13 +80,13 @@ def map_data(found: Map, name: str) -> dict[str, Any]:
 
 
 def quantise(weights: NDArray[np.float32]) -> NDArray[np.uint8]:
-    """round(255 sqrt(w)): small weights, which are many, keep more of their digits than large ones."""
+    """round(255 sqrt(w)): the square root gives small weights, which are frequent, more levels than large ones."""
     steps: NDArray[np.uint8] = np.rint(np.sqrt(weights) * STEPS).astype(np.uint8)
     return steps
 
 
 def data_uri(picture: Picture) -> str:
-    """A picture as an address that holds it."""
+    """An image as a JPEG data URI."""
     written = io.BytesIO()
     Image.fromarray(picture.transpose(1, 2, 0)).save(written, "JPEG", quality=QUALITY)
     return "data:image/jpeg;base64," + base64.b64encode(written.getvalue()).decode()

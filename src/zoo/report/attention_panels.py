@@ -1,4 +1,4 @@
-"""Which heatmaps are drawn of a map, and how large: worked out before anything is drawn."""
+"""The layout of an attention map's heatmaps (panels): which ones, titles and sizes."""
 
 import math
 from collections.abc import Sequence
@@ -11,25 +11,25 @@ from numpy.typing import NDArray
 from zoo.inference.attend import Map, Places
 from zoo.report.fonts import letters
 
-MOST_PANELS = 24  # of layers x heads; beyond: the mean of each layer, and each head of the last one
-COLUMNS, THUMBS = 4, 8  # side by side, where heads do not decide
-CELL, LEAST, MOST = 0.19, 1.0, 5.0  # inches: of a token, and of a heatmap's side
-WIDEST = 20.0  # inches: of all columns
-THUMB = 1.5  # inches: a picture's side
-ASKED = 3  # places of a grid that are shown, along each side
-LABEL, READABLE = 8.0, 5.0  # points: of a token's label, at most and at least
-INCH = 72  # points
-LETTER = 0.62  # of a label's size: how wide a letter is
+MOST_PANELS = 24  # layers x heads; if more: the mean of each layer, and each head of the last one
+COLUMNS, THUMBS = 4, 8  # panels side by side, if not one per head
+CELL, LEAST, MOST = 0.19, 1.0, 5.0  # inches: a token's cell; least and most for a heatmap's side
+WIDEST = 20.0  # inches: all columns together
+THUMB = 1.5  # inches: an image's side
+ASKED = 3  # positions of an image grid that are shown as queries, along each side
+LABEL, READABLE = 8.0, 5.0  # points: largest and smallest size of a token's label
+INCH = 72  # points per inch
+LETTER = 0.62  # width of a letter, as a share of the label's size
 LONGEST = 24  # letters of a label
 
 Weights = NDArray[np.float32]
 
 
 class Panel(NamedTuple):
-    """A heatmap (queries, keys), or what one place reads of a grid (rows, columns), under its title.
+    """A titled heatmap: weights (queries, keys), or one query's weights over an image grid (rows, columns).
 
     Args:
-        marked: the place of the grid that reads (row, column).
+        marked: the query's own position in the grid (row, column), if it is in the grid.
     """
 
     title: str
@@ -39,7 +39,7 @@ class Panel(NamedTuple):
 
 @dataclass(frozen=True)
 class PanelGroup:
-    """The panels of one map: how many stand side by side, and how large each is (inches)."""
+    """The panels of one map, with the number of columns and the size of each panel (inches)."""
 
     name: str
     queries: Places
@@ -65,14 +65,14 @@ class PanelGroup:
 
 
 def group(found: Map, name: str) -> PanelGroup:
-    """What is drawn of a map."""
+    """Choose the panels of a map: heatmaps for tokens, weights over the image if the keys are a grid."""
     if found.keys.grid is None:
         return heatmaps(found, name)
     return words(found, name, found.keys.grid) if found.queries.grid is None else spots(found, name, found.keys.grid)
 
 
 def heatmaps(found: Map, name: str) -> PanelGroup:
-    """A panel for each head of each layer; where those are many, the mean of each layer and the last one's heads."""
+    """One panel per layer and head; beyond `MOST_PANELS`, the mean of each layer and the heads of the last one."""
     heads = max(map(len, found.layers.values()))
     last = max(found.layers)
     if len(found.layers) * heads <= MOST_PANELS and all(len(w) == heads for w in found.layers.values()):
@@ -93,7 +93,7 @@ def head_title(layer: int, head: int, weights: Weights) -> str:
 
 
 def words(found: Map, name: str, grid: tuple[int, int]) -> PanelGroup:
-    """What each word reads of the picture: the mean of the last layer's heads."""
+    """One panel per word: its weights over the image, averaged over the last layer's heads."""
     last = max(found.layers)
     mean = found.layers[last].mean(0).reshape(-1, *grid)
     panels = [Panel(shortened(label), weights) for label, weights in zip(found.queries.labels, mean, strict=True)]
@@ -102,8 +102,8 @@ def words(found: Map, name: str, grid: tuple[int, int]) -> PanelGroup:
 
 
 def spots(found: Map, name: str, grid: tuple[int, int]) -> PanelGroup:
-    """What a few places of each layer's grid read of it: means of heads, the place itself marked."""
-    # of a grid with fewer places along a side, each once
+    """Panels of a few grid positions in each layer: their weights over the grid, averaged over heads."""
+    # a set, since a small grid has fewer than ASKED rows or columns
     rows, columns = (sorted({round((2 * i + 1) * side / (2 * ASKED) - 0.5) for i in range(ASKED)}) for side in grid)
     panels = [
         Panel(f"layer {n}, row {r + 1}, column {c + 1}", w.mean(0)[r * grid[1] + c].reshape(grid), (r, c))
@@ -115,17 +115,17 @@ def spots(found: Map, name: str, grid: tuple[int, int]) -> PanelGroup:
 
 
 def points(count: int, side: float) -> float:
-    """Size of labels along a side (inches), as large as they fit but never too small to read."""
+    """The font size (points) of `count` labels along a side (inches): as large as fits, but readable."""
     return max(READABLE, min(LABEL, 0.85 * INCH * side / max(1, count)))
 
 
 def every(count: int, side: float) -> int:
-    """Every how many-th label has room; 1 where all have."""
+    """n such that every n-th label fits along a side (inches); 1 if all fit."""
     return max(1, math.ceil(points(count, side) * count / (INCH * side)))
 
 
 def space(labels: Sequence[str], side: float) -> float:
-    """Inches that the longest of the labels takes."""
+    """Inches that the longest label takes."""
     longest = max(letters(shortened(label)) for label in labels)
     return 0.15 + LETTER * longest * points(len(labels), side) / INCH
 

@@ -1,4 +1,4 @@
-"""Attention maps as one PNG picture: a labelled heatmap for each head, or the words over the picture they look at."""
+"""Attention maps as one PNG image: a labelled heatmap per head, or each word's weights over the image."""
 
 import io
 import warnings
@@ -18,21 +18,21 @@ from zoo.report.fonts import families, letters
 try:
     from matplotlib import rc_context
     from matplotlib.figure import Figure
-except ImportError:  # the extra `plots` is not installed: then there is no picture
+except ImportError:  # the extra `plots` is not installed: then there is no PNG
     Figure = None  # type: ignore[assignment, misc]
 
 DPI = 130
 EDGE, GAP, HEADING, CAPTION = 0.2, 0.2, 0.42, 0.24  # inches
 NARROWEST = 6.0  # inches
 SIZE = 9.0  # points
-LETTERS, MOST_LINES = 13, 4  # in an inch, and of a text above the maps
-DARK = 0.2  # how bright the picture is where nothing is read
-SCALES = {  # by whether keys are a grid
+LETTERS, MOST_LINES = 13, 4  # letters per inch, and lines of a text above the maps
+DARK = 0.2  # brightness of the image where the weight is 0
+SCALES = {  # whether the keys are an image grid -> legend
     False: "rows attend to columns; darker is more (square root of the weight, per panel)",
     True: "an image is dark where it gets little attention",
 }
-HEATMAP, SPOTLIGHT = 4, 2  # even shares
-BLANK = 255  # pixels where there is no picture
+HEATMAP, SPOTLIGHT = 4, 2  # multiples of a uniform weight that get at most the strongest colour
+BLANK = 255  # value of all pixels if there is no image
 
 
 def is_possible() -> bool:
@@ -41,18 +41,18 @@ def is_possible() -> bool:
 
 
 def draw_picture(attended: Attended, title: str) -> bytes:
-    """Every map of an example below each other, as a PNG file; `check_output` refuses one without matplotlib."""
+    """All maps of an example, one below the other, as a PNG file; needs matplotlib, which `check_output` ensures."""
     groups = [group(found, name) for found, name in zip(attended.maps, names(attended.maps), strict=True)]
     scales = [SCALES[grid] for grid in sorted({one.keys.grid is not None for one in groups})]
     said = [title, *(f"{name}: {text}" for name, text in attended.texts.items()), "; ".join(scales)]
     labels = [label for one in groups for places in (one.queries, one.keys) for label in places.labels]
     with rc_context({"font.family": families([*said, *labels])}), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Glyph .* missing from font")  # `families` says it once
+        warnings.filterwarnings("ignore", "Glyph .* missing from font")  # `families` has logged it once
         return draw_groups(groups, said, attended.picture)
 
 
 def draw_groups(groups: list[PanelGroup], said: list[str], picture: Picture | None) -> bytes:
-    """Texts above maps, as large as they need to be."""
+    """Draw the texts (`said`) and below them the maps, in a figure of the size they need."""
     width = max(NARROWEST, *(one.left + one.columns * (one.width + GAP) for one in groups)) + 2 * EDGE
     lines = [line for text in said for line in wrapped(text, LETTERS * width)]
     top = EDGE + 0.2 * len(lines)
@@ -69,25 +69,25 @@ def draw_groups(groups: list[PanelGroup], said: list[str], picture: Picture | No
 
 
 def wrapped(text: str, most: float) -> list[str]:
-    """A text in lines of so many letters."""
+    """Wrap a text into lines of at most `most` letters."""
     signs = int(most * len(text) / max(1, letters(text)))
     return wrap(text, max(1, signs), max_lines=MOST_LINES, placeholder=" …")
 
 
 def tall(one: PanelGroup) -> float:
-    """Inches from one group to the next."""
+    """The height of a group with its headings and labels (inches)."""
     return HEADING + one.rows * (one.height + CAPTION + GAP) + one.below
 
 
 def write(figure: Any, text: str, left: float, top: float, bold: bool = False) -> None:
-    """A line of text, so many inches from the left and the top."""
+    """Write a line of text at `left` and `top` (inches)."""
     wide, high = figure.get_size_inches()
     weight = "bold" if bold else "normal"
     figure.text(left / wide, 1 - top / high, text, fontsize=SIZE, fontweight=weight, va="top", parse_math=False)
 
 
 def draw_group(figure: Any, one: PanelGroup, top: float, picture: Picture | None) -> None:
-    """The panels of one map; labels stand where nothing else does."""
+    """Draw the panels of one map; only the outer panels have labels: first column, and last of each column."""
     wide, high = figure.get_size_inches()
     write(figure, one.name, EDGE, top + 0.18, bold=True)
     for number, panel in enumerate(one.panels):
@@ -107,19 +107,19 @@ def draw_group(figure: Any, one: PanelGroup, top: float, picture: Picture | None
 
 
 def strongest(weights: NDArray[np.float32], keys: int, shares: float) -> float:
-    """The weight of the strongest colour: the largest, or so many even shares, so that even reading stays pale."""
+    """The weight with the strongest colour: the largest, but at least `shares` / `keys`: uniform weights stay pale."""
     return max(float(weights.max()), min(1.0, shares / keys))
 
 
 def label(axis: Any, labels: Any, side: float, shown: bool) -> None:
-    """The tokens along a side, each so many-th where they are too many; the others' places have no mark."""
+    """Label an axis with tokens, or every n-th if they do not all fit; no labels unless `shown`."""
     ticks = range(0, len(labels), every(len(labels), side)) if shown else range(0)
     axis.set_ticks(ticks, [shortened(labels[i]) for i in ticks], fontsize=points(len(labels), side), parse_math=False)
     axis.set_tick_params(length=0, pad=2)
 
 
 def draw_over(axes: Any, panel: Panel, picture: Picture | None) -> None:
-    """The picture, dark where nothing is read."""
+    """Draw the image, darkened where the weights are small."""
     shares = panel.weights / strongest(panel.weights, panel.weights.size, SPOTLIGHT)
     pixels = np.full((3, 64, 64), BLANK, dtype=np.uint8) if picture is None else picture
     light = smooth(shares, pixels.shape[1:])
@@ -132,6 +132,6 @@ def draw_over(axes: Any, panel: Panel, picture: Picture | None) -> None:
 
 
 def smooth(shares: NDArray[np.float32], size: tuple[int, ...]) -> NDArray[np.float32]:
-    """Shares of a grid at every pixel, without steps between its places."""
+    """Interpolate the values of a grid smoothly to every pixel."""
     grown = Image.fromarray((shares * 255).astype(np.uint8)).resize((size[1], size[0]), Image.Resampling.BICUBIC)
     return np.asarray(grown, dtype=np.float32) / np.float32(255)

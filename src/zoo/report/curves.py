@@ -1,4 +1,4 @@
-"""A run's curves as one small picture: the loss by step, and what validation measured."""
+"""A run's curves as one small image: loss by step, and validation metrics."""
 
 import io
 from collections.abc import Mapping, Sequence
@@ -6,22 +6,22 @@ from typing import Any
 
 try:
     from matplotlib.figure import Figure
-except ImportError:  # the extra `plots` is not installed: then there is no picture
+except ImportError:  # the extra `plots` is not installed: then there are no curves
     Figure = None  # type: ignore[assignment, misc]
 
 from zoo.runs.metrics import VALIDATION, is_metric
 
-LOUD = 200  # points of a line; more are averaged
+LOUD = 200  # most points of a curve; neighbours are averaged
 WIDTH, HEIGHT, DPI = 4.2, 2.8, 100  # inches of one panel, and dots in an inch
 Lines = Sequence[Mapping[str, Any]]
 Curve = list[tuple[float, float]]
 
 
 def draw_curves(lines: Lines, until: int | None = None) -> bytes | None:
-    """The lines of metrics.jsonl as a PNG picture; None without matplotlib, or where there is nothing to draw.
+    """Draw the lines of metrics.jsonl as a PNG image; None without matplotlib or without a training loss.
 
     Args:
-        until: a step to mark, the one whose weights were taken.
+        until: a step to mark: that of the checkpoint that was used.
     """
     losses = {"training": thin(curve(lines, "loss")), "validation": curve(lines, f"{VALIDATION}loss")}
     names = dict.fromkeys(key for line in lines for key in line if key.startswith(VALIDATION))
@@ -47,12 +47,12 @@ def draw_curves(lines: Lines, until: int | None = None) -> bytes | None:
 
 
 def curve(lines: Lines, name: str) -> Curve:
-    """A logged value by step, where there is one."""
+    """(step, value) of each line that has the value."""
     return [(line["step"], line[name]) for line in lines if line.get(name) is not None]
 
 
 def thin(points: Curve) -> Curve:
-    """At most `LOUD` points: means of neighbours."""
+    """Average neighbouring points so that at most `LOUD` are left."""
     size = -(-len(points) // LOUD)
     groups = [points[i : i + size] for i in range(0, len(points), size)] if size > 1 else []
     means = [tuple(sum(values) / len(values) for values in zip(*group, strict=True)) for group in groups]

@@ -1,4 +1,4 @@
-"""Fonts for a picture's texts in any script: those of the machine that have what the usual one lacks."""
+"""Fonts for an image's text in any script: installed fonts for characters that matplotlib's default lacks."""
 
 import logging
 from collections.abc import Iterable, Iterator
@@ -7,18 +7,18 @@ from unicodedata import east_asian_width
 try:
     from matplotlib.font_manager import fontManager
     from matplotlib.ft2font import FT2Font
-except ImportError:  # the extra `plots` is not installed: then there is no picture
+except ImportError:  # the extra `plots` is not installed: then no text is drawn
     fontManager = None  # type: ignore[assignment]
 
 USUAL = "DejaVu Sans"  # comes with matplotlib
-BOXES = "Last Resort"  # of matplotlib's own: has every character, as a box
-BROAD = 1.6  # letters that a Chinese, Japanese or Korean sign is wide
+BOXES = "Last Resort"  # matplotlib's fallback: draws every character as a box
+BROAD = 1.6  # width of a Chinese, Japanese or Korean character, in Latin letters
 
 logger = logging.getLogger(__name__)
 
 
 def families(texts: Iterable[str]) -> list[str]:
-    """The usual font, then others until every character has one; what none has is logged."""
+    """The default font, then others until every character is covered; characters that no font has are logged."""
     lacking = {sign for text in texts for sign in text if sign.isprintable()}
     chosen = []
     for name, path in installed():
@@ -36,14 +36,14 @@ def families(texts: Iterable[str]) -> list[str]:
 
 
 def installed() -> Iterator[tuple[str, str]]:
-    """Upright fonts of ordinary weight and their files: the usual one, those without serifs, the others."""
+    """(name, file) of each upright font of regular weight: the default first, then sans-serif ones, then others."""
     entries = {e.name: e.fname for e in fontManager.ttflist if e.style == "normal" and e.weight in (400, "normal")}
     first = sorted(entries, key=lambda name: (name != USUAL, "Sans" not in name, name))
     return ((name, entries[name]) for name in first if not name.startswith(BOXES))
 
 
 def characters(path: str) -> set[int]:
-    """What a font can draw; nothing where its glyphs are pixels of one size, or its file is broken."""
+    """The code points that a font can draw; empty for a bitmap font or a broken file."""
     try:
         font = FT2Font(path)
     except (OSError, RuntimeError):
@@ -52,5 +52,5 @@ def characters(path: str) -> set[int]:
 
 
 def letters(text: str) -> float:
-    """How many letters wide a text is, by and large."""
+    """The approximate width of a text, in Latin letters."""
     return sum(BROAD if east_asian_width(sign) in "WF" else 1 for sign in text)
