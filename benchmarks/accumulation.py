@@ -1,4 +1,4 @@
-"""Does accumulating gradients change the gradient? zoo's loop beside transformers' Trainer, on the same test.
+"""Does gradient accumulation change the gradient? The same test of zoo's loop and transformers' Trainer.
 
     python benchmarks/accumulation.py
 
@@ -54,13 +54,13 @@ Gradients = dict[str, Tensor]
 
 @dataclass(frozen=True)
 class Subject:
-    """A model on both sides.
+    """One model, built by zoo and by transformers.
 
     Args:
-        name: as it is printed.
-        zoo, changes, objective: our model, its keys, and what it is asked for.
-        peer: makes transformers' model.
-        keys: of the drawn examples, the ones that transformers' model is given.
+        name: the printed name.
+        zoo, changes, objective: zoo's config name, changed keys, and objective.
+        peer: builds transformers' model.
+        keys: the keys of an example that transformers' model takes.
     """
 
     name: str
@@ -110,7 +110,7 @@ SUBJECTS = [
 
 
 def draw(number: int) -> dict[str, Any]:
-    """Example `number`: up to 20 tokens, the unscored places of its targets -1."""
+    """Example `number`: up to 20 tokens; targets at unscored positions are -1."""
     generator = np.random.default_rng(number)
     length = int(generator.integers(4, LENGTH + 1))
     tokens = np.zeros(LENGTH, dtype=np.int64)
@@ -129,7 +129,7 @@ def draw(number: int) -> dict[str, Any]:
 
 
 class Rows:
-    """Row n is example n: one window of as many rows as a step has."""
+    """A source of rows, one example each, in windows of one step's rows."""
 
     windows, order = 1, 0
 
@@ -138,7 +138,7 @@ class Rows:
 
 
 class DrawnFeed(Feed):
-    """Rows by their number, with examples that are drawn."""
+    """Rows by number, each with a random example."""
 
     def __init__(self, subject: Subject) -> None:
         super().__init__(Rows())  # type: ignore[arg-type]
@@ -149,7 +149,7 @@ class DrawnFeed(Feed):
 
 
 def collate(subject: Subject, rows: list[PackedRow], micro_batch: int) -> MicroBatch:
-    """The rows' examples as our models read them."""
+    """The rows' examples as zoo's micro-batch."""
     assert len(rows) == micro_batch
     drawn = [draw(row.plans[0].document) for row in rows]
     stacked = {key: torch.from_numpy(np.stack([np.asarray(example[key]) for example in drawn])) for key in drawn[0]}
@@ -175,7 +175,7 @@ def collate(subject: Subject, rows: list[PackedRow], micro_batch: int) -> MicroB
 
 
 def ours(subject: Subject, micro_batch: int) -> Gradients:
-    """The gradients of the first step of zoo's loop."""
+    """The gradients of the first optimizer step of zoo's loop."""
     kept: Gradients = {}
 
     class Keeping(Learner):
@@ -199,7 +199,7 @@ def ours(subject: Subject, micro_batch: int) -> Gradients:
 
 
 def theirs(subject: Subject, micro_batch: int) -> Gradients:
-    """The gradients of the first step of transformers' Trainer."""
+    """The gradients of the first optimizer step of transformers' Trainer."""
     kept: Gradients = {}
 
     class Keep(TrainerCallback):  # type: ignore[misc]
@@ -226,7 +226,7 @@ def theirs(subject: Subject, micro_batch: int) -> Gradients:
 
 
 def compare(one: Mapping[str, Tensor], other: Mapping[str, Tensor]) -> tuple[float, float]:
-    """The largest difference beside its tensor's largest entry, and the ratio of the norms."""
+    """The largest difference of an entry, relative to its tensor's largest entry, and the ratio of the norms."""
     most = max(float(gradient.abs().max()) for gradient in one.values())
     scales = {name: float(gradient.abs().max()) for name, gradient in one.items()}
     differences = [

@@ -1,13 +1,13 @@
-"""Is zoo faster than what people would pick instead? One command a row, ours and the peers alternating in one run.
+"""Is zoo faster than the alternatives? Each row compares zoo with its peers, alternating in one run.
 
     python benchmarks/bench.py [ROW…] [--repeats N] [--data DIR] [--plain] [--small] [--write]
 
-Every side is a process of its own, with the same model, contents, precision and threads. One at a time does one unit of
-work while the others are stopped; the first unit of each warms up. Printed: rates as medians with the least and the
-most, the median ratio of turns that followed each other, the share of what the machine reached in the same run, and
-memory. Each row is measured with the peers as they come, and again with zoo's settings of the C library's allocator.
---small uses tiny models: it shows that a row works, not how fast it is. --write puts the figures into
-docs/benchmarks.json and the table of docs/benchmarks.md. What a row takes is in docs/benchmarks.md.
+Every side (zoo or a peer) is a process with the same model, data, precision and number of threads. The sides take
+turns: one does a unit of work while the others are stopped; the first unit of each is a warm-up. Printed: rates as
+median, minimum and maximum, the median ratio of consecutive turns, the share of the peak rate that the machine reached
+in the same run, and memory. Each row is measured with the C library's default allocator, and again with zoo's
+allocator settings on every side. --small uses tiny models: it shows that a row works, not how fast it is. --write
+updates docs/benchmarks.json and the tables of docs/benchmarks.md, which also says how long each row takes.
 """
 
 import argparse
@@ -38,12 +38,12 @@ from zoo.devices.precision import has_amx
 DOCS = Path(__file__).parents[1] / "docs"
 BEGIN, FINISH = "<!-- begin: python benchmarks/bench.py --write -->", "<!-- end -->"
 OVERVIEW = "<!-- begin: overview, by python benchmarks/bench.py --write -->"
-COLUMNS = {"as it comes": [], "zoo's": ["--keep"]}  # by settings of the allocator
+COLUMNS = {"as it comes": [], "zoo's": ["--keep"]}  # allocator settings -> options of bench_side.py
 
 
 def measure(name: str, row: Row, options: argparse.Namespace) -> Figures:
-    """All figures of one row."""
-    # sides find compiled modules, as where pip installed them: to compile all at each start takes 0.3 s and 110 MB
+    """Measure one row; returns all of its figures."""
+    # let sides write and reuse .pyc files, as an installed package has: compiling all at each start takes 0.3 s, 110 MB
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     machine = describe(options.device, options.threads)
     sizes = row.small if options.small else row.sizes
@@ -65,7 +65,7 @@ def measure(name: str, row: Row, options: argparse.Namespace) -> Figures:
 
 
 def failed(name: str, row: Row, options: argparse.Namespace, error: Exception) -> Figures:
-    """What stands in the place of a row's figures where it ended with an error."""
+    """The entry of a row that failed, in place of its figures."""
     lines = str(error).strip().splitlines() or [type(error).__name__]
     told = {"failed": " … ".join(dict.fromkeys([lines[0], lines[-1].strip()]))}
     about = {"row": name, "title": row.title, "unit": row.unit, "goals": {}, "error": str(error)}
@@ -74,30 +74,30 @@ def failed(name: str, row: Row, options: argparse.Namespace, error: Exception) -
 
 
 def tell(row: Row, given: Given, options: argparse.Namespace, profiles: Figures) -> Figures:
-    """What else is to be said of a row: where our time goes, and what the row itself has to say."""
+    """Further facts on a row: where zoo's time goes, and what the row's `told` function returns."""
     told = {"our time": profiles[OURS]["kinds"]} if profiles.get(OURS, {}).get("kinds") else {}
     if row.profiled and given.device == "cpu":
-        apart = replace(given, folder=Path(tempfile.mkdtemp(dir=given.folder)))  # where no run stands yet
+        apart = replace(given, folder=Path(tempfile.mkdtemp(dir=given.folder)))  # an empty folder, without a run
         told = {"our time": ask(apart, options, row.sides[OURS], "--profile")}
     return told if row.told is None else {**told, **ask(given, options, row.told)}
 
 
 def uncompiled(facts: Figures) -> Figures:
-    """The sides in which a compiler failed, and why: they went on without it, and are not what the row says."""
+    """The sides whose compilation failed, with the reason: they ran uncompiled, so their figures do not count."""
     return {f"compiling failed in {side}": noted["failures"][0] for side, noted in facts.items() if noted["failures"]}
 
 
 def ask(given: Given, options: argparse.Namespace, work: str, *words: str) -> Figures:
-    """What a function of rows/ prints last, as JSON."""
+    """Run a function of rows/ and parse the last line it prints as JSON."""
     found: Figures = json.loads(run(given, options, work, *words).splitlines()[-1])
     return found
 
 
 def run(given: Given, options: argparse.Namespace, work: str, *words: str) -> str:
-    """What a function of rows/ prints.
+    """Run a function of rows/ in a process; returns what it prints.
 
     Raises:
-        RuntimeError: it failed, or was not done in time.
+        RuntimeError: it failed or timed out.
     """
     command, left = [sys.executable, PROGRAM, work, given.text(), *words], options.until - time.monotonic()
     try:
@@ -110,11 +110,11 @@ def run(given: Given, options: argparse.Namespace, work: str, *words: str) -> st
 
 
 def compare(row: Row, given: Given, words: list[str], options: argparse.Namespace) -> Figures:
-    """Start every side, let them alternate, and end them."""
+    """Start all sides, alternate their turns, and end them."""
     works = {**row.sides, **({} if row.rate is None else {MACHINE: f"rates.{row.rate}"})}
     if row.prepare is not None:
         run(given, options, row.prepare)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that no side is left behind, stopped for ever
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # run the cleanup, so that no stopped side is left behind
     with contextlib.ExitStack() as left:
         sides: dict[str, Worker] = {}
         for name, work in works.items():
@@ -132,14 +132,14 @@ def compare(row: Row, given: Given, words: list[str], options: argparse.Namespac
 
 
 def given_to(name: str, row: Row, given: Given) -> Given:
-    """What one side is given."""
-    # one turn of the machine is a second of products, however many steps the others make in theirs
+    """The arguments of one side."""
+    # a turn that measures the machine's peak takes a second, however many steps the other sides take per turn
     each = 1 if name == MACHINE else given.each
     return replace(given, each=each, compiled=given.compiled and name not in row.uncompiled)
 
 
 def show(result: Figures) -> None:
-    """Print a row as soon as it is measured."""
+    """Print a row."""
     print(f"\n{result['row']}: {result['title']}\n{result['machine']}, load before: {result['load before']:.1f}")
     for column in result["columns"]:
         for peer, _, ours, theirs, ratio, goal, share, memory in cells(result, column):
@@ -152,9 +152,9 @@ def show(result: Figures) -> None:
 
 
 def write(results: list[Figures], docs: Path) -> None:
-    """Put rows into docs/benchmarks.json, in the order of the table, and the tables into docs/benchmarks.md.
+    """Write rows to docs/benchmarks.json, in the order of the table, and the tables to docs/benchmarks.md.
 
-    A row takes the place of what the same machine, with the same versions, measured before; one that failed does not.
+    A row replaces an earlier one of the same machine and versions, unless it failed.
     """
     file, page = docs / "benchmarks.json", docs / "benchmarks.md"
     there = json.loads(file.read_text("utf-8")) if file.exists() else []
@@ -170,23 +170,23 @@ def write(results: list[Figures], docs: Path) -> None:
 
 
 def without_profiles(result: Figures) -> Figures:
-    """A row without the names of kernels, which are hundreds; what they say by kind is told."""
+    """A row without its hundreds of kernel names; their times by kind stay."""
     columns = {name: {k: v for k, v in one.items() if k != "profiles"} for name, one in result["columns"].items()}
     return {**result, "columns": columns}
 
 
 def put(text: str, page: Path, begin: str) -> None:
-    """Write a text into a page in the place of what stands there between its two marks."""
+    """Replace the text between two marks in a page."""
     before, rest = page.read_text("utf-8").split(begin)
     after = rest.split(FINISH, 1)[1]
     page.write_text(f"{before}{begin}\n\n{text}\n\n{FINISH}{after}", "utf-8")
 
 
 def turns(text: str) -> int:
-    """How many turns each side takes.
+    """Parse the number of turns of each side.
 
     Raises:
-        ArgumentTypeError: none, of which nothing could be told.
+        ArgumentTypeError: less than one.
     """
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"expected a whole number of at least 1, got {text!r}")
@@ -194,13 +194,13 @@ def turns(text: str) -> int:
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Options of every program that measures rows; `until` and `together` are what one of them sets itself."""
+    """Add the options of all programs that measure rows; gpu.py sets `until` and `together` itself."""
     repeats = "turns of each side, beside the one that warms up; default: as many as the row says, 3 or 5"
     parser.add_argument("--repeats", type=turns, help=repeats)
     parser.add_argument("--data", type=Path, default=Path(os.environ.get("ZOO_DATA", "../shared/data")))
     parser.add_argument("--made", type=Path, default=Path("build/bench"), help="what is made once and kept")
     parser.add_argument("--threads", type=int, default=cores())
-    either = parser.add_mutually_exclusive_group()  # figures of tiny models belong into no table
+    either = parser.add_mutually_exclusive_group()  # figures of tiny models must not enter the tables
     either.add_argument("--small", action="store_true", help="tiny models: it works, and says nothing about speed")
     either.add_argument("--write", action="store_true", help="put the figures into the guide")
     parser.set_defaults(until=math.inf, together=False)
@@ -222,7 +222,7 @@ def main() -> None:
     for name in options.rows or ROWS:
         try:
             results.append(measure(name, ROWS[name], options))
-        except RuntimeError as error:  # the rows after it may work
+        except RuntimeError as error:  # go on: the next rows may work
             results.append(failed(name, ROWS[name], options, error))
         show(results[-1])
         if options.write:

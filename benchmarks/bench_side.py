@@ -1,7 +1,7 @@
 """One side of a comparison, as benchmarks/bench.py starts it: `bench_side.py MODULE.FUNCTION GIVEN --turns SOCKET`.
 
-With --keep the C library keeps the memory of large tensors, as zoo's training has it: glibc's settings are the
-process's, so each side has its own.
+With --keep, glibc keeps freed memory of large tensors for reuse, as zoo's training sets it. The setting belongs to a
+process, so each side can have its own.
 """
 
 import argparse
@@ -25,7 +25,7 @@ def main() -> None:
     parser.add_argument("--keep", action="store_true", help="keep large blocks")
     parser.add_argument("--profile", action="store_true", help="print where the time of a few units goes, and end")
     options = parser.parse_args()
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # end with the program, also while stopped
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # die with bench.py, even while stopped
     if options.keep:
         keep_large_blocks()
     module, name = options.work.split(".")

@@ -1,12 +1,12 @@
-"""BLEU by the length of the source: what attention is for, in one picture.
+"""BLEU by source length: shows what attention improves.
 
     python benchmarks/bleu_by_length.py runs/rnn-seq2seq runs/rnn-attention --split test
 
 Translates a split of the runs' own task with each run, as `zoo predict` does, sorts the examples into groups by the
-words of their source, and draws the corpus BLEU of each group with its 95 % interval (sacrebleu's bootstrap). A JSON
-file beside the picture (`-o`, docs/pictures/bleu-by-length.png) holds the figures. `--join 2` makes sources that are
-longer than the data's: each sentence and the one after it become one example. With `--texts FOLDER`, what every run
-wrote is kept there, and read the next time unless the run was trained anew.
+number of words in the source, and plots the corpus BLEU of each group with its 95 % interval (sacrebleu's bootstrap).
+A JSON file beside the plot (`-o`, docs/pictures/bleu-by-length.png) holds the figures. `--join 2` makes sources longer
+than the data's: each two consecutive sentences become one example. `--texts FOLDER` keeps every run's translations
+there, and reuses them unless the run's weights have changed.
 
 Source: Bahdanau et al. 2015, arXiv:1409.0473, figure 2; Cho et al. 2014, arXiv:1409.1259, figure 4.
 """
@@ -33,14 +33,14 @@ matplotlib.use("Agg")
 from matplotlib import pyplot as plt
 
 EDGES = [1, 8, 10, 12, 14, 17, 40]  # words
-RESAMPLED = 1000  # times that a group is drawn anew for its interval
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")  # Okabe & Ito: told apart by all eyes
+RESAMPLED = 1000  # bootstrap samples per interval
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")  # Okabe & Ito: colour-blind safe
 MARKERS = "osD^vP"
 Figures = dict[str, Any]
 
 
 class Example(NamedTuple):
-    """A source, and what a person made of it."""
+    """A source sentence and its reference translation."""
 
     source: str
     target: str
@@ -51,13 +51,13 @@ class Example(NamedTuple):
 
 
 def joined(examples: Sequence[Example], count: int) -> list[Example]:
-    """Each `count` neighbours as one example; what is left over at the end goes."""
+    """Join each `count` consecutive examples into one; an incomplete group at the end is dropped."""
     groups = [examples[i : i + count] for i in range(0, len(examples) - count + 1, count)]
     return [Example(" ".join(e.source for e in g), " ".join(e.target for e in g)) for g in groups]
 
 
 def read_examples(loaded: Loaded, split: str, data: Path | None, join: int) -> list[Example]:
-    """The examples of a run's own task.
+    """The examples of a split of the run's own task.
 
     Raises:
         ValueError: the run does not translate, or there is no such split.
@@ -70,7 +70,7 @@ def read_examples(loaded: Loaded, split: str, data: Path | None, join: int) -> l
 
 
 def room(loaded: Loaded, examples: Sequence[Example]) -> list[bool]:
-    """Which sources the model can read whole, and has room to answer."""
+    """For each source, whether it and its translation fit the model's `max_length`."""
     assert loaded.model.encoder is not None
     most = min(loaded.model.encoder.max_length, loaded.model.stream.max_length)
     sources, targets = (loaded.tokenizer.encode(side) for side in sides(examples))
@@ -82,7 +82,7 @@ def sides(examples: Sequence[Example]) -> tuple[list[str], list[str]]:
 
 
 def translate(loaded: Loaded, examples: Sequence[Example]) -> list[str]:
-    """What the run writes, with the decoding of its task; neighbours in length go together, as that is quicker."""
+    """The run's translations, decoded as its task says; batches are sorted by length, which is faster."""
     settings = parse_generate(loaded.task.generate)
     order = sorted(range(len(examples)), key=lambda i: examples[i].words)
     found = predict(loaded, [examples[i].source for i in order], None, settings)
@@ -91,7 +91,7 @@ def translate(loaded: Loaded, examples: Sequence[Example]) -> list[str]:
 
 
 def kept_translations(loaded: Loaded, examples: Sequence[Example], file: Path | None) -> list[str]:
-    """The translations in a file, if they are of these weights and examples; else new ones, which it then holds."""
+    """Read translations from a file if they are of these weights and examples; else translate and write the file."""
     about = {"weights": fingerprint(loaded.model), "generate": loaded.task.generate, "sources": sides(examples)[0]}
     if file is not None and file.exists():
         kept = json.loads(file.read_text())
@@ -106,19 +106,19 @@ def kept_translations(loaded: Loaded, examples: Sequence[Example], file: Path | 
 
 
 def fingerprint(model: Model) -> float:
-    """The sum of all weights: what tells two trainings apart."""
+    """The sum of all weights, which identifies a training."""
     return sum(weight.detach().double().sum().item() for weight in model.parameters())
 
 
 def measure(written: Sequence[str], references: Sequence[str]) -> Figures:
-    """Corpus BLEU with half the width of its 95 % interval, and how long the texts are beside their references."""
+    """Corpus BLEU, half the width of its 95 % interval, and the ratio of the texts' length to the references'."""
     score = BLEU().corpus_score(list(written), [list(references)], n_bootstrap=RESAMPLED)
     sizes = {"examples": len(written), "length_ratio": round(score.sys_len / max(1, score.ref_len), 3)}
     return {**sizes, "bleu": round(score.score, 2), "interval": round(score._ci, 2)}
 
 
 def by_length(written: Sequence[str], examples: Sequence[Example], edges: Sequence[int]) -> list[Figures]:
-    """The measure of each group; group k has sources of edges[k] to edges[k + 1] - 1 words.
+    """The scores of each group; group k has sources of edges[k] to edges[k + 1] - 1 words.
 
     Raises:
         ValueError: a group is empty.
@@ -134,7 +134,7 @@ def by_length(written: Sequence[str], examples: Sequence[Example], edges: Sequen
 
 
 def draw(figures: Figures, path: Path) -> None:
-    """A line for each run over the groups; under each group its words and examples."""
+    """Plot one line per run over the groups; each group is labelled with its range of words and number of examples."""
     first = next(iter(figures["runs"].values()))["groups"]
     axes = plt.subplots(figsize=(7, 4.2))[1]
     for number, (name, run) in enumerate(figures["runs"].items()):
@@ -158,7 +158,7 @@ def draw(figures: Figures, path: Path) -> None:
 
 
 def compare(options: argparse.Namespace) -> Figures:
-    """The figures of every run on the same examples: those that all of them can read."""
+    """The figures of every run on the same examples: those that fit all runs."""
     runs = {Path(run).name: load_checkpoint(run) for run in options.runs}
     given = [read_examples(loaded, options.split, options.data, options.join) for loaded in runs.values()]
     if any(examples != given[0] for examples in given):

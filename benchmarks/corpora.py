@@ -1,7 +1,7 @@
-"""A corpus of any size through zoo: memory of every step, speed of tokenising, seconds of a second start and of a seek.
+"""zoo on a corpus of any size: memory of each command, speed of tokenising, time of a warm start and of a seek.
 
-The corpus is made of the shared Wikipedia: articles cut at drawn places, with drawn words behind them; most of it in
-files of JSON lines, some in one compressed file and some in one text of any length (`documents: file`).
+The corpus is made of the shared Wikipedia: articles cut at random positions, with random words appended; most of it in
+files of JSON lines, some in one compressed file and some in one long text (`documents: file`).
 
     python benchmarks/corpora.py memory DATA --megabytes 4000
     python benchmarks/corpora.py lines DATA --megabytes 1000
@@ -10,11 +10,10 @@ files of JSON lines, some in one compressed file and some in one text of any len
     python benchmarks/corpora.py start DATA --megabytes 450
     python benchmarks/corpora.py seek DATA --megabytes 450
 
-`memory` runs every command on a small corpus and a large one and looks at the memory of its processes from outside;
-`lines` does so with lines of 3 to 12 words, each of which is a row, and `words` with Korean reviews of ever new words.
-`speed` compares one and two processes of zoo with `grouping.py`, the recipe of transformers, and says how much two
-processes do that share nothing. `start` and `seek` are
-seconds of a clock, so nothing else may run.
+`memory` runs every command on a small and a large corpus and measures the memory of its processes from outside;
+`lines` does so with lines of 3 to 12 words, each a row, and `words` with Korean reviews that keep adding new words.
+`speed` compares one and two processes of zoo with `grouping.py`, the recipe of transformers, and measures two
+independent processes as an upper bound. `start` and `seek` measure wall-clock time, so nothing else may run.
 """
 
 import argparse
@@ -72,13 +71,13 @@ TASK: dict[str, Any] = {
 }
 ONE_THREAD = {"RAYON_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false", "OMP_NUM_THREADS": "1"}
 TURNS = 3  # of `speed`
-EVERY = 0.2  # seconds between two looks at the memory of processes
+EVERY = 0.2  # seconds between two measurements of memory
 
 
 def watch(words: list[str], **changes: str) -> tuple[float, float, float]:
-    """Seconds of a command, and the most memory (GB, resident) of one of its processes and of all together.
+    """Run a command; returns its seconds and its peak resident memory (GB), of the largest process and of all together.
 
-    What they share counts for each of them.
+    Memory that processes share counts for each of them.
     """
     began, one, together = time.perf_counter(), 0, 0
     process = subprocess.Popen(words, env={**os.environ, **changes})
@@ -102,8 +101,8 @@ def zoo(*words: str | Path) -> list[str]:
 def measure_memory(
     folder: Path, data: Path, megabytes: int, texts: Texts = altered_texts, shares: dict[str, float] = SHARES
 ) -> None:
-    """Every command on a small corpus and on a large one; the difference does not depend on the model."""
-    lines = shares is LINE_SHARES  # each is a row
+    """Run every command on a small and a large corpus; the difference of memory does not depend on the model."""
+    lines = shares is LINE_SHARES  # each line is a row
     for size in (max(10, megabytes // (10 if lines else 100)), megabytes):
         place = folder / str(size)
         task = make_task(place, texts(data), size, shares)
@@ -123,17 +122,17 @@ def measure_memory(
 
 
 def make_task(folder: Path, texts: Iterator[str], megabytes: int, shares: dict[str, float] = SHARES) -> Path:
-    """A corpus and a task that reads it."""
+    """Write a corpus and a task that reads it."""
     folder.mkdir(exist_ok=True)
     written = write_corpus(folder / "corpus", texts, megabytes, shares)
     (folder / "task.yaml").write_text(json.dumps(TASK))
-    time.sleep(3)  # a younger file is hashed again: it may still change
+    time.sleep(3)  # zoo hashes a younger file again, since it may still change
     print(f"{written / 1e6:.0f} MB of text in {len(shares)} files", flush=True)
     return folder / "task.yaml"
 
 
 def open_examples(task: Path, folder: Path) -> Examples:
-    """What a run opens before its first step, its imports and its model apart."""
+    """Open what a run opens before its first step, besides imports and model."""
     settings = load_task(task)
     rows = load_rows(settings, inputs(), folder)
     tokenizer = train_tokenizer(settings, rows["train"])
@@ -144,23 +143,22 @@ def open_examples(task: Path, folder: Path) -> Examples:
 
 
 def measure_speed(folder: Path, data: Path, megabytes: int) -> None:
-    """Text to packed tokens: one process of zoo, two, and the recipe of transformers with two.
+    """Text to packed tokens: zoo with one and two processes, and the recipe of transformers with two.
 
-    Of articles and reviews that are read once, since zoo looks words up that it has met; with more than 134 MB, altered
-    ones are among them.
+    Each article and review occurs once, since zoo caches the tokens of words; beyond 134 MB, altered copies are added.
     """
     files = dict.fromkeys(("a.jsonl", "b.jsonl", "c.jsonl", "d.jsonl"), 0.25)
     task = make_task(folder, texts_at_most_once(data, megabytes), megabytes, files)
     size = sum(path.stat().st_size for path in (folder / "corpus").iterdir()) / 1e6
-    plain = {key: value for key, value in TASK["source"].items() if key != "filter"}  # the recipe leaves no row out
+    plain = {key: value for key, value in TASK["source"].items() if key != "filter"}  # the recipe filters no rows
     task.write_text(json.dumps({**TASK, "source": plain}))
     words = zoo("tokenize", task, "--data", folder, "--part")
-    watch([*words, "1/1"])  # trains the tokenizer, as the recipe has one, too
+    watch([*words, "1/1"])  # trains the tokenizer beforehand: the recipe is given one, too
     settings = load_task(task)
     tokenizer = train_tokenizer(settings, load_rows(settings, inputs(), folder)["train"])
     (folder / "tokenizer.json").write_bytes(tokenizer.files()["tokenizer.json"])
     found: dict[str, list[float]] = {"one": [], "two": [], "apart": []}
-    for _ in range(TURNS):  # one after the other, since a machine may slow down for a while
+    for _ in range(TURNS):  # alternating, since a machine may slow down for a while
         for name, workers in (("one", 1), ("two", 2)):
             shutil.rmtree(home() / "shards")
             began = time.perf_counter()
@@ -180,7 +178,7 @@ def measure_speed(folder: Path, data: Path, megabytes: int) -> None:
 
 
 def wait_for(commands: Iterable[list[str]], homes: Sequence[Path] = ()) -> float:
-    """Seconds until commands that run at the same time, with one thread each, have ended."""
+    """Seconds that concurrent commands take together, with one thread each."""
     began = time.perf_counter()
     places = [{"ZOO_CACHE": str(place)} for place in homes]
     pairs = zip_longest(commands, places, fillvalue={})
@@ -190,7 +188,7 @@ def wait_for(commands: Iterable[list[str]], homes: Sequence[Path] = ()) -> float
 
 
 def fill_apart(words: list[str], folder: Path) -> float:
-    """Seconds of filling two stores at the same time, which share nothing: what the machine gives a second process."""
+    """Seconds of filling two independent stores at the same time: the best that two processes can do here."""
     homes = [folder / f"home-{number}" for number in (1, 2)]
     for place in homes:
         shutil.rmtree(place, ignore_errors=True)
@@ -199,7 +197,7 @@ def fill_apart(words: list[str], folder: Path) -> float:
 
 
 def count_rows(examples: Examples, workers: int) -> int:
-    """The rows of an epoch, whose windows several processes plan."""
+    """Count the rows of an epoch, planned by several processes."""
     context = multiprocessing.get_context("fork")
     counts = context.Array("q", workers)
 
@@ -215,7 +213,7 @@ def count_rows(examples: Examples, workers: int) -> int:
 
 
 def measure_start(folder: Path, data: Path, megabytes: int) -> None:
-    """Seconds from the imports to the first step, where everything is in the store: a small corpus and a large one."""
+    """Seconds from the imports to the first step with a full store, on a small and a large corpus."""
     for size in (max(10, megabytes // 100), megabytes):
         place = folder / str(size)
         task = make_task(place, altered_texts(data), size)
@@ -230,7 +228,7 @@ def measure_start(folder: Path, data: Path, megabytes: int) -> None:
 
 
 def measure_seek(folder: Path, data: Path, megabytes: int) -> None:
-    """Seconds until a row of a drawn place is built, at most."""
+    """The largest number of seconds to seek to a random row and build it."""
     task = make_task(folder, altered_texts(data), megabytes)
     watch(zoo("tokenize", task, "--data", folder))
     examples, drawn = open_examples(task, folder), random.Random(1)

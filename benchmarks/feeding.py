@@ -1,11 +1,10 @@
-"""How many rows a second are built for training, and how many could a GPU take?
+"""How many rows per second does zoo build for training, and how many could a GPU use?
 
     python benchmarks/feeding.py --data DATA [--workers N]
 
 A row is planned, packed, read, annotated and collated as `zoo pretrain` does it, in a thread or in N processes. The
 second figure is an upper bound: a GPU that spends all of its time in matrix products, at `--peak` FLOP/s; by default
-those of bare products in bfloat16 on an H200. Contents are those of the tasks' validation splits, so that nothing is
-tokenised for long.
+the measured rate of bfloat16 products on an H200. The data is the tasks' validation splits, which tokenise quickly.
 """
 
 import argparse
@@ -40,7 +39,7 @@ ROWS: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 def examples_of(model: Model, task_name: str, changes: dict[str, Any], data: Path | None) -> Examples:
-    """What the training of a model on a task reads."""
+    """The feed of batches for training a model on a task."""
     task = load_task(task_name, changes)
     rows = load_rows(task, inputs(), data, [SPLIT])
     tokenizer = train_tokenizer(task, rows[SPLIT])
@@ -49,7 +48,7 @@ def examples_of(model: Model, task_name: str, changes: dict[str, Any], data: Pat
 
 
 def measure(examples: Examples, seconds: float, workers: int, batch: int = 32) -> tuple[float, float]:
-    """Rows and tokens a second, after the first steps, which are not counted."""
+    """Rows and tokens per second, after a few warm-up steps."""
     rows = tokens = 0
     with closing(build_ahead(Steps(Feed(examples), 10**9, batch, None, 0, 1), workers=workers)) as steps:
         for _ in range(1 + AHEAD * workers):

@@ -1,4 +1,4 @@
-"""A command of zoo that trains, and the seconds from the end of its imports to its first step.
+"""Run a training command of zoo, and print the seconds from the end of its imports to its first step.
 
 python benchmarks/first_step.py pretrain gpt-nano TASK -o RUN
 """
@@ -7,7 +7,7 @@ import sys
 import time
 from typing import Any
 
-import zoo.cli.commands.train  # noqa: F401  # what the command would import
+import zoo.cli.commands.train  # noqa: F401  # imported now, so that it does not count
 from zoo.cli.main import main
 from zoo.training import loop
 
@@ -15,7 +15,7 @@ BEGAN, TAKE = time.perf_counter(), loop.take_step
 
 
 def first_step(*given: Any) -> None:
-    """Say when the first step begins, and take it."""
+    """Print the time at the start of the first step, then take the step."""
     print(f"the first step begins {time.perf_counter() - BEGAN:.2f} s after the imports", flush=True)
     loop.take_step = TAKE
     TAKE(*given)

@@ -1,15 +1,15 @@
-"""Does everything that CUDA takes work on a GPU, and how fast is it? Each part ends within nine minutes.
+"""Does everything that uses CUDA work on a GPU, and how fast is it? Each part ends within nine minutes.
 
     python benchmarks/gpu.py --part tests
     python benchmarks/gpu.py --part train [--write]
     python benchmarks/gpu.py --part generate [--write]
 
-`tests` trains a little with DDP and FSDP2 in one process (benchmarks/rows/one_process.py), runs the tests that find the
-GPU by themselves, and compares commands of zoo on the GPU with the same on the CPU (benchmarks/rows/agreeing.py).
-`train` and `generate` measure the rows `gpu-…` of docs/benchmarks.md as benchmarks/bench.py measures the others. A row
-that fails is noted, and the next one goes on. Nothing is begun that the time may not suffice for, and what runs when
-the time is over is ended; both are named. --json has it all, after each row. `--device cpu --small` shows on any
-machine that this program works.
+`tests` trains a few steps with DDP and FSDP2 in one process (benchmarks/rows/one_process.py), runs the tests that use a
+GPU if there is one, and compares commands of zoo on the GPU with the same on the CPU (benchmarks/rows/agreeing.py).
+`train` and `generate` measure the rows `gpu-…` of docs/benchmarks.md as benchmarks/bench.py measures the others. If a
+row fails, the next one still runs. A row that may not finish in time is not started, and one that is running at the
+deadline is killed; the report names both. --json FILE holds the whole report and is updated after each row. `--device
+cpu --small` tests this program itself on any machine.
 """
 
 import argparse
@@ -40,23 +40,23 @@ from rows.table import Row
 
 ROOT = DOCS.parent
 TESTS = ("tests/contracts/test_every_backend.py", "tests/devices", "tests/cli/test_cli_devices.py")
-# choices of one_process.py, which is not imported: this program also runs, and says so, where packages are missing
+# the choices of one_process.py, repeated, because importing it here would fail if a package is missing
 STRATEGIES = [(strategy, choice) for strategy in ("ddp", "fsdp") for choice in ("float32", "bfloat16", "sgd")]
 PARTS = {"train": TRAINING, "generate": GENERATION}
-ROW, CHECK = 100, 20  # seconds without which a row, and a check, is not begun
-BESIDE = 2  # cores for each check that runs beside others; pytest's workers have half of all
-SAID = 3000  # characters at the end of what a program printed
-ONE = Lock()  # checks that run side by side tell their ends
+ROW, CHECK = 100, 20  # seconds that must be left to start a row, a check
+BESIDE = 2  # cores per concurrent check; pytest's workers get half of all cores
+SAID = 3000  # last characters of a program's output that are kept
+ONE = Lock()  # concurrent checks report through one lock
 Report = dict[str, Any]
 Check = Callable[[float], str | None]
 
 
 def checks(options: argparse.Namespace) -> dict[str, Check]:
-    """By name, what tells what is wrong (None: nothing), given when it must be done."""
+    """Name -> check: a function of the deadline that returns what is wrong, or None."""
     workers = ["-n", str(max(1, cores() // 2)), "--dist", "worksteal"] if importlib.util.find_spec("xdist") else []
-    # -v: what failed is named at once. A warning is no error here: compilers for GPUs have some about themselves
+    # -v: names a failed test at once. Warnings are not errors here: GPU compilers raise some about themselves
     tests = ["-m", "pytest", "-v", "-W", "default", *workers]
-    # the longest first
+    # the slowest checks first
     found: dict[str, Check] = {f"pytest {path}": partial(fault_of, [*tests, path]) for path in TESTS}
     for strategy, choice in STRATEGIES:
         program = [str(ROOT / "benchmarks/rows/one_process.py"), strategy, choice, options.device]
@@ -67,8 +67,8 @@ def checks(options: argparse.Namespace) -> dict[str, Check]:
 
 
 def fault_of(program: list[str], until: float) -> str | None:
-    """What a program of Python that failed, or was not done in time, said last; None: it did not fail."""
-    with tempfile.TemporaryFile() as printed:  # a pipe would be waited for while a worker of pytest has it open
+    """Run a Python program; returns the end of its output if it failed or timed out, else None."""
+    with tempfile.TemporaryFile() as printed:  # a file: a pipe stays open as long as any pytest worker
         began = subprocess.Popen(
             [sys.executable, *program], cwd=ROOT, stdout=printed, stderr=subprocess.STDOUT, start_new_session=True
         )
@@ -85,22 +85,22 @@ def fault_of(program: list[str], until: float) -> str | None:
 
 
 def end(program: subprocess.Popen[bytes]) -> None:
-    """End a program with its group of processes."""
+    """Kill a program and its process group."""
     with suppress(ProcessLookupError):
         os.killpg(program.pid, signal.SIGKILL)
     program.wait()
 
 
 def last_of(printed: bytes) -> str:
-    """The end of what was printed, and all lines before it that name a test that failed."""
+    """The end of a program's output, after all earlier lines that name a failed test."""
     text = printed.decode("utf-8", "replace")
-    last = text.rfind("\n", 0, max(0, len(text) - SAID)) + 1  # no line is cut
+    last = text.rfind("\n", 0, max(0, len(text) - SAID)) + 1  # at the start of a line
     named = [line for line in text[:last].splitlines() if "FAILED" in line or "ERROR" in line]
     return "\n".join([*named, text[last:]])
 
 
 def run_checks(options: argparse.Namespace, report: Report) -> bool:
-    """Whether all checks pass, several of them side by side; each is told when it is done."""
+    """Run the checks concurrently, and report each when it ends; returns whether all passed."""
 
     def run(name: str, check: Check) -> bool:
         if time.monotonic() > options.until - CHECK:
@@ -110,7 +110,7 @@ def run_checks(options: argparse.Namespace, report: Report) -> bool:
         began = time.monotonic()
         try:
             fault = check(options.until)
-        except Exception as error:  # whatever it is, the checks after it may work
+        except Exception as error:  # go on: the next checks may work
             fault = f"{type(error).__name__}: {error}"
         report["checks"].append({"check": name, "fault": fault, "seconds": round(time.monotonic() - began, 1)})
         tell(f"passed: {name}" if fault is None else f"FAILED: {name}: {fault}", options, report)
@@ -121,7 +121,7 @@ def run_checks(options: argparse.Namespace, report: Report) -> bool:
 
 
 def run_rows(rows: dict[str, Row], options: argparse.Namespace, report: Report) -> bool:
-    """Whether every row was measured; each is told, and written, when it is done."""
+    """Measure the rows, and report and write each when it ends; returns whether all were measured."""
     for name, row in chosen(rows, options).items():
         if time.monotonic() > options.until - ROW:
             report["left out"].append(name)
@@ -129,7 +129,7 @@ def run_rows(rows: dict[str, Row], options: argparse.Namespace, report: Report) 
             continue
         try:
             result = measure(name, row, options)
-        except Exception as error:  # whatever it is, the rows after it may work
+        except Exception as error:  # go on: the next rows may work
             result = failed(name, row, options, error)
         show(result)
         report["rows"].append(result)
@@ -140,12 +140,12 @@ def run_rows(rows: dict[str, Row], options: argparse.Namespace, report: Report) 
 
 
 def chosen(rows: dict[str, Row], options: argparse.Namespace) -> dict[str, Row]:
-    """The rows that --only names; all of them without it."""
+    """The rows that --only names; without it, all."""
     return {name: row for name, row in rows.items() if not options.only or name in options.only}
 
 
 def tell(line: str, options: argparse.Namespace, report: Report) -> None:
-    """Print a line, and write down what is known so far; whoever ends this program finds one whole file."""
+    """Print a line and write the report so far, atomically: if this program is killed, the file is complete."""
     unfinished = options.json.with_suffix(".partial")
     with ONE:
         if line:
@@ -156,8 +156,8 @@ def tell(line: str, options: argparse.Namespace, report: Report) -> None:
 
 
 def parse() -> argparse.Namespace:
-    """What the command line says."""
-    # importing torch takes its time, too; but not every sandbox knows when a process began
+    """Parse the command line."""
+    # count from the start of the process, since importing torch takes time, too; some sandboxes do not know that start
     began = time.monotonic() - min(60.0, max(0.0, time.time() - psutil.Process().create_time()))
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--part", choices=["tests", *PARTS], required=True)
@@ -169,7 +169,7 @@ def parse() -> argparse.Namespace:
     parser.set_defaults(plain=True)
     options = parser.parse_args()
     options.until = began + options.seconds
-    options.together = options.device != "cpu"  # sides begin side by side, but on a CPU each waits for the one before
+    options.together = options.device != "cpu"  # sides start concurrently on a GPU, in turn on a CPU
     options.json = options.json or options.made / f"gpu-{options.part}.json"
     if options.device != "cpu" and not torch.cuda.is_available():
         parser.error("there is no GPU here; --device cpu --small shows that this program works")
@@ -188,7 +188,7 @@ def main() -> None:
     if report["not installed"]:
         tell(f"not installed here, and what needs them fails: {', '.join(report['not installed'])}", options, report)
     if options.part == "tests":
-        os.environ["OMP_NUM_THREADS"] = "1"  # of every check: several run side by side, and tiny models need no more
+        os.environ["OMP_NUM_THREADS"] = "1"  # for every check: several run at once, and tiny models need no more
     well = run_checks(options, report) if options.part == "tests" else run_rows(PARTS[options.part], options, report)
     print(f"all of it is in {options.json}")
     sys.exit(0 if well else 1)

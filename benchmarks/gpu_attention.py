@@ -1,10 +1,10 @@
-"""Which kernel of attention is the fastest for which rows? What backend `varlen` chooses by, on one GPU.
+"""Which attention kernel is the fastest for which rows, on one GPU? Backend `varlen` chooses by these measurements.
 
     python benchmarks/gpu_attention.py [--rows KIND…] [--repeats 15]
 
-Queries, keys and values are random, in bfloat16. Printed for each kind of rows and each kernel: milliseconds of a
-forward pass, and of one with its backward pass, as medians; and how far output and gradients are from those of flash
-attention over documents, by norm. `--device cpu` tries what a CPU has.
+Queries, keys and values are random, in bfloat16. Printed for each kind of rows and each kernel: the median milliseconds
+of a forward pass, and of a forward and backward pass; and the relative norm of the difference of output and gradients
+from flash attention over documents. `--device cpu` runs the kernels that a CPU has.
 """
 
 import argparse
@@ -23,7 +23,7 @@ from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 from rows.rates import wait
 from zoo.blocks.backends.flex import KERNEL
 
-WIDTH = 64  # of a head
+WIDTH = 64  # d_key of a head
 Kernel = Callable[[Tensor, Tensor, Tensor], Tensor]  # of (rows, length, heads, width)
 
 
@@ -31,7 +31,7 @@ class Rows(NamedTuple):
     """Rows of packed documents.
 
     Args:
-        documents: the lengths of each row's documents; what they leave is one more.
+        documents: the lengths of each row's documents; the rest of a row counts as one more document.
     """
 
     length: int
@@ -41,7 +41,7 @@ class Rows(NamedTuple):
 
     @staticmethod
     def drawn(count: int, length: int, heads: int, causal: bool, least: int, most: int) -> "Rows":
-        """Documents of `least` to `most` places, as many as fit."""
+        """Random rows: as many documents of `least` to `most` tokens as fit, from a fixed seed."""
         generator = random.Random(0)
         documents: list[list[int]] = []
         for _ in range(count):
@@ -57,16 +57,16 @@ class Rows(NamedTuple):
         return all(row == [self.length] for row in self.documents)
 
     def filled(self) -> list[list[int]]:
-        """Lengths that add up to the row's."""
+        """The lengths of the documents of each row, with the rest of the row as one more."""
         return [[n for n in (*row, self.length - sum(row)) if n] for row in self.documents]
 
     def numbers(self, device: str) -> Tensor:
-        """The document of each place."""
+        """The document number of each position, (rows, length)."""
         rows = [[k for k, n in enumerate(row, 1) for _ in range(n)] for row in self.filled()]
         return torch.tensor(rows, device=device)
 
     def seen(self, device: str) -> Tensor:
-        """Which places see which, by row."""
+        """The mask, (rows, queries, keys): True means "may attend"."""
         numbers = self.numbers(device)
         same = numbers[:, :, None] == numbers[:, None, :]
         return same.tril() if self.causal else same
@@ -86,7 +86,7 @@ KINDS = {
 
 
 def over_documents(rows: Rows, device: str) -> Kernel:
-    """Flash attention over documents that lie end to end."""
+    """Variable-length flash attention over the documents of all rows."""
     flat = [n for row in rows.filled() for n in row]
     ends = torch.tensor([0, *flat]).cumsum(0).int().to(device)
 
@@ -101,7 +101,7 @@ def over_documents(rows: Rows, device: str) -> Kernel:
 
 
 def by_sdpa(kind: SDPBackend, causal: bool, mask: Tensor | None) -> Kernel:
-    """One of the kernels of scaled_dot_product_attention."""
+    """One kernel of scaled_dot_product_attention."""
 
     def attend(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         q, k, v = (x.transpose(1, 2) for x in (q, k, v))
@@ -112,14 +112,15 @@ def by_sdpa(kind: SDPBackend, causal: bool, mask: Tensor | None) -> Kernel:
 
 
 def by_flex(rows: Rows, device: str) -> Kernel:
-    """A kernel made for the rule."""
+    """Flex attention, compiled for the rows' mask."""
     numbers, causal = rows.numbers(device), rows.causal
 
     def rule(row: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
         same = numbers[row, query] == numbers[row, key]
         return same & (query >= key) if causal else same
 
-    # else torch writes a kernel for any shape after the first kind of rows, as no training has it, and none after eight
+    # without this, torch compiles for dynamic shapes from the second kind of rows on, unlike in training, and stops
+    # compiling after eight
     torch._dynamo.reset()
     blocks = torch.compile(create_block_mask)(rule, len(numbers), None, rows.length, rows.length, device=device)
     compiled = torch.compile(flex_attention, fullgraph=True)
@@ -132,7 +133,7 @@ def by_flex(rows: Rows, device: str) -> Kernel:
 
 
 def kernels(rows: Rows, device: str) -> dict[str, Callable[[], Kernel]]:
-    """By name, what makes each kernel that can compute the rows; the first is what the others are compared with."""
+    """Name -> function that builds a kernel able to compute the rows; the others are compared with the first."""
 
     def masked(kind: SDPBackend) -> Kernel:
         seen = rows.seen(device)[:, None]
@@ -156,7 +157,7 @@ def kernels(rows: Rows, device: str) -> dict[str, Callable[[], Kernel]]:
 
 
 def milliseconds(work: Callable[[], object], device: str, repeats: int) -> float:
-    """The median time of some work that has warmed up."""
+    """The median time of a function, after a warm-up."""
     spent = []
     for number in range(3 + repeats):
         wait(device)
@@ -168,7 +169,7 @@ def milliseconds(work: Callable[[], object], device: str, repeats: int) -> float
 
 
 def compare(rows: Rows, device: str, repeats: int) -> list[str]:
-    """A line for each kernel; one that fails says why."""
+    """Print a line for each kernel, with the error of one that fails."""
     shape, lines, first = (len(rows.documents), rows.length, rows.heads, WIDTH), list[str](), list[Tensor]()
     generator = torch.Generator(device).manual_seed(0)
     q, k, v, gradient = (torch.randn(shape, generator=generator, device=device, dtype=torch.bfloat16) for _ in range(4))
@@ -190,7 +191,7 @@ def compare(rows: Rows, device: str, repeats: int) -> list[str]:
             first = first or found
             far = max(float((a - b).norm() / b.norm()) for a, b in zip(found, first, strict=True))
             lines.append(f"{name:18} {times[0]:8.3f} ms {times[1]:8.3f} ms  off by {far:.4f}")
-        except Exception as error:  # the others may work
+        except Exception as error:  # go on: the other kernels may work
             lines.append(f"{name:18} failed: {str(error).partition(chr(10))[0][:150]}")
     return lines
 

@@ -1,15 +1,15 @@
-"""Does torch's compiler have kernels for every kind of block on a GPU, forward and backward? It asks without a GPU.
+"""Can torch's compiler compile every kind of block for a GPU, forward and backward? Needs no GPU.
 
     python benchmarks/gpu_blocks.py [PART OF A NAME ...]
     python benchmarks/gpu_blocks.py --moved MODEL ROWS LENGTH [--dropout SHARE]
 
-Needs g++ and the package triton, and takes about ten minutes. Each variant of each slot that enters a block of a
-Transformer is compiled whole, with dropout and without, by the backend that training would choose for it in bfloat16;
-then flex attention alone, on rows of several lengths and heads of several widths. Kernels are compiled to machine code,
-and nothing is computed. Ends with status 1 where the compiler finds no kernels, does not take a block as one graph, or
-needs more shared memory than an H100 has.
+Needs g++ and the package triton, and takes about ten minutes. A Transformer block with each variant of each slot is
+compiled, with and without dropout, with the attention backend that training would choose for it in bfloat16; then flex
+attention alone, for several row lengths and head widths. Kernels are compiled to machine code but not run. Exits with
+status 1 if the compiler finds no kernels, breaks a block's graph, or needs more shared memory than an H100 has.
 
-`--moved` says instead what each kernel of a model's last block reads and writes, for full rows: what it takes at least.
+`--moved` prints instead the bytes that each kernel of a model's last block reads and writes on full rows, which bound
+its time from below.
 """
 
 import argparse
@@ -32,7 +32,7 @@ def main() -> None:
     refuse_without_triton(parser)
     warnings.simplefilter("ignore")
     with tempfile.TemporaryDirectory() as folder:
-        pretend(Path(folder))  # before anything imports torch
+        pretend(Path(folder))  # must come before torch is imported
         for name in ("torch._inductor", "torch._dynamo"):
             logging.getLogger(name).setLevel(logging.CRITICAL)  # of `Written`
         lowering = importlib.import_module("rows.lowering")

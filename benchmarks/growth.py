@@ -1,11 +1,11 @@
-"""A training step of GPTs from 128 to 4,096 tokens long and from 10M to 350M parameters, by zoo and by transformers.
+"""Training steps of GPTs, 128 to 4,096 tokens long and 10M to 350M parameters large, by zoo and by transformers.
 
     python benchmarks/growth.py [--repeats 3] [--data DIR] [--small] [--write]
 
-Each point is row `gpt` of benchmarks/bench.py in another size: both sides take turns, one step or some a turn. All rows
-are full: the articles are one long text, so that both sides compute attention over the same places. With --write the
-figures go into docs/pictures/growth.json, in the place of what the same machine measured before, the plot of all
-machines beside it, and their tables into docs/benchmarks.md.
+Each point is row `gpt` of benchmarks/bench.py in another size: the sides alternate, with one or a few steps per turn.
+The articles are joined into one long text, so all rows are full and both sides attend to the same positions. --write
+replaces this machine's figures in docs/pictures/growth.json, and updates the plot of all machines beside it and their
+tables in docs/benchmarks.md.
 """
 
 import argparse
@@ -28,9 +28,9 @@ from matplotlib import pyplot as plt
 
 BEGIN, PEER = "<!-- begin: python benchmarks/growth.py --write -->", "hf"
 VOCABULARY = 16384
-STYLES = ("-", "--", ":", "-.")  # of machines
-Axes = Mapping[str, Sequence[Mapping[str, Any]]]  # by axis, its points
-Size = tuple[int, int, int, int, int]  # layers, width, length, rows, steps of a turn
+STYLES = ("-", "--", ":", "-.")  # line style per machine
+Axes = Mapping[str, Sequence[Mapping[str, Any]]]  # axis ("length" or "parameters") -> its points
+Size = tuple[int, int, int, int, int]  # layers, d_model, length, rows, steps per turn
 LENGTHS: dict[str, Size] = {f"{n} tokens": (8, 256, n, 4096 // n, 2) for n in (128, 256, 512, 1024, 2048, 4096)}
 PARAMETERS: dict[str, Size] = {
     "10M": (8, 256, 256, 8, 4),
@@ -47,7 +47,7 @@ AXES = {"length": LENGTHS, "parameters": PARAMETERS}
 
 
 def row_of(name: str, size: Size) -> Row:
-    """The row that measures a point."""
+    """The benchmark row for one point."""
     layers, width, length, rows, each = size
     shape = [f"d_model={width}", f"max_length={length}", f"decoder.n_layers={layers}"]
     shape += [f"decoder.d_ff={4 * width}", f"decoder.n_heads={max(1, width // 64)}"]
@@ -69,7 +69,7 @@ def row_of(name: str, size: Size) -> Row:
 
 
 def point(name: str, size: Size, options: argparse.Namespace) -> Figures:
-    """What is kept of a point."""
+    """The figures of one point that are kept."""
     result = measure(f"growth-{name}", row_of(name, size), options)
     show(result)
     (found,) = result["columns"].values()
@@ -81,7 +81,7 @@ def point(name: str, size: Size, options: argparse.Namespace) -> Figures:
 
 
 def table(figures: Axes) -> str:
-    """A machine's table in docs/benchmarks.md."""
+    """A machine's table for docs/benchmarks.md."""
     head = "| point | parameters | layers x width | rows x length | zoo, tokens/s | transformers | ratio | memory |\n"
     lines = [head + "|" + "---|" * 8]
     for one in (one for points in figures.values() for one in points):
@@ -94,7 +94,7 @@ def table(figures: Axes) -> str:
 
 
 def draw(machines: Mapping[str, Axes], path: Path) -> None:
-    """Tokens a second and memory, over the length and over the parameters."""
+    """Plot tokens per second and memory over length and over parameters."""
     places = plt.subplots(2, 2, figsize=(9, 7.5), sharex="col")[1]
     for (machine, figures), style in zip(machines.items(), cycle(STYLES), strict=False):
         for (axis, points), column in zip(figures.items(), places.T, strict=True):
@@ -122,9 +122,9 @@ def draw(machines: Mapping[str, Axes], path: Path) -> None:
 
 
 def write(figures: Axes, docs: Path) -> None:
-    """Keep a machine's figures in the place of those that it had, and make the plot and the tables anew."""
+    """Replace a machine's figures, and redraw the plot and the tables."""
     kept = docs / "pictures" / "growth.json"
-    machine = re.split(r", [0-9]+ cores", figures["length"][0]["machine"])[0]  # whatever its versions
+    machine = re.split(r", [0-9]+ cores", figures["length"][0]["machine"])[0]  # the machine's name without versions
     machines = json.loads(kept.read_text("utf-8")) | {machine: figures}
     kept.write_text(json.dumps(machines, indent=1) + "\n", "utf-8")
     draw(machines, kept.with_suffix(".png"))

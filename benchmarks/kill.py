@@ -1,14 +1,13 @@
-"""Kill training runs at random moments, resume them, and compare every bit with runs that nobody killed.
+"""Kill training runs at random moments, resume them, and compare every bit with uninterrupted runs.
 
     python benchmarks/kill.py --trials 200
 
-Each trial trains one of four families (in turn), with dropout, masking, accumulation, a thread that prepares data, an
-average of the weights, validation, and old checkpoints being deleted. It is killed with SIGKILL, or now and then
-stopped with SIGTERM, one to three times, each time at a random moment between its start and its end, then resumed to
-its end, and the two folders are compared: which checkpoints there are, the weights, optimizer, average, step, data
-position, hash of the examples seen and best validation of each, the run's own files, and metrics.jsonl but for
-timings. A trial whose blows all came after the run's end proves nothing and is tried again. The processes are forked
-from one that has imported everything.
+Each trial trains one of four model families in turn, with dropout, masking, gradient accumulation, a prefetching
+thread, averaged weights, validation, and old checkpoints being deleted. It is interrupted one to three times at random
+moments, by SIGKILL or sometimes SIGTERM, and then resumed to its end. The run folder is compared with that of an
+uninterrupted run: the checkpoints, and of each the weights, optimizer, average, step, data position, hash of the
+examples seen and best validation; the run's other files; and metrics.jsonl without timings. If all signals came after
+the run's end, the trial is repeated. Processes are forked from one that has imported everything.
 """
 
 import argparse
@@ -27,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import torch._dynamo  # optimizers import it late: here, for no forked process has to
+import torch._dynamo  # torch's optimizers import it on first use: once here, not in each fork
 
 from zoo.experiments.finetune import finetune
 from zoo.experiments.pretrain import pretrain
@@ -62,7 +61,7 @@ SETTINGS: dict[str, Any] = {
 
 
 def write_data(folder: Path) -> None:
-    """Texts of blank-line documents, a table of sentences, and a task file for each family, from a fixed seed."""
+    """Write random texts, a table of sentences, and a task file per family, from a fixed seed."""
     drawn = random.Random(1)
 
     def sentence() -> str:
@@ -77,7 +76,7 @@ def write_data(folder: Path) -> None:
 
 
 def train(family: str, place: Path, folder: Path) -> None:
-    """Train one of the families in a folder, continuing what is there; the classifier starts from the finished BERT."""
+    """Train one family in a folder, resuming a run in it; the classifier starts from the finished BERT run."""
     start = STARTS[family]
     words = str(place / "reference" / start) if start in STARTS else start
     sets = [(("training", key), value) for key, value in SETTINGS.items()]
@@ -89,7 +88,7 @@ def train(family: str, place: Path, folder: Path) -> None:
 
 
 def begin(family: str, place: Path, folder: Path) -> int:
-    """Train in a process of its own; its id."""
+    """Train in a forked process; returns its id."""
     child = os.fork()
     if child:
         return child
@@ -104,12 +103,12 @@ def begin(family: str, place: Path, folder: Path) -> int:
 
 
 def finish(child: int) -> int:
-    """Wait for a process; its exit status, negative for a signal."""
+    """Wait for a process; returns its exit status, negative for a signal."""
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
 def kill_later(child: int, folder: Path, delay: float, number: int) -> str:
-    """Send a process a signal after some seconds; what it was doing in its folder then."""
+    """Send a process a signal after some seconds; returns what the signal interrupted, judged by status and folder."""
     time.sleep(delay)
     os.kill(child, number)
     status = finish(child)
@@ -123,7 +122,7 @@ def kill_later(child: int, folder: Path, delay: float, number: int) -> str:
 
 
 def compare(one: Path, other: Path) -> list[str]:
-    """What differs between two runs that should be one, but for timings and the environment."""
+    """The differences between two runs that should be identical, apart from timings and environment."""
     found = [
         name for name in (CONFIG, TASK, TRAINING, *TOKENIZER, DATA) if content(one / name) != content(other / name)
     ]
@@ -147,15 +146,15 @@ def content(path: Path) -> bytes | None:
 
 
 def untimed(line: dict[str, Any]) -> str:
-    """A line of metrics.jsonl without timings, every number to its last bit."""
+    """A line of metrics.jsonl without timings, with exact numbers."""
     return json.dumps({key: value for key, value in line.items() if key not in TIMINGS})
 
 
 def try_once(family: str, place: Path, folder: Path, drawn: random.Random, seconds: float) -> list[str]:
-    """Kill a run one to three times and resume it to its end; what it was doing when it was killed.
+    """Kill a run one to three times and resume it to its end; returns what it was doing at each kill.
 
     Raises:
-        AssertionError: it did not come to its end, or differs from the run that nobody killed.
+        AssertionError: it did not finish, or differs from the uninterrupted run.
     """
     times = drawn.randint(1, 3)
     moments = [
@@ -170,7 +169,7 @@ def try_once(family: str, place: Path, folder: Path, drawn: random.Random, secon
 
 
 def time_alone(family: str, place: Path) -> float:
-    """Train the reference, which also fills the cache, and once more; the seconds that this took."""
+    """Train the reference run, which also fills the cache, then another one; returns the seconds of the second."""
     assert finish(begin(family, place, place / "reference" / family)) == 0
     started = time.perf_counter()
     assert finish(begin(family, place, place / "timed" / family)) == 0
@@ -178,7 +177,7 @@ def time_alone(family: str, place: Path) -> float:
 
 
 def main(trials: int, seed: int, place: Path) -> int:
-    """Run the trials; how many failed."""
+    """Run the trials; returns how many failed."""
     print(f"{trials} trials, seed {seed}", flush=True)
     torch.set_num_threads(1)  # threads do not survive a fork
     write_data(place)

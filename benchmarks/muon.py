@@ -1,13 +1,12 @@
-"""Tokens to a loss: gpt-modern's choices with Muon against gpt2's with AdamW, on the same text.
+"""Tokens needed to reach a loss: gpt-modern with Muon against gpt2 with AdamW, on the same text.
 
     python benchmarks/muon.py runs/muon
 
-Both sides have about 6.5 M parameters and read the same tokens of `wikipedia-lm`. Each side first looks for its
-learning rate among the same ones, in short runs of seed 0, by a fixed sample of the validation split. gpt2 with AdamW
-then trains on all tokens, gpt-modern with Muon on a share of them, half by default, each with its whole schedule, once
-for every seed. `zoo evaluate` gives the loss over the whole validation split at the end; the curves are of the sample.
-Runs that are there already are read, and those that were interrupted go on. Writes docs/pictures/muon.json, and
-muon.png beside it.
+Both sides have about 6.5 M parameters and read the same tokens of `wikipedia-lm`. For each side, the learning rate is
+first chosen from the same candidates, in short runs of seed 0, by the loss on a fixed sample of the validation split.
+Then, for every seed, gpt2 with AdamW trains on all tokens and gpt-modern with Muon on a share of them (default: half),
+each with its full schedule. Final losses are over the whole validation split (`zoo evaluate`); the curves are over the
+sample. Finished runs are reused and interrupted ones resumed. Writes docs/pictures/muon.json and muon.png.
 """
 
 import argparse
@@ -41,17 +40,17 @@ Figures = dict[str, Any]
 
 
 def zoo(*words: str) -> str:
-    """Run a command as a user would; what it writes to its standard output."""
+    """Run a command as a user would; returns its standard output."""
     print("zoo", *words, file=sys.stderr, flush=True)
     return subprocess.run([sys.executable, "-m", "zoo", *words], check=True, stdout=subprocess.PIPE, text=True).stdout
 
 
 def run(runs: Path, side: str, tokens: float, rate: float, seed: int, whole: bool = True) -> Figures:
-    """One run, trained unless its result is there: its curve, and its loss over the whole validation split.
+    """Train a run unless it is finished; returns its curve and its final validation loss.
 
     Args:
         runs: the folder of all runs.
-        whole: else the loss is that of the curve's end, of the fixed sample.
+        whole: take the loss over the whole validation split; else that of the fixed sample, at the curve's end.
     """
     kind = seed if whole else "search"
     folder = runs / f"{side.replace(', ', '-')}-{tokens:g}-{rate}-{kind}"
@@ -73,7 +72,7 @@ def run(runs: Path, side: str, tokens: float, rate: float, seed: int, whole: boo
 
 
 def curve(folder: Path) -> Figures:
-    """The loss of the sample after so many tokens."""
+    """The loss on the sample after a number of tokens."""
     lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
     judged = [line for line in lines if "validation/loss" in line]
     return {
@@ -84,14 +83,14 @@ def curve(folder: Path) -> Figures:
 
 
 def best_rate(side: str, options: argparse.Namespace) -> tuple[float, dict[str, float]]:
-    """The learning rate of the lowest loss after a short run, and the losses of all."""
+    """The learning rate with the lowest loss after a short run, and the losses of all candidates."""
     short = options.runs, side, options.search_tokens
     losses = {rate: run(*short, rate, seed=0, whole=False)["loss"] for rate in options.rates}
     return min(losses, key=losses.__getitem__), {str(rate): loss for rate, loss in losses.items()}
 
 
 def draw(figures: Figures, path: Path) -> None:
-    """The curves of all seeds, over the tokens that were read."""
+    """Plot the curves of all seeds over the number of tokens read."""
     for color, side in zip(("tab:gray", "tab:blue"), SIDES, strict=True):
         for number, one in enumerate(figures["sides"][side]["runs"]):
             millions = [tokens / 1e6 for tokens in one["tokens"]]

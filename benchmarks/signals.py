@@ -1,14 +1,14 @@
-"""Send SIGTERM or SIGINT to training runs at random moments: each must save, leave with its status, and resume exactly.
+"""Send SIGTERM or SIGINT to training runs at random moments: each must save, exit with its status, and resume exactly.
 
     python benchmarks/signals.py --trials 100
 
-Each trial trains a small GPT in one or two processes and sends one of the two signals to all of them, or to one alone:
-while a new process imports, while the data is read and tokenised, once the run's folder is there, at a step, before or
-in a validation, or about a save. Every process must leave with 143 or 130 and no traceback; the newest checkpoint must
-be that of the last logged step, or of the next one where its validation was ended; no half of a cache may be left; and
-the resumed run must end with the weights, state and metrics.jsonl (but for timings) of a run that nobody stopped, to
-the last bit. A run that ended before the signal came is tried again. But for the imports, the processes are forked
-from one that has imported everything.
+Each trial trains a small GPT in one or two processes and sends one of the two signals to all of them, or to only one:
+during imports, while data is read and tokenised, once the run's folder exists, at a step, before or during a
+validation, or around a save. Every process must exit with 143 or 130 and no traceback. The newest checkpoint must be
+that of the last logged step, or of the next one if its validation was interrupted. No partial cache may be left. The
+resumed run must be bit-identical to an uninterrupted one: weights, state, and metrics.jsonl without timings. If a run
+ends before the signal comes, the trial is repeated. Processes are forked from one that has imported everything, except
+in the trials on imports.
 """
 
 import argparse
@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-import torch._dynamo  # optimizers import it late: here, for no forked process has to
+import torch._dynamo  # torch's optimizers import it on first use: once here, not in each fork
 
 import zoo.cli.commands.train
 from kill import WORDS, untimed
@@ -37,7 +37,7 @@ from zoo.runs.files import ASIDE, read_json
 from zoo.runs.layout import CHECKPOINTS, CONFIG, METRICS, STATE
 from zoo.runs.saved import open_run
 
-assert zoo.cli.commands.train  # imported here, so that no forked process has to
+assert zoo.cli.commands.train  # imported once here, not in each fork
 STEPS, EVALUATE, SAVE = 40, 10, 4
 TASK = f"""# gpt.yaml: made by signals.py
 objective: causal_lm
@@ -48,13 +48,13 @@ metrics: [perplexity]
 training: {{steps: {STEPS}, batch: 6, micro_batch: 2, save_every: {SAVE}, evaluate_every: {EVALUATE},
   precision: float32, learning_rate: 1e-3, warmup_steps: 5, ema: 0.9, peak_flops: 1e12}}
 """
-LONGEST = 120.0  # seconds until a process hangs
+LONGEST = 120.0  # seconds after which a process counts as hanging
 EARLY = ("import", "data")
 STATUS = {signal.SIGTERM: 143, signal.SIGINT: 130}
 
 
 def write_data(place: Path) -> None:
-    """A text of three hundred lines, and its task."""
+    """Write a text of three hundred lines, and its task."""
     drawn = random.Random(1)
     lines = [" ".join(drawn.choices(WORDS, k=drawn.randint(3, 20))) for _ in range(300)]
     (place / "text.txt").write_text("\n".join(lines) + "\n")
@@ -62,10 +62,10 @@ def write_data(place: Path) -> None:
 
 
 def begin(place: Path, folder: Path, count: int, how: str = "") -> list[int]:
-    """Train in processes of their own, continuing what is there; their ids.
+    """Start training processes, which resume a run in the folder; returns their ids.
 
     Args:
-        how: "import" begins a new interpreter, "data" reads the data with an empty cache.
+        how: "import" starts new interpreters instead of forks; "data" starts with an empty cache.
     """
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -96,7 +96,7 @@ def begin(place: Path, folder: Path, count: int, how: str = "") -> list[int]:
 
 
 def finish(children: Sequence[int]) -> list[int]:
-    """The exit status of each process; one that hangs is killed, and its status is -9."""
+    """Wait for the processes; returns their exit statuses, -9 for one that hung and was killed."""
     end = time.monotonic() + LONGEST
     statuses = []
     for child in children:
@@ -117,14 +117,14 @@ def logged(folder: Path) -> int:
 
 
 def catches(process: int) -> bool:
-    """Whether a process has told the kernel what to do on SIGTERM: before its first line Python has not."""
+    """Whether a process has installed a handler for SIGTERM; a starting Python has not yet."""
     words = Path(f"/proc/{process}/status").read_text()
     caught = next((line.split()[1] for line in words.splitlines() if line.startswith("SigCgt")), "0")
     return bool(int(caught, 16) >> (signal.SIGTERM - 1) & 1)
 
 
 def moment(folder: Path, drawn: random.Random) -> tuple[str, Callable[[Sequence[int]], bool]]:
-    """When to send the signal: a name, and whether that is now, given the processes."""
+    """When to send the signal: a name, and a function of the processes that says whether to send it now."""
     name = drawn.choice([*EARLY, "start", "step", "validation", "save"])
     if name in EARLY:
         return name, lambda children: all(map(catches, children))
@@ -143,17 +143,17 @@ def moment(folder: Path, drawn: random.Random) -> tuple[str, Callable[[Sequence[
 
 @dataclass
 class Trial:
-    """One run that was sent a signal."""
+    """One run that gets a signal."""
 
     name: str
     seconds: float
 
 
 def try_once(place: Path, folder: Path, drawn: random.Random) -> Trial | None:
-    """Stop a run once and resume it to its end; None where it ended before the signal came.
+    """Stop a run once and resume it to its end; returns None if it ended before the signal.
 
     Raises:
-        AssertionError: something was not as it must be.
+        AssertionError: a condition of the module's docstring is violated.
     """
     count, number = drawn.choice([1, 2]), drawn.choice(list(STATUS))
     name, now = moment(folder, drawn)
@@ -162,7 +162,7 @@ def try_once(place: Path, folder: Path, drawn: random.Random) -> Trial | None:
     while not now(children) and os.waitid(os.P_PID, children[0], os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
         time.sleep(0.0005)
     time.sleep(delay)
-    # processes that have not found each other yet cannot tell each other: all are sent it
+    # before the processes are connected they cannot forward a signal, so all of them get it
     sent = children if name in EARLY else drawn.choice([children, *[[child] for child in children]])
     began = time.monotonic()
     for child in sent:
@@ -181,7 +181,7 @@ def try_once(place: Path, folder: Path, drawn: random.Random) -> Trial | None:
 
 
 def check_stopped(folder: Path, what: str) -> None:
-    """What is logged is saved, but for a step whose validation is to be repeated; no half of a cache is left."""
+    """Check that all logged steps are saved, except one whose validation is repeated, and no partial cache is left."""
     saved = steps(folder / CHECKPOINTS)
     line = read_json(folder / CHECKPOINTS / str(saved[0]) / STATE)["line"] if saved else None
     done = saved[0] - (line is not None) if saved else 0
@@ -193,7 +193,7 @@ def check_stopped(folder: Path, what: str) -> None:
 
 
 def compare(reference: Path, folder: Path, what: str) -> None:
-    """The resumed run is the one that nobody stopped."""
+    """Check that the resumed run is identical to the uninterrupted one."""
     one, other = (open_run(run) for run in (reference, folder))
     weights, resumed = (run.checkpoint.tensors("weights") for run in (one, other))
     assert all(torch.equal(weights[key], resumed[key]) for key in weights), f"{what}: the resumed run has other weights"
@@ -206,7 +206,7 @@ def compare(reference: Path, folder: Path, what: str) -> None:
 
 @functools.cache
 def reference(place: Path, count: int) -> Path:
-    """A run of so many processes that nobody stopped."""
+    """An uninterrupted run with this number of processes."""
     folder = place / f"reference{count}"
     assert set(finish(begin(place, folder, count))) == {0}
     return folder
@@ -214,7 +214,7 @@ def reference(place: Path, count: int) -> Path:
 
 @functools.cache
 def longest(place: Path, name: str) -> float:
-    """The seconds after a moment in which the signal comes; an early one: those that a run takes to its first step."""
+    """The longest delay of the signal (seconds); for an early moment, the time that a run takes to its first step."""
     if name not in EARLY:
         return 0.3 if name == "start" else 0.03
     folder, began = place / f"alone-{name}", time.monotonic()
@@ -227,7 +227,7 @@ def longest(place: Path, name: str) -> float:
 
 
 def main(trials: int, seed: int, place: Path) -> int:
-    """Run the trials; how many failed."""
+    """Run the trials; returns how many failed."""
     print(f"{trials} trials, seed {seed}", flush=True)
     torch.set_num_threads(1)  # threads do not survive a fork
     write_data(place)
@@ -264,5 +264,5 @@ if __name__ == "__main__":
     chosen = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="zoo-signals-") as scratch:
         os.environ |= {"ZOO_CACHE": f"{scratch}/cache", "HF_HOME": f"{scratch}/hugging-face", "HF_HUB_OFFLINE": "1"}
-        os.environ["OMP_NUM_THREADS"] = "1"  # a new interpreter would take every core, and other threads, other bits
+        os.environ["OMP_NUM_THREADS"] = "1"  # as in the forks: another number of threads rounds differently
         sys.exit(1 if main(chosen.trials, chosen.seed, Path(scratch)) else 0)
