@@ -1,14 +1,14 @@
-"""Change one small thing of the code after another with cosmic-ray, and see whether the tests notice.
+"""Mutation testing with cosmic-ray: make small changes to the code, one at a time, and see whether the tests fail.
 
     python benchmarks/mutants.py [ROOM…] [--sample 30] [--seed 0] [--seconds 30]
 
-A room is a folder of `src/zoo`. Each change is made in a copy of the last commit; the tests that see the room run until
-one fails: first the quickest of the files named like the changed module, up to half of `--seconds` as measured without
-a change, then the quickest of all. build/mutants/COMMIT keeps a session of cosmic-ray for each room: a second call
-continues it, a larger sample holds the smaller one, and more seconds try the survivors again. survivors.txt shows what
-no test noticed.
+A room is a folder of `src/zoo`. Each change is made in a copy of the last commit; the tests for the room run until one
+fails: first the fastest tests in files named like the changed module, for up to half of `--seconds` (by their duration
+without a change), then the fastest of all. build/mutants/COMMIT keeps a cosmic-ray session per room: a second call
+continues it, a larger sample contains the smaller one, and a larger `--seconds` tries the survivors again.
+survivors.txt lists the changes that no test noticed.
 
-Why not mutmut 3, which is quicker: it changes nothing outside functions, and most of hub/targets is declarations.
+Why not mutmut 3, which is faster: it changes nothing outside functions, and most of hub/targets is declarations.
 """
 
 import argparse
@@ -36,9 +36,9 @@ from cosmic_ray.work_db import WorkDB, use_db
 from cosmic_ray.work_item import MutationSpec, TestOutcome, WorkerOutcome, WorkResult
 
 ROOT = Path(__file__).parents[1]
-PYTEST = ["-x", "-q", "-p", "no:cacheprovider", "-W", "default"]  # a warning alone fails no test
+PYTEST = ["-x", "-q", "-p", "no:cacheprovider", "-W", "default"]  # warnings do not fail a test here
 FOREIGN = ("torch", "numpy", "pytest", "hypothesis", "jaxtyping", "beartype", "datasets", "accelerate", "transformers")
-SEEN_BY = {  # a room -> the folders of the tests that see it
+SEEN_BY = {  # room -> folders of the tests that cover it
     "blocks": ["blocks", "contracts", "models"],
     "models": ["models", "contracts", "inference"],
     "objectives": ["objectives", "batches", "contracts", "inference", "training"],
@@ -48,9 +48,9 @@ SEEN_BY = {  # a room -> the folders of the tests that see it
     "hub/targets": ["hub/targets", "hub/importing"],
 }
 Case = tuple[str, str]  # file, name
-PATIENCE = 5  # a run may take so many times as long, since other programs share the machine
-# One change for each operator. The tool knows ten, most of which end in a TypeError that any test notices. `|` is left
-# alone, as nearly all of ours stand in annotations.
+PATIENCE = 5  # factor on a run's expected duration, since other programs share the machine
+# One replacement per operator: cosmic-ray has ten, most of which cause a TypeError that any test notices. `|` is left
+# out, since nearly all of ours are in annotations.
 KINDS = (
     "Add_Sub Sub_Add Mul_Div Div_Mul FloorDiv_Mul Mod_FloorDiv Pow_Mul BitAnd_BitOr Eq_NotEq NotEq_Eq Lt_LtE LtE_Lt "
     "Gt_GtE GtE_Gt Is_IsNot IsNot_Is Delete_USub Delete_Not Delete_Invert AddNot TrueWithFalse FalseWithTrue "
@@ -59,7 +59,7 @@ KINDS = (
 
 
 class KeywordLeftOut(Operator):
-    """`f(a, b=c)` becomes `f(a)`: a part that is right but called wrongly, which no operator of the tool makes."""
+    """A cosmic-ray operator: `f(a, b=c)` becomes `f(a)`, an error of the caller that no built-in operator makes."""
 
     def mutation_positions(self, node: Any) -> Iterator[tuple[tuple[int, int], tuple[int, int]]]:
         if node.type == "argument" and node.children[1] == "=":
@@ -80,7 +80,7 @@ OPERATOR_PROVIDERS["zoo"] = {"KeywordLeftOut": KeywordLeftOut}
 
 
 class Chosen(NamedTuple):
-    """Some test cases, by (file, name): a plugin of pytest that runs them alone, in their order."""
+    """A pytest plugin that runs only the given test cases, (file, name), in their order."""
 
     cases: dict[Case, float]
 
@@ -90,14 +90,14 @@ class Chosen(NamedTuple):
 
 
 def run_tests(words: list[str], plugins: list[Chosen], log: Path) -> None:
-    """Run tests in this process, and leave it with their status."""
-    os.setsid()  # processes that the tests start end with it
+    """Run tests in this process, and exit with pytest's status."""
+    os.setsid()  # a process group, so that processes started by tests are killed, too
     os.dup2(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), 1)
     os._exit(int(pytest.main([*PYTEST, *words], plugins)))
 
 
 def are_passed(words: list[str], plugins: list[Chosen], kept: Path, limit: float) -> bool:
-    """Whether tests pass, in a fork, which has all foreign modules: importing them takes most of a short run."""
+    """Whether tests pass, run in a fork that already has all third-party modules: importing them would take longest."""
     child = multiprocessing.get_context("fork").Process(target=run_tests, args=(words, plugins, kept / "tests.log"))
     child.start()
     child.join(limit)
@@ -110,18 +110,18 @@ def are_passed(words: list[str], plugins: list[Chosen], kept: Path, limit: float
 
 
 def measured(folder: str, kept: Path) -> dict[Case, float]:
-    """Each test case of a folder, and how long it takes without a change."""
+    """The test cases of a folder, with the seconds that each takes without a change."""
     report = kept / f"{folder.replace('/', '_')}.xml"
     if not report.exists():
         if not are_passed([f"--junitxml={report}.new", f"tests/{folder}"], [], kept, 7200):
             raise SystemExit(f"tests/{folder}: its tests fail without any change, see {kept / 'tests.log'}")
         Path(f"{report}.new").rename(report)
-    cases = [case.attrib for case in xml.parse(report).iter("testcase") if not len(case)]  # without failures, skips
+    cases = [case.attrib for case in xml.parse(report).iter("testcase") if not len(case)]  # a child: failure or skip
     return {(case["classname"].replace(".", "/") + ".py", case["name"]): float(case["time"]) for case in cases}
 
 
 def tests_of(module: Path, taken: dict[Case, float], limit: float) -> dict[Case, float]:
-    """The test cases that run for a change of a module, file by file, in their order."""
+    """The test cases to run for a change of a module, grouped by file; those named like the module come first."""
     word = module.stem.split("_")[0]
     near = {case for case in taken if word in Path(case[0]).stem}
     chosen: dict[Case, float] = {}
@@ -132,11 +132,11 @@ def tests_of(module: Path, taken: dict[Case, float], limit: float) -> dict[Case,
 
 
 def is_fair(change: MutationSpec) -> bool:
-    """Whether a change is Python, and outside of annotations, decorators and the words of errors."""
+    """Whether a change is valid Python, and outside annotations, decorators, raise and assert statements."""
     text = change.module_path.read_text()
     changed = mutate_code(text, get_operator(change.operator_name)(), change.occurrence)
     try:
-        ast.parse(changed)  # the tool puts `not` before `x := y`, for one
+        ast.parse(changed)  # cosmic-ray puts `not` before `x := y`, for example
     except SyntaxError:
         return False
     for node in ast.walk(ast.parse(text)):
@@ -146,12 +146,12 @@ def is_fair(change: MutationSpec) -> bool:
         if any(start <= change.start_pos < end for start, end in spans):
             return False
     line, column = text.splitlines()[change.start_pos[0] - 1], change.start_pos[1]
-    is_rest = line[column] == "*" and re.search(r"(^|[(,:])\s*$", line[:column])  # of `f(*rest)`, no product
+    is_rest = line[column] == "*" and re.search(r"(^|[(,:])\s*$", line[:column])  # the * of `f(*rest)`, not a product
     return not is_rest
 
 
 def try_room(room: str, sample: int, seed: int, seconds: float, kept: Path) -> tuple[str, str]:
-    """Try changes of a room that were not tried before: the room's summary, and the changes that survived."""
+    """Try a room's untried changes; returns the room's summary, and diffs of the changes that survived."""
     session = kept / f"{room.replace('/', '_')}.sqlite"
     taken = {case: time for folder in SEEN_BY[room] for case, time in measured(folder, kept).items()}
     with use_db(str(session), WorkDB.Mode.create) as database:
@@ -193,13 +193,13 @@ def main() -> None:
     kept = ROOT / "build" / "mutants" / commit
     (kept / "copy").mkdir(parents=True, exist_ok=True)
     archive = subprocess.check_output(["git", "-C", ROOT, "archive", commit])
-    # anew: a call that was killed left a change
+    # extract again, since a killed call may have left a change
     subprocess.run(["tar", "x", "-C", kept / "copy"], input=archive, check=True)
     os.chdir(kept / "copy")
     os.environ |= {"PYTHONPATH": "src", "PYTHONDONTWRITEBYTECODE": "1"}
-    sys.dont_write_bytecode = True  # what is compiled from a changed file must not outlive it
+    sys.dont_write_bytecode = True  # a .pyc of a changed file must not outlive the change
     sys.path.insert(0, "src")
-    for name in FOREIGN:  # once, before the forks
+    for name in FOREIGN:  # import once, before forking
         importlib.import_module(name)
     tried = [try_room(room, given.sample, given.seed, given.seconds, kept) for room in given.rooms or SEEN_BY]
     (kept / "survivors.txt").write_text("\n\n".join(left for _, left in tried))

@@ -1,12 +1,12 @@
-"""Read damaged files: each is refused with one message that names it, or gives what was written.
+"""Read damaged files: zoo must refuse each with a message that names it, or read what was written.
 
     python benchmarks/mutate.py --mutants 10000 [--only "run's config.yaml"]
 
-For every kind of file, mutants are made from a true one by a seeded generator: bits flipped, bytes cut out, doubled,
-turned round, overwritten or inserted, numbers changed, words of other files put in, deep nesting, NaN, anchors, huge
-headers. Each is read as zoo reads it. Outcomes: `refused` (a ValueError that names the file), `same` (the value that
-was written), `other` (another value, of files that are a user's own and that nothing hashes), and what must not
-occur: `silent` (another value of a file that a manifest hashes), `unnamed`, `traceback`, `slow`, `died`, `memory`.
+For every kind of file, a seeded generator makes mutants of a valid one: bits flipped; bytes cut out, repeated,
+reversed, overwritten or inserted; numbers changed; pieces of other files inserted; deep nesting, NaN, anchors, huge
+headers. Each is read as zoo reads it. Outcomes: `refused` (a ValueError that names the file), `same` (the true value),
+`other` (another value; allowed for a user's own file, which no manifest hashes), and failures: `silent` (another value
+of a file that a manifest hashes), `unnamed`, `traceback`, `slow`, `died`, `memory`.
 """
 
 import argparse
@@ -50,7 +50,7 @@ WORDS = [*PLAIN_WORDS, *BYTES_AND_YAML, *BORDERS, b"../../etc/passwd", b"base: x
 
 
 def make_run(folder: Path) -> None:
-    """A run of one checkpoint, with all kinds of files."""
+    """Write a run with one checkpoint, which has all kinds of files."""
     model = dump_settings(load_settings("bert-nano"))
     task = {"objective": {"masked_lm": {}}, "source": {"builtin": "pydocs"}, "tokenizer": {"name": "wordpiece"}}
     training = {"steps": 7, "batch": 2, "learning_rate": 0.001, "optimizer": {"name": "adamw", "betas": [0.9, 0.95]}}
@@ -98,13 +98,13 @@ def training_file(path: Path) -> Any:
 
 @dataclass(frozen=True)
 class Kind:
-    """One kind of file.
+    """A kind of file.
 
     Args:
-        path: of the file that is changed.
-        read: gives its value.
-        start, stop: the part of it that is changed.
-        hashed: whether a manifest knows it, so that no other value may ever be read.
+        path: the file to damage.
+        read: reads the file and returns its value.
+        start, stop: the byte range to damage.
+        hashed: whether a manifest has its hash, so that reading another value is a failure.
     """
 
     path: Path
@@ -115,7 +115,7 @@ class Kind:
 
 
 def kinds(folder: Path) -> dict[str, Kind]:
-    """Every kind of file by name."""
+    """Name -> kind of file."""
     newest = folder / CHECKPOINTS / "5"
     weights = newest / "weights.safetensors"
     header = 8 + int.from_bytes(weights.read_bytes()[:8], "little")
@@ -135,7 +135,7 @@ def kinds(folder: Path) -> dict[str, Kind]:
 
 
 def mutate(data: bytes, drawn: random.Random, others: list[bytes]) -> bytes:
-    """A few changes of some bytes."""
+    """Apply a few random changes to some bytes."""
     for _ in range(drawn.choice((1, 1, 1, 2, 4))):
         at, length = drawn.randrange(len(data) + 1), drawn.choice((1, 1, 2, 4, 16, 64))
         piece = data[at : at + length]
@@ -165,7 +165,7 @@ def mutate(data: bytes, drawn: random.Random, others: list[bytes]) -> bytes:
 
 
 class Slow(BaseException):
-    """A file took too long to read."""
+    """Raised if reading a file takes too long."""
 
 
 def give_up(number: int, frame: FrameType | None) -> None:
@@ -173,7 +173,7 @@ def give_up(number: int, frame: FrameType | None) -> None:
 
 
 def judge(kind: Kind, true: Any) -> str:
-    """What reading a file comes to."""
+    """Read a file and return the outcome; `true` is the value of the undamaged file."""
     try:
         value = kind.read(kind.path)
     except ValueError as refused:
@@ -183,12 +183,12 @@ def judge(kind: Kind, true: Any) -> str:
         return "slow"
     except BaseException as error:
         return f"traceback: {type(error).__name__}: {error}"
-    # by their words, so that NaN is NaN and 1 is not 1.0
+    # compare by repr, so that NaN equals NaN and 1 differs from 1.0
     return "same" if repr(value) == repr(true) else "silent" if kind.hashed else "other"
 
 
 def work(name: str, kind: Kind, numbers: range, seed: int, others: list[bytes], out: int) -> None:
-    """Judge some mutants and write one line for each."""
+    """Judge mutants and write one line for each to `out`."""
     signal.signal(signal.SIGALRM, give_up)
     written, true = kind.path.read_bytes(), kind.read(kind.path)
     before, middle = written[: kind.start], written[kind.start : kind.stop]
@@ -207,7 +207,7 @@ def work(name: str, kind: Kind, numbers: range, seed: int, others: list[bytes], 
 
 
 def try_kind(name: str, kind: Kind, mutants: int, seed: int, others: list[bytes]) -> list[str]:
-    """What each mutant came to; a process that dies is followed by another one."""
+    """The outcome of each mutant, judged in a forked process; if it dies, a new one continues."""
     written = kind.path.read_bytes()
     found: list[str] = []
     while len(found) < mutants:
@@ -230,7 +230,7 @@ def try_kind(name: str, kind: Kind, mutants: int, seed: int, others: list[bytes]
 
 
 def main(mutants: int, seed: int, place: Path, only: list[str]) -> int:
-    """Judge all kinds, or those that are named; how many mutants were not dealt with."""
+    """Judge mutants of all kinds, or of those named; returns the number of failures."""
     torch.set_num_threads(1)  # threads do not survive a fork
     make_run(place / "run")
     every = kinds(place / "run")

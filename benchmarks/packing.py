@@ -1,10 +1,10 @@
-"""How full a task's packed rows are over an epoch, and what had to be left out; nothing is trained but the tokenizer.
+"""Packing efficiency of a task's rows over an epoch, and what had to be left out; only a tokenizer is trained.
 
     python benchmarks/packing.py wikipedia-mlm multi30k-en-de --data DATA
 
-Rows, order and examples are those of `zoo pretrain`, for a model that reads examples as long as the task has them. With
-`--tokenizer RUN` a run's tokenizer is taken instead of training the task's. `filled` is the share of all places that
-hold a token, `empty` in the log lines is the rest; for source and target rows it is given for each and for both.
+Rows, order and examples are those of `zoo pretrain`, for a model as long as the task's examples. `--tokenizer RUN` uses
+a run's tokenizer instead of training the task's. `filled` is the share of positions that hold a token; the log's
+`empty` is one minus this. For source and target rows, it is given for each and for both together.
 """
 
 import argparse
@@ -25,7 +25,7 @@ from zoo.survey.sizes import form_for_some_model, scaled
 
 
 def read_examples(task: Task, rows: SplitRows, tokenizer: Tokenizer) -> Examples:
-    """The examples of the train split in the task's rows."""
+    """The examples of the train split, with the task's row shape."""
     mixture = Mixture.of(task)
     form = form_for_some_model(mixture, rows.inputs)
     split = open_cache({"train": rows}, mixture.keep(form, task.source.language), tokenizer)["train"]
@@ -33,7 +33,7 @@ def read_examples(task: Task, rows: SplitRows, tokenizer: Tokenizer) -> Examples
 
 
 def report(name: str, examples: Examples) -> str:
-    """One line for a task."""
+    """The line printed for a task."""
     began = time.process_time()
     rows: list[PackedRow] = [row for window in range(examples.windows) for row in examples.rows(0, window)]
     seconds = time.process_time() - began

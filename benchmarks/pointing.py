@@ -1,16 +1,16 @@
-"""Whether a captioner looks at what it names, measured where that can be seen from pixels: at words for colours.
+"""Does a captioner attend to what it names? Measured at colour words, which can be checked against pixels.
 
     python benchmarks/pointing.py runs/captioner --split test
 
-The run reads every caption of a split as if it had written it, beside its picture. At `red`, `snow` and the other words
-of COLOURS, the attention weights (the mean over layers and heads) are laid over the picture. Printed, by word: the
-share of them that lies on pixels of that colour; the same share at the other words of the same captions, and the
-colour's share of the picture: what weights would give that look at the same places whatever the word, and those that
-look everywhere alike. Beside it the pointing game, how often the place with the most weight has the colour, and how
-often any place has it. Pictures count that have the colour on 2 to 60 % of their pixels. The last line says how much
-of all weight the rim of the grid gets, beside its share of the places, and over how many places a word spreads.
+The model reads every caption of a split with its image (teacher forcing). At `red`, `snow` and the other words of
+COLOURS, the attention weights (mean over layers and heads) are compared with the image. Printed per word: the share of
+the weights on pixels of that colour, and two baselines: the same share at the other words of the captions (attention
+that ignores the word), and the colour's share of the image (uniform attention). Also the pointing game: how often the
+grid position with the largest weight has the colour, and how often any position has it. Only images with the colour on
+2 to 60 % of their pixels count. The last line gives the share of all weight on the rim of the grid, the rim's share of
+the positions, and over how many positions a word's attention spreads.
 
-Source: Zhang et al. 2018, arXiv:1608.00507, section 4.2 (pointing game); the limits of the colours are ours.
+Source: Zhang et al. 2018, arXiv:1608.00507, section 4.2 (pointing game); the bounds of the colours are ours.
 """
 
 import argparse
@@ -31,19 +31,19 @@ from zoo.examples.form import inputs
 from zoo.hub.checkpoint import load_checkpoint
 from zoo.inference.loaded import Loaded
 
-LEAST, MOST = 0.02, 0.6  # of the pixels have the colour
+LEAST, MOST = 0.02, 0.6  # bounds on the share of pixels with the colour
 Floats = NDArray[np.float64]
 
 
 class Colour(NamedTuple):
-    """Pixels whose hue, saturation and value lie between two limits each; hues may go round 360 degrees."""
+    """Bounds on the hue (degrees), saturation and value of a pixel; a range of hues may wrap around 360."""
 
     hue: tuple[float, float] = (0, 360)
     saturation: tuple[float, float] = (0, 1)
     value: tuple[float, float] = (0, 1)
 
     def share(self, picture: NDArray[np.uint8], grid: tuple[int, int]) -> Floats:
-        """For each place of a grid, the share of its pixels that have the colour."""
+        """The share of pixels with the colour in each cell of a grid, (rows, columns)."""
         hsv = np.asarray(Image.fromarray(picture.transpose(1, 2, 0)).convert("HSV")) / 255
         hue, (low, high) = hsv[..., 0] * 360, self.hue
         has = (low <= hue) & (hue <= high) if low <= high else (low <= hue) | (hue <= high)
@@ -72,7 +72,15 @@ COLOURS = {
 
 
 class Pointed(NamedTuple):
-    """At one word: the weight on its colour, that at the other words, the colour's share, and the game's two sides."""
+    """The measurements at one word.
+
+    Args:
+        weight: share of the attention weights on the word's colour.
+        elsewhere: the same share at the other words of the caption.
+        area: the colour's share of the image.
+        hit: 1 if the grid position with the largest weight has the colour, else 0.
+        chance: the share of positions that have it.
+    """
 
     weight: float
     elsewhere: float
@@ -82,7 +90,7 @@ class Pointed(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """A picture and one of its captions: its ids, and where the model looked for each (words, rows, columns)."""
+    """An image and one of its captions: token ids, and the attention map of each, (tokens, rows, columns)."""
 
     picture: NDArray[np.uint8]
     ids: list[int]
@@ -90,7 +98,7 @@ class Seen(NamedTuple):
 
 
 def single_tokens(loaded: Loaded) -> dict[int, str]:
-    """The words for colours that are one token inside a text."""
+    """Token id -> colour word, for the words that are a single token inside a text."""
     start, *texts = loaded.tokenizer.encode(["a", *(f"a {word}" for word in COLOURS)])
     both = zip(COLOURS, texts, strict=True)
     return {int(ids[-1]): word for word, ids in both if len(ids) == len(start) + 1}
@@ -98,10 +106,10 @@ def single_tokens(loaded: Loaded) -> dict[int, str]:
 
 @torch.no_grad()
 def look(loaded: Loaded, picture: NDArray[np.uint8], texts: list[str]) -> Iterator[Seen]:
-    """The maps of a picture's captions.
+    """Yield the attention maps of an image's captions.
 
     Raises:
-        ValueError: the model does not attend to its grid.
+        ValueError: the model has no cross-attention to its grid.
     """
     tokenizer, encoder = loaded.tokenizer, loaded.model.encoder
     assert encoder is not None
@@ -122,7 +130,7 @@ def look(loaded: Loaded, picture: NDArray[np.uint8], texts: list[str]) -> Iterat
 
 
 def point(seen: Seen, words: dict[int, str]) -> Iterator[tuple[str, Pointed]]:
-    """How each word for a colour points."""
+    """Yield each colour word of a caption with its measurements."""
     for at, token in enumerate(seen.ids):
         if token not in words:
             continue
@@ -138,14 +146,14 @@ def point(seen: Seen, words: dict[int, str]) -> Iterator[tuple[str, Pointed]]:
 
 
 def rim(maps: Floats) -> Floats:
-    """By word, its weight on the rim of the grid, and exp(entropy): over how many places it spreads."""
+    """For each token, its weight on the rim of the grid, and exp(entropy): the number of positions it spreads over."""
     inside = maps[:, 1:-1, 1:-1].sum((1, 2))
     spread = np.exp(-(maps * np.log(np.maximum(maps, 1e-12))).sum((1, 2)))
     return np.stack([maps.sum((1, 2)) - inside, spread], axis=1)
 
 
 def measure(loaded: Loaded, options: argparse.Namespace) -> tuple[dict[str, list[Pointed]], Floats, tuple[int, ...]]:
-    """By word how it points, by word of any kind its `rim`, and the grid."""
+    """Colour word -> its measurements; `rim` of every token; and the shape of the grid."""
     rows = load_rows(loaded.task, inputs(), options.data, [options.split])[options.split]
     assert loaded.stream.image_size is not None
     found: dict[str, list[Pointed]] = {word: [] for word in COLOURS}
@@ -162,7 +170,7 @@ def measure(loaded: Loaded, options: argparse.Namespace) -> tuple[dict[str, list
 
 
 def show(found: dict[str, list[Pointed]], rims: Floats, grid: tuple[int, ...]) -> None:
-    """Print the figures."""
+    """Print the results."""
     table = Table("word", "times", "weight on it", "at other words", "of the picture", "points at it", "by chance")
     everything = [one for each in found.values() for one in each]
     for word, each in [*((word, each) for word, each in found.items() if each), ("all", everything)]:

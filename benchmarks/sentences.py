@@ -1,10 +1,10 @@
-"""Next-sentence accuracy of a small BERT on Korean: sentences found before capitals only, and by script.
+"""Next-sentence accuracy of a small BERT on Korean, with two ways to split sentences: before capitals, and by script.
 
     python benchmarks/sentences.py DATA --steps 1000 --seeds 2
 
-Both models read the same documents, and both are asked about the same pairs: those of validation whose parts meet
-between sentences as the rule for all scripts finds them. `lines` has a paragraph on each line; in `one line` a document
-is one line, as in many corpora: then the rule for capitals finds hardly a sentence.
+Both models read the same documents and are evaluated on the same validation pairs, split by the rule for all scripts.
+In `lines`, each paragraph is a line; in `one line`, a whole document is, as in many corpora: there the rule for
+capitals finds hardly any sentence.
 """
 
 import argparse
@@ -34,7 +34,7 @@ TASK: dict[str, Any] = {
 
 
 def before_capitals(document: str) -> list[str]:
-    """A document's lines, split further before capital letters only."""
+    """A document's lines, each split before capital letters only."""
     found = []
     for line in document.split("\n"):
         start = 0
@@ -53,10 +53,10 @@ RULES: dict[str, Callable[[str], list[str]]] = {
 
 
 def write_task(folder: Path, data: Path, join: bool) -> Path:
-    """The documents and a task that reads them.
+    """Write the documents and a task that reads them.
 
     Args:
-        join: whether the lines of a document become one.
+        join: whether the lines of a document become one line.
     """
     files = {}
     for split, name in {"train": "train", "validation": "valid"}.items():
@@ -71,14 +71,14 @@ def write_task(folder: Path, data: Path, join: bool) -> Path:
 
 
 def command(folder: Path, rule: str, *words: str | Path) -> str:
-    """What a command of zoo prints whose sentences a rule finds; each rule has a store: that does not know of it."""
+    """Run a command of zoo with a rule for sentences; each rule needs its own token store, whose key lacks the rule."""
     environment = {**os.environ, "ZOO_CACHE": str(folder / f"cache {rule}")}
     words = (sys.executable, __file__, rule, *words)
     return subprocess.run(list(map(str, words)), env=environment, check=True, stdout=subprocess.PIPE, text=True).stdout
 
 
 def accuracy(folder: Path, task: Path, rule: str, model: str, steps: int, seed: int) -> float:
-    """Train with a rule, and ask about pairs as the rule for all scripts finds them."""
+    """Train with a rule, then evaluate on pairs of the rule for all scripts."""
     run, settings = folder / f"{rule} {seed}", (f"training.steps={steps}", f"training.seed={seed}")
     command(folder, rule, "pretrain", model, task, "-o", run, *settings, f"training.evaluate_every={steps}")
     return float(json.loads(command(folder, "by script", "evaluate", run, "--json"))["next_sentence/accuracy"])
@@ -103,7 +103,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] and sys.argv[1] in RULES:  # a command of zoo, begun by `command`
+    if sys.argv[1:2] and sys.argv[1] in RULES:  # started by `command` to run zoo with a rule
         sentences.split_sentences = RULES[sys.argv.pop(1)]
         run_zoo()
     else:

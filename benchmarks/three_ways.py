@@ -1,13 +1,12 @@
-"""Recurrence, convolution and self-attention side by side: cost against length, path length, and quality.
+"""Recurrence, convolution and self-attention compared: cost by length, path length, and quality.
 
     python benchmarks/three_ways.py
     python benchmarks/three_ways.py --train runs/three-ways --model gpt2-tiny --task shakespeare-char --steps 1000
 
-The first command measures one layer of each mixer, forward and backward, on one document: milliseconds (the shortest
-of several), the bytes that the backward pass keeps, and how many layers it takes until the last place depends on the
-first. The second one also trains the same model with each mixer (`zoo pretrain`, the same number of parameters but for
-rounding, the same steps; runs that are there go on where they stopped). Both write docs/pictures/three-ways.json, and
-three-ways.png beside it.
+The first command measures one layer of each mixer, forward and backward, on one document: milliseconds (minimum of
+several), bytes saved for the backward pass, and the number of layers until the last position depends on the first.
+The second command also trains the same model with each mixer (`zoo pretrain`, equal steps, equal parameters up to
+rounding; existing runs are resumed). Both write docs/pictures/three-ways.json and three-ways.png.
 """
 
 import argparse
@@ -36,13 +35,13 @@ matplotlib.use("Agg")
 from matplotlib import pyplot as plt
 
 PICTURES = Path(__file__).parents[1] / "docs" / "pictures"
-KERNEL = 4  # a convolution of four taps has as many parameters as attention's four maps
+KERNEL = 4  # a convolution with 4 taps has as many parameters as attention's 4 projections
 Figures = dict[str, Any]
 Curves = dict[str, list[float]]
 
 
 def ways(d_model: int) -> dict[str, Any]:
-    """The mixers, each with about 4 d_model^2 parameters: a GRU of width s has 4 d_model s + 3 s^2."""
+    """The mixers, each with about 4 d_model^2 parameters; a GRU with state size s has 4 d_model s + 3 s^2."""
     return {
         "attention": "attention",
         "convolution": {"name": "convolution", "kernel": KERNEL},
@@ -59,12 +58,12 @@ def one_document(length: int) -> View:
 
 
 def seen(view: View, eager: bool) -> View:
-    """The view with nothing computed yet; somebody looks on where the weights are to be written out."""
+    """A new view of the document without cached masks; it asks for weights if they are to be written out."""
     return View(view.afresh().visibility, recorder=Recorder() if eager else None)
 
 
 def milliseconds(mixer: Mixer, x: Tensor, view: View, eager: bool, repeats: int) -> float:
-    """The shortest time of a forward and a backward pass: whatever else the machine does only adds to it."""
+    """The minimal time of a forward and backward pass; other load on the machine can only add to it."""
     seconds = []
     for _ in range(repeats):
         start = time.perf_counter()
@@ -74,7 +73,7 @@ def milliseconds(mixer: Mixer, x: Tensor, view: View, eager: bool, repeats: int)
 
 
 def kept_bytes(mixer: Mixer, x: Tensor, view: View, eager: bool) -> int:
-    """What a forward pass keeps for the backward one, each storage once, parameters not counted."""
+    """Bytes that a forward pass saves for the backward pass, each storage once, without parameters."""
     own = {p.untyped_storage().data_ptr() for p in mixer.parameters()}
     kept: dict[int, int] = {}
     alive = []
@@ -83,7 +82,7 @@ def kept_bytes(mixer: Mixer, x: Tensor, view: View, eager: bool) -> int:
         storage = tensor.untyped_storage()
         if storage.data_ptr() not in own:
             kept[storage.data_ptr()] = storage.nbytes()
-            alive.append(tensor)  # an address is not given twice
+            alive.append(tensor)  # keep it alive, so that its address is not reused
         return tensor
 
     with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
@@ -93,7 +92,7 @@ def kept_bytes(mixer: Mixer, x: Tensor, view: View, eager: bool) -> int:
 
 
 def measure_cost(lengths: list[int], d_model: int, repeats: int) -> dict[str, Curves]:
-    """Time and memory of each way at each length; attention also with its weights written out."""
+    """Time and memory of each mixer at each length; attention also with its weights written out."""
     found: dict[str, Curves] = {}
     sides = [(name, choice, False) for name, choice in ways(d_model).items()]
     for name, choice, eager in [*sides, ("attention, weights kept", "attention", True)]:
@@ -108,7 +107,7 @@ def measure_cost(lengths: list[int], d_model: int, repeats: int) -> dict[str, Cu
 
 
 def layers_needed(choice: Any, length: int) -> int:
-    """How many layers of a mixer it takes until the last place depends on the first."""
+    """The number of layers of a mixer until the last position depends on the first."""
     torch.manual_seed(0)
     x, view = torch.randn(1, length, 6, dtype=torch.float64, requires_grad=True), one_document(length)
     states, layers = x, 0
@@ -120,12 +119,12 @@ def layers_needed(choice: Any, length: int) -> int:
 
 
 def measure_paths(lengths: list[int]) -> dict[str, list[int]]:
-    """Layers on the path from the first to the last place."""
+    """The path length (layers) from the first to the last position, for each mixer."""
     return {name: [layers_needed(choice, length) for length in lengths] for name, choice in ways(6).items()}
 
 
 def train(folder: Path, options: argparse.Namespace) -> dict[str, Figures]:
-    """Validation losses of the same model with each way, from true runs."""
+    """Validation losses of the same model trained with each mixer."""
     found: dict[str, Figures] = {}
     for name, choice in ways(load_settings(options.model).d_model).items():
         run = folder / f"{name}-{options.steps}"
@@ -151,7 +150,7 @@ def zoo(*words: str) -> None:
 
 
 def draw(figures: Figures, path: Path) -> None:
-    """Panels of time, memory and path, and of quality where it was trained."""
+    """Plot time, memory and path length, and quality if models were trained."""
     count = 4 if "quality" in figures else 3
     panels, cost = plt.subplots(1, count, figsize=(4.3 * count, 4))[1], figures["cost"]
     for panel, key, title in (
@@ -177,7 +176,7 @@ def draw(figures: Figures, path: Path) -> None:
 
 
 def draw_lines(panel: Axes, at: list[int], curves: dict[str, Any], title: str) -> None:
-    """Curves over lengths, both axes in powers of two or ten."""
+    """Plot curves over lengths, on logarithmic axes."""
     for name, curve in curves.items():
         panel.plot(at, curve, marker="o", markersize=3, label=name)
     panel.set_xscale("log", base=2)

@@ -1,10 +1,10 @@
-"""How each kind of tokenizer reads Korean and English: tokens a word, unknown tokens, seconds of training.
+"""Each kind of tokenizer on Korean and English: tokens per word, unknown tokens, seconds of training.
 
     python benchmarks/tokens.py DATA
 
-DATA is the folder that `--data` names. Each kind is trained on the train split and reads two texts that it was not
-trained on: the validation split, and a corpus of another kind (film reviews). The counts are the same on every
-machine. It prints a table for docs/evidence/data.md.
+DATA is the folder that `--data` names. Each tokenizer is trained on a train split and measured on two unseen texts: the
+validation split, and a corpus of another domain (film reviews). Counts are the same on every machine. Prints a table
+for docs/evidence/data.md.
 """
 
 import argparse
@@ -37,7 +37,7 @@ LANGUAGES: dict[str, tuple[str, str, Callable[[str], str]]] = {  # trained and t
 
 
 def begin(path: Path, text: Callable[[str], str], characters: int) -> list[str]:
-    """The first texts of a file that together have at least so many characters, or all."""
+    """The first texts of a file, until they have at least this many characters together, or all."""
     found: list[str] = []
     size = 0
     with lzma.open(path, "rt", encoding="utf-8") as lines:
@@ -54,7 +54,7 @@ def article(line: str) -> str:
 
 
 def measure(tokenizer: Tokenizer, read: list[str]) -> tuple[float, float]:
-    """Tokens a word (between white space), and the share of them that is unknown, in per cent."""
+    """Tokens per word (split at white space), and the percentage of unknown tokens."""
     ids = tokenizer.encode(read)
     tokens = sum(map(len, ids))
     unknown = sum(int((each == tokenizer.roles.unk).sum()) for each in ids)

@@ -1,11 +1,11 @@
-"""Exports of every native class, reloaded and compared by four versions of transformers, each in its own environment.
+"""Exports to every native class, checked by four versions of transformers, each in its own environment.
 
     python benchmarks/transformers_versions.py
 
-Each environment gets a transformers of its own with all that it depends on; torch is this environment's. A small random
-model of every class is exported here, and the whole check of `zoo export` runs in each of them: logits, loss, greedy
-and beam output, ids of 1,000 lines, padding on both sides. It prints the largest differences of logits, in float32 and
-float64, and fails where a version disagrees.
+Each environment has its own transformers and dependencies; torch is taken from this environment. A small random model
+of every class is exported here, and the full check of `zoo export` runs in each environment: logits, loss, greedy and
+beam output, ids of 1,000 lines, padding on both sides. Prints the largest differences of logits, in float32 and
+float64, and fails if a version disagrees.
 """
 
 import argparse
@@ -41,7 +41,7 @@ STACK = {"n_layers": 3, "n_heads": 4, "d_ff": 192}
 
 
 def environment(place: Path, version: str) -> str:
-    """The Python of an environment with this version of transformers, made where it is missing."""
+    """The Python of the environment with this version of transformers, which is created if missing."""
     folder = place / version.rstrip(".*")
     python = folder / "bin" / "python"
     if not python.exists():
@@ -54,15 +54,15 @@ def environment(place: Path, version: str) -> str:
             capture_output=True,
             text=True,
         ).stdout.strip()
-        # read after its own packages, so that only what it lacks, as torch, comes from here
+        # comes after its own packages on the path, so only missing ones, such as torch, come from here
         (Path(own) / "torch_from.pth").write_text(sysconfig.get_path("purelib") + "\n")
     return str(python)
 
 
 def model_of(target: Target, chosen: NativeClass) -> Model:
-    """A small random model of a class, with no parameter as it began.
+    """A small random model of a class, in which no parameter has its initial value.
 
-    Larger changes make attention as steep as a maximum, and rounding in float32 (T5 does not scale it) shows.
+    The noise is small: with more, attention nears an argmax (T5 does not scale its scores), and float32 rounding shows.
     """
     stacks = {f"{side}.{name}": value for side in target.sides for name, value in STACK.items()}
     changed = {**SIZES, **stacks, "heads": list(chosen.heads)}
@@ -77,7 +77,7 @@ def model_of(target: Target, chosen: NativeClass) -> Model:
 
 
 def compare(target: Target, chosen: NativeClass, tokenizer: Tokenizer, pythons: list[str]) -> list[str]:
-    """What each environment says of an export of a class: its largest differences, or what it got wrong."""
+    """The result of each environment for a class: the largest differences of logits, or the error."""
     model = model_of(target, chosen)
     task = read_task(task_of(model.settings, stream_of(model), [], {}, False, {}), "task.yaml")
     given, found = TrainedModel(model, tokenizer, task, TrainingHistory("model")), []

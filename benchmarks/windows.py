@@ -1,13 +1,13 @@
-"""What the rows of zoo do to the loss of nanoGPT's recipe: its loop on zoo's rows, and zoo with its settings.
+"""How zoo's rows change the loss of nanoGPT's recipe: nanoGPT's loop on zoo's rows, and zoo with nanoGPT's settings.
 
     python benchmarks/windows.py runs/windows --data DATA
 
-The models, the text and the two ways to count a loss are those of row `shakespeare` (rows/characters.py); all sides are
-trained in float32 with AdamW and nanoGPT's schedule. Its loop reads three kinds of windows of 64 characters:
+Models, text and the two definitions of the loss are those of row `shakespeare` (rows/characters.py); all sides train in
+float32 with AdamW and nanoGPT's schedule. nanoGPT's loop reads three kinds of windows of 64 characters:
 
-- `drawn`: at drawn places, as nanoGPT's do; each character predicts the next one.
-- `side by side`: every window of the text once, in a new order for each pass over it.
-- `from <s>`: those, each behind `<s>` and without its last character, as zoo packs a long text.
+- `drawn`: at random positions, as in nanoGPT; each character predicts the next one.
+- `side by side`: consecutive windows, each once per epoch, in a new order for every epoch.
+- `from <s>`: the same windows with `<s>` in front and without their last character, as zoo packs a long text.
 """
 
 import argparse
@@ -58,7 +58,7 @@ RECIPE = (
 
 
 def in_turn(rows: Tensor, seed: int) -> Iterator[Tensor]:
-    """Batches of rows, each row once in a pass over all of them."""
+    """Yield batches of rows; each row occurs once per epoch."""
     drawn, waiting = np.random.default_rng(seed), list[int]()
     while True:
         while len(waiting) < BATCH:
@@ -68,17 +68,17 @@ def in_turn(rows: Tensor, seed: int) -> Iterator[Tensor]:
 
 
 def from_start(rows: Tensor, start: int) -> Tensor:
-    """Windows of 64 characters behind `<s>`."""
+    """Consecutive windows of 64 characters, with `<s>` in front."""
     return F.pad(rows, (1, 0), value=start)
 
 
 def textbook(kind: str, data: Path, steps: int, seed: int) -> Figures:
-    """The losses at the end of nanoGPT's loop on one kind of windows."""
+    """The final losses of nanoGPT's loop on one kind of windows."""
     trained, rest, known = read_text(data)
     torch.manual_seed(seed)
     begun = kind == "from <s>"
     model = TextbookGPT(known + begun, LENGTH, LAYERS, HEADS, WIDTH, bias=False)
-    whole = (len(trained) - 1) // LENGTH  # windows that have a character behind them
+    whole = (len(trained) - 1) // LENGTH  # windows followed by at least one character
     wide, judged = windows(trained, LENGTH + 1)[:whole], windows(rest, LENGTH)
     read = from_start(judged, known)[:, :-1].clamp_min(0)
     sides: dict[str, tuple[Iterator[Tensor], Callable[[], Figures]]] = {
@@ -94,7 +94,7 @@ def textbook(kind: str, data: Path, steps: int, seed: int) -> Figures:
 
 
 def zoo(folder: Path, data: Path, steps: int, seed: int) -> Figures:
-    """The losses at the end of `zoo pretrain` with nanoGPT's settings."""
+    """The final losses of `zoo pretrain` with nanoGPT's settings."""
     run = folder / f"zoo-{steps}-{seed}"
     train_zoo(run, steps, seed, RECIPE, data)
     return list(read_zoo(run, data))[-1]

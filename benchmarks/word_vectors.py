@@ -1,16 +1,16 @@
-"""What word vectors from unlabelled text are worth to a classifier that has many labelled examples, or few.
+"""How much word vectors from unlabelled text help a classifier with few or many labelled examples.
 
     python benchmarks/word_vectors.py runs/word-vectors
 
-1. Word vectors are made of the texts of another task (`--text imdb`; labels are not read): how often two words stand
-   near each other, as positive pointwise mutual information, brought to the model's width by a truncated singular value
-   decomposition. They are written as a word2vec text file.
-2. A small recurrent classifier is trained by `zoo pretrain` on `--task` (sst2), with random token vectors, with these
-   as a start, and with these frozen, from several seeds, on some of the task's examples and on all of them: the same
-   steps everywhere.
+1. Word vectors are computed from the texts of another task (`--text imdb`; labels are not read): co-occurrence counts
+   as positive pointwise mutual information, reduced to the model's width by a truncated singular value decomposition,
+   and written as a word2vec text file.
+2. A small recurrent classifier is trained by `zoo pretrain` on `--task` (sst2) with random token vectors, starting from
+   these vectors, and with these vectors frozen; for several seeds, on some of the task's examples and on all of them,
+   with the same number of steps.
 
-Prints a Markdown table of the accuracy on the validation split after the last step (no best step is chosen) and writes
-docs/pictures/word-vectors.json. Runs that are there go on where they stopped.
+Prints a Markdown table of the validation accuracy after the last step (no best step is chosen) and writes
+docs/pictures/word-vectors.json. Existing runs are resumed.
 
 Source: Levy, Goldberg & Dagan 2015, "Improving distributional similarity with lessons learned from word embeddings"
 (positive PMI with smoothed contexts, square root of the singular values).
@@ -37,8 +37,8 @@ from zoo.examples.form import inputs
 from zoo.models.settings import load_settings
 
 PICTURES = Path(__file__).parents[1] / "docs" / "pictures"
-WORD = re.compile(r"\w+|[^\w\s]")  # what a wordpiece tokenizer takes for a word
-SMOOTHING = 0.75  # frequent words count for less as neighbours
+WORD = re.compile(r"\w+|[^\w\s]")  # a word, as a wordpiece tokenizer splits it
+SMOOTHING = 0.75  # exponent on context counts, which raises the probability of rare contexts
 TRAINING = ["training.learning_rate=3e-3", "training.warmup_steps=20", "training.evaluate_every=0"]
 STARTS = {"random": "random, trained", "vectors": "vectors, trained", "frozen": "vectors, frozen"}
 VECTORS, TOKENIZER = "vectors.txt", "tokenizer"
@@ -46,7 +46,7 @@ Figures = dict[str, Any]
 
 
 def words_of(texts: Iterable[str], most: int) -> tuple[list[str], list[NDArray[np.int64]]]:
-    """The most frequent words in lower case, and every text as their numbers; -1 is a rarer word."""
+    """The most frequent words, in lower case, and every text as indices of words; -1 is a rarer word."""
     split = [WORD.findall(text.lower()) for text in texts]
     known = [word for word, _ in Counter(word for words in split for word in words).most_common(most)]
     numbers = {word: number for number, word in enumerate(known)}
@@ -54,8 +54,8 @@ def words_of(texts: Iterable[str], most: int) -> tuple[list[str], list[NDArray[n
 
 
 def neighbours(texts: list[NDArray[np.int64]], size: int, window: int) -> csr_matrix:
-    """How often each word stands at most `window` places from each other one, inside a text."""
-    gap = np.full(window, -1, dtype=np.int64)  # so that no text reaches into the next
+    """Co-occurrence counts, (words, words): how often two words are at most `window` positions apart in a text."""
+    gap = np.full(window, -1, dtype=np.int64)  # separates texts: no pair spans two of them
     stream = np.concatenate([part for text in texts for part in (text, gap)])
     counts = csr_matrix((size, size), dtype=np.float64)
     for distance in range(1, window + 1):
@@ -67,7 +67,7 @@ def neighbours(texts: list[NDArray[np.int64]], size: int, window: int) -> csr_ma
 
 
 def positive_information(counts: csr_matrix) -> csr_matrix:
-    """max(0, log p(word, neighbour) / (p(word) p(neighbour)^0.75 / Z)) of the pairs that were seen."""
+    """Positive PMI, max(0, log(p(word, context) / (p(word) p(context)^0.75 / Z))), of the observed pairs."""
     pairs = counts.tocoo()
     words, contexts = np.asarray(counts.sum(1)).ravel(), np.asarray(counts.sum(0)).ravel() ** SMOOTHING
     expected = words[pairs.row] * contexts[pairs.col] / contexts.sum()
@@ -76,7 +76,7 @@ def positive_information(counts: csr_matrix) -> csr_matrix:
 
 
 def learn_vectors(texts: Iterable[str], width: int, most: int, window: int) -> dict[str, NDArray[np.float64]]:
-    """A vector of length 1 for each frequent word, from the words that it stands near."""
+    """A unit vector for each frequent word, from its co-occurrences."""
     known, numbered = words_of(texts, most)
     information = positive_information(neighbours(numbered, len(known), window))
     left, values, _ = randomized_svd(information, width, n_iter=7, random_state=0)
@@ -86,14 +86,14 @@ def learn_vectors(texts: Iterable[str], width: int, most: int, window: int) -> d
 
 
 def write_vectors(vectors: dict[str, NDArray[np.float64]], file: Path) -> None:
-    """A word2vec text file: `words width`, then a word and its numbers a line."""
+    """Write a word2vec text file: a line `words width`, then one line per word with its vector."""
     width = len(next(iter(vectors.values())))
     lines = [f"{word} {' '.join(f'{value:.5f}' for value in vector)}" for word, vector in vectors.items()]
     file.write_text("\n".join([f"{len(lines)} {width}", *lines]) + "\n", encoding="utf-8")
 
 
 def write_some(task: str, count: int, file: Path) -> None:
-    """Some of a task's training rows, the same at every call, as a table of their own."""
+    """Write a fixed random subset of a task's training rows as a table."""
     settings = load_task(task)
     rows = list(load_rows(settings, inputs(), None, ["train"])["train"])
     picked = [rows[i] for i in np.random.default_rng(0).permutation(len(rows))[:count]]
@@ -103,7 +103,7 @@ def write_some(task: str, count: int, file: Path) -> None:
 
 
 def prepare(options: argparse.Namespace) -> None:
-    """Write the vectors, the small training sets, and a run of one step, whose tokenizer all others take."""
+    """Write the vectors, the small training sets, and a run of one step whose tokenizer all other runs use."""
     options.folder.mkdir(parents=True, exist_ok=True)
     vectors, tokenizer = options.folder / VECTORS, options.folder / TOKENIZER
     if not vectors.exists():
@@ -118,7 +118,7 @@ def prepare(options: argparse.Namespace) -> None:
 
 
 def accuracy(options: argparse.Namespace, count: int, start: str, seed: int) -> float:
-    """Accuracy of a run's last validation, in percent; a run that is there goes on where it stopped."""
+    """Train or resume a run; returns the accuracy of its last validation in percent."""
     run = options.folder / f"{count or 'all'}-{start}-{options.steps}-{seed}"
     sets = [*TRAINING, f"training.seed={seed}", f"training.steps={options.steps}"]
     sets += [f"task.tokenizer.from={options.folder / TOKENIZER}"]
@@ -133,7 +133,7 @@ def accuracy(options: argparse.Namespace, count: int, start: str, seed: int) -> 
 
 
 def table(found: Figures) -> str:
-    """Means and standard deviations over the seeds, in Markdown."""
+    """A Markdown table of means and standard deviations over the seeds."""
     columns = [f"{int(count):,} examples" if int(count) else "all examples" for count in found]
     lines = ["| validation accuracy, % | " + " | ".join(columns) + " |", "|---|" + "---|" * len(found)]
     for start, said in STARTS.items():

@@ -1,6 +1,6 @@
-"""Commands of zoo on a GPU against the same commands on the CPU: losses, a resumed run, backends, answers.
+"""Compare zoo's commands on a GPU with the same commands on the CPU: losses, a resumed run, backends, answers.
 
-On a machine without a GPU both sides are the CPU; all checks of `checks_on("cpu")` must pass there, too.
+Without a GPU both sides run on the CPU, and all checks of `checks_on("cpu")` must pass, too.
 """
 
 import json
@@ -16,7 +16,7 @@ from pathlib import Path
 
 from zoo.devices.compiling import FAILED
 
-KINDS = {  # of model: its smallest one, a task that needs no data, and a text for it
+KINDS = {  # kind -> the smallest model, a task that needs no data, and an input text
     "gpt": ("gpt2-nano", "pydocs-lm", "Return the"),
     "bert": ("bert-nano", "pydocs-mlm", "Return the [MASK] of the file."),
     "translator": ("transformer-nano", "numbers-words", "2 4 7 0 3"),
@@ -28,11 +28,11 @@ KINDS = {  # of model: its smallest one, a task that needs no data, and a text f
 SHORT = ("training.batch=4", "training.evaluate_every=0", "training.evaluation_examples=4")
 SHORT += ("dropout=0", "training.warmup_steps=0")
 EXACT, HALF = "training.precision=float32", "training.precision=bfloat16"
-BACKEND = "training.attention_backend="  # named on both sides: in bfloat16 a GPU would choose varlen
+BACKEND = "training.attention_backend="  # set on both sides: with `auto` a GPU would use varlen in bfloat16
 NORMED = "decoder.attention.qk_norm=true"
 SHARED = ("decoder.attention.n_kv_heads=1", "max_length=80", "task.length=80")  # torch has two kernels, by length
 ON_CPU = {"CUDA_VISIBLE_DEVICES": ""}
-# what is compared: (kind, changes of the first run, changes of the second, farthest relative difference of losses)
+# check -> (kind, changes of the first run, of the second, largest relative difference of losses allowed)
 Pair = tuple[str, Sequence[str], Sequence[str], float]
 SAME_LOSSES: dict[str, Pair] = {
     "one gradient, however split": ("gpt", [EXACT], [EXACT, "training.micro_batch=1"], 1e-4),
@@ -62,16 +62,16 @@ RESUMED = "a resumed run is the run that nobody stopped"
 
 
 def checks_on(device: str) -> list[str]:
-    """The names of the checks; those of what GPUs alone can compute only where there is one."""
+    """The names of the checks on a device; some need a GPU."""
     same = [name for name in SAME_LOSSES if device != "cpu" or not name.startswith(("flex", "float16", "varlen"))]
     return [*(f"{kind}: the losses and the answer of the CPU" for kind in KINDS), *same, RESUMED]
 
 
 def agree(name: str, made: Path, until: float) -> str | None:
-    """None where a check passes, else what is wrong.
+    """Run a check; returns None if it passes, else what is wrong.
 
     Args:
-        until: when its commands must be done, on the clock of time.monotonic().
+        until: deadline of its commands, on the clock of time.monotonic().
     """
     made.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=made) as folder:
@@ -83,7 +83,7 @@ def agree(name: str, made: Path, until: float) -> str | None:
 
 @dataclass
 class Commands:
-    """Commands of zoo that must be done until some time."""
+    """Runs commands of zoo with a deadline."""
 
     until: float
 
@@ -101,7 +101,7 @@ class Commands:
             self.train(second, "gpt", [EXACT, "training.steps=8", "training.schedule=constant"])
             self.train(first, "gpt", [EXACT, "training.steps=4", "training.schedule=constant"])
             self.zoo(["pretrain", *KINDS["gpt"][:2], "-o", str(first), "--resume", "--set", "training.steps=8"])
-            # kernels of a GPU add up in any order; on a CPU tests ask for the same bits
+            # not exact: GPU kernels sum in any order; on the CPU, tests require equal bits
             return near(losses(first), losses(second), 1e-5)
         kind = name.split(":")[0]
         fault = near(self.train(second, kind, [EXACT]), self.train(first, kind, [EXACT], **ON_CPU), 2e-3)
@@ -110,7 +110,7 @@ class Commands:
         return fault or (None if here.split() == there.split() else f"answers {here!r}, on the CPU {there!r}")
 
     def zoo(self, words: Sequence[str], **environment: str) -> str:
-        """What a command prints.
+        """Run a command; returns what it prints.
 
         Raises:
             RuntimeError: it failed, or was not done in time.
@@ -123,7 +123,7 @@ class Commands:
             raise RuntimeError(f"zoo {' '.join(words)}: was not done in time") from None
         if done.returncode:
             raise RuntimeError(f"zoo {' '.join(words)}: status {done.returncode}: {done.stderr[-1500:]}")
-        if FAILED in done.stderr:  # the run went on without it
+        if FAILED in done.stderr:  # zoo logs this failure and continues
             raise RuntimeError(done.stderr[done.stderr.index(FAILED) :].partition("\n")[0])
         return done.stdout
 

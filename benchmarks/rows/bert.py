@@ -1,7 +1,7 @@
-"""Row `bert`: a training step of BERT, masked words and next sentence, on Wikipedia with the lengths that it has.
+"""Row `bert`: a training step of BERT, masked LM and next sentence, on Wikipedia articles of natural length.
 
 zoo packs examples into rows; the peer pads each to the longest of its batch, as its data collator does. Both read about
-as many examples for each update, and mask the same share of their tokens.
+the same number of examples per update, and mask the same share of tokens.
 """
 
 from collections.abc import Iterator
@@ -46,7 +46,7 @@ def varlen(turn: Turn, given: Given) -> None:
 
 
 def by_backend(turn: Turn, given: Given, backend: str) -> None:
-    """`zoo pretrain` with a backend of attention; other sides with other backends have folders of their own."""
+    """`zoo pretrain` with one attention backend, in a folder of its own."""
     given = replace(given, folder=given.folder / f"backend-{backend}")
     given.folder.mkdir(exist_ok=True)
     model, task, run = given.sizes["model"], wikipedia(given, TASK), given.made / TOKENIZER
@@ -63,7 +63,7 @@ def hf(turn: Turn, given: Given) -> None:
 
 
 def pairs(given: Given) -> Iterator[tuple[dict[str, Tensor], int]]:
-    """What the peer reads: an example a row, each batch padded to its longest."""
+    """The peer's batches: one example per row, padded to the longest of the batch."""
     run, task = given.made / TOKENIZER, wikipedia(given, TASK)
     examples = examples_of(given, run, given.sizes["model"], task, model_sets(given), pack=False)
     for rows in batches(examples, given.sizes["examples"]):
@@ -77,7 +77,7 @@ def pairs(given: Given) -> Iterator[tuple[dict[str, Tensor], int]]:
 
 
 def sizes_of(settings: ModelSettings) -> dict[str, int]:
-    """The sizes of zoo's model, in transformers' words."""
+    """The sizes of zoo's model as transformers' settings."""
     assert settings.encoder is not None
     stack = settings.encoder.settings
     named = {"hidden_size": stack.d_model, "num_hidden_layers": stack.n_layers}

@@ -1,12 +1,12 @@
-"""Row `shakespeare`: seconds of training until a GPT of nanoGPT's CPU size reads Shakespeare at a loss of 1.90.
+"""Row `shakespeare`: seconds of training until a GPT of nanoGPT's CPU size reaches a loss of 1.90 on Shakespeare.
 
-Ours is `zoo pretrain` with RECIPE. The peer is a textbook GPT, trained as nanoGPT's guide says for a CPU: float32,
-AdamW as it comes, a loss read in every step. A turn is one training, whose number is the seed. While the clock stands,
-the loss of the validation text is computed in float32, in windows of 64 characters that do not overlap:
+Ours is `zoo pretrain` with RECIPE. The peer is a textbook GPT, trained as nanoGPT's guide says for a CPU: float32, the
+default AdamW, the loss read in every step. A turn is one training, with its number as the seed. Outside the measured
+time, the validation loss is computed in float32, over windows of 64 characters that do not overlap:
 
-- `own`: as the log of each side counts. zoo predicts the 64 characters of a window, the first from `<s>` alone, each of
-  the others from those before it. nanoGPT reads the 64, and predicts the one after each.
-- `same`: the 63 characters of each window that both sides predict from the same characters before them.
+- `own`: as each side's log counts. zoo predicts the 64 characters of a window, the first one from `<s>` alone. nanoGPT
+  reads the 64 characters and predicts the one after each.
+- `same`: only the 63 characters of each window that both sides predict from the same context.
 
 Source of the peer's settings: Karpathy, nanoGPT (2022), README.md and config/train_shakespeare_char.py.
 """
@@ -49,8 +49,8 @@ RECIPE = (
 )
 LAYERS, HEADS, WIDTH = 4, 4, 128
 BATCH, RATE, LEAST, WARMUP, DECAY, BETAS = 12, 1e-3, 1e-4, 100, 0.1, (0.9, 0.99)  # nanoGPT's
-GOAL = 1.9  # looked for where the loss of the training is below it, and at the end
-WARM_UP, WAYS = 10, ("own", "same")  # steps of the first turn; how losses are counted
+GOAL = 1.9  # validation runs once the training loss is below it, and at the end
+WARM_UP, WAYS = 10, ("own", "same")  # steps of the warm-up turn; ways to count the loss
 
 
 def zoo(turn: Turn, given: Given) -> None:
@@ -61,7 +61,7 @@ def zoo(turn: Turn, given: Given) -> None:
 
 
 def train_zoo(run: Path, steps: int, seed: int, recipe: Sequence[str], data: Path) -> None:
-    """`zoo pretrain`, with many checkpoints that are kept; a run that is there goes on where it stopped."""
+    """`zoo pretrain`, which keeps many checkpoints; an existing run is resumed."""
     kept = f"training.save_every={often(steps)}", f"training.keep={steps}", "training.evaluate_every=0"
     sets = [*SIZES, *recipe, *kept, *PATIENT, f"training.steps={steps}", f"training.seed={seed}"]
     request = Request(MODEL, TASK, run, [parse_set(text) for text in sets], run.exists(), data)
@@ -69,7 +69,7 @@ def train_zoo(run: Path, steps: int, seed: int, recipe: Sequence[str], data: Pat
 
 
 def read_zoo(run: Path, data: Path) -> Iterator[Figures]:
-    """The checkpoints of a run, with the seconds that its log has: those of steps, not of checkpoints."""
+    """Yield the losses at each checkpoint of a run, with the logged seconds: those of steps, without saving."""
     lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text("utf-8").splitlines()]
     seconds, losses = np.cumsum([line["seconds"] for line in lines]), [line["loss"] for line in lines]
     tokenizer = load_checkpoint(run).tokenizer
@@ -94,13 +94,13 @@ def logits_of(model: Model) -> Callable[[Tensor], Tensor]:
 
 
 def tell(turn: Turn, seed: int, curve: Iterator[Figures]) -> None:
-    """End a turn with the seconds until the loss that is wanted, as the side counts it; the first turn is a warm-up."""
+    """End a turn with the seconds until the side's `own` loss reached `GOAL`; the turn with seed 0 is a warm-up."""
     points = list(curve)
     if not seed:
         return turn.done(1)
     first = {way: next((point for point in points if point.get(way, math.inf) <= GOAL), None) for way in WAYS}
     turn.facts.setdefault("runs", []).append({"seed": seed, "first": first, "end": points[-1]})
-    reached = first["own"] or points[-1]  # a run that does not get there took at least as long
+    reached = first["own"] or points[-1]  # a run that never reached it: a lower bound
     turn.done(1, seconds=reached["seconds"])
 
 
@@ -115,7 +115,7 @@ def textbook(turn: Turn, given: Given) -> None:
 
 
 def read_text(data: Path) -> tuple[Any, Any, int]:
-    """What is trained on and what is left, as numbers of characters; and how many characters there are."""
+    """The training and the validation text as ids of characters, and the number of different characters."""
     text = (data / TEXT).read_text("utf-8")
     known = {character: number for number, character in enumerate(sorted(set(text)))}
     ids = np.array([known[character] for character in text], dtype=np.int64)
@@ -123,24 +123,24 @@ def read_text(data: Path) -> tuple[Any, Any, int]:
 
 
 def drawn_windows(ids: Any) -> Iterator[Tensor]:
-    """nanoGPT's batches: windows at drawn places, each with the character behind it."""
+    """Yield nanoGPT's batches: windows at random positions, each with one character more."""
     while True:
         places = torch.randint(len(ids) - LENGTH, (BATCH,)).tolist()
         yield torch.stack([torch.from_numpy(ids[at : at + LENGTH + 1]) for at in places])
 
 
 def nano_losses(model: TextbookGPT, rows: Tensor) -> Callable[[], Figures]:
-    """The losses of a model that reads the 64 characters of a window."""
+    """The function that computes the losses of a model trained like nanoGPT."""
     return lambda: both(lambda ids: model(ids, ids)[0], rows[:, :-1].clamp_min(0), rows[:, 1:], slice(0, -1))
 
 
 def train_textbook(
     model: TextbookGPT, batches: Iterator[Tensor], steps: int, losses_of: Callable[[], Figures]
 ) -> Iterator[Figures]:
-    """nanoGPT's loop, and as often as zoo's runs are saved what the clock shows, and losses.
+    """nanoGPT's loop; yields seconds and losses as often as zoo's runs save.
 
     Args:
-        batches: windows of one character more than are read: at each place the next one is predicted.
+        batches: windows one character longer than the input, for the targets.
     """
     weights = list(model.parameters())
     groups = [{"params": [p for p in weights if p.dim() >= 2], "weight_decay": DECAY}]
@@ -166,7 +166,7 @@ def train_textbook(
 
 
 def rate(step: int, steps: int) -> float:
-    """nanoGPT's learning rate: a warm-up, half a cosine wave, and then the least."""
+    """nanoGPT's learning rate: linear warm-up, then cosine decay to `LEAST`."""
     if step < WARMUP:
         return RATE * (step + 1) / (WARMUP + 1)
     done = min(1.0, (step - WARMUP) / (steps - WARMUP))
@@ -174,22 +174,22 @@ def rate(step: int, steps: int) -> float:
 
 
 def often(steps: int) -> int:
-    """Steps between two losses: a fiftieth of a run."""
+    """Steps between two measurements: a fiftieth of a run."""
     return max(1, round(steps / 50))
 
 
 def windows(ids: Any, width: int) -> Tensor:
-    """A text in windows of 64 characters, -1 behind its end; wider ones have the first of the next window, too."""
+    """Windows of a text at every 64 characters, -1 beyond its end; a larger `width` overlaps the next window."""
     padded = F.pad(torch.from_numpy(np.asarray(ids, dtype=np.int64)), (0, LENGTH + width), value=-1)
     return padded.unfold(0, width, LENGTH)[: -(-len(ids) // LENGTH)]
 
 
 @torch.no_grad()
 def both(logits: Callable[[Tensor], Tensor], read: Tensor, wanted: Tensor, same: slice) -> Figures:
-    """The two losses of a model in nats a character.
+    """The two losses of a model in nats per character.
 
     Args:
-        same: the places in a window of what both sides predict from the same characters.
+        same: the positions of a window that both sides predict from the same context.
     """
     found = [
         F.cross_entropy(logits(some).transpose(1, 2), targets, ignore_index=-1, reduction="none")

@@ -1,4 +1,4 @@
-"""The contents that all sides of a row read: a task of zoo's, and its examples as tensors for the peers."""
+"""The data that all sides of a row read: a task of zoo, and its examples as tensors for the peers."""
 
 import json
 import lzma
@@ -36,9 +36,9 @@ ONCE = ("training.steps=1", "training.batch=1", "training.evaluate_every=0", "tr
 
 
 def wikipedia(given: Given, task: str) -> str:
-    """A copy of one of zoo's tasks on Wikipedia that reads only some articles: the file of the task.
+    """Write a copy of one of zoo's Wikipedia tasks that reads only some articles; returns the task's file.
 
-    Where the sizes say `joined`, they are one text, so that each row but the first and the last is full of it.
+    If the sizes have `joined`, the articles are one text, which fills every row but the last.
     """
     articles, length, joined = given.sizes["articles"], given.sizes["length"], given.sizes.get("joined", False)
 
@@ -51,7 +51,7 @@ def wikipedia(given: Given, task: str) -> str:
         whole = load_task(task)
         changed = {"objective": whole.objective, "tokenizer": whole.tokenizer, "length": length}
         files = {"train": str(given.once(f"articles{name}.jsonl", write_text).absolute())}
-        if joined:  # of one text, no share can be held out
+        if joined:  # a single text cannot be split for validation
             files["validation"] = files["train"]
         path.write_text(f"# {task} on some articles\n{json.dumps({**changed, 'source': {'files': files}})}\n", "utf-8")
 
@@ -60,7 +60,7 @@ def wikipedia(given: Given, task: str) -> str:
 
 
 def join(lines: Sequence[str]) -> str:
-    """Articles as one line of JSON with one text."""
+    """Join articles into one line of JSON with one text."""
     articles = [json.loads(line) for line in lines]
     return json.dumps({**articles[0], "text": "\n\n".join(article["text"] for article in articles)}) + "\n"
 
@@ -68,7 +68,7 @@ def join(lines: Sequence[str]) -> str:
 def start(
     given: Given, name: str, model: str, task: str, sets: Sequence[str] = (), recipe: Sequence[str] = ONCE
 ) -> Path:
-    """A run whose tokenizer, and maybe weights, the row's sides take; of one step, unless a recipe says more."""
+    """A run that provides the tokenizer, and maybe weights, for the sides; of one step, unless `recipe` says more."""
 
     def make(folder: Path) -> None:
         request = Request(model, task, folder, [parse_set(text) for text in (*recipe, *sets)], data=given.data)
@@ -78,10 +78,10 @@ def start(
 
 
 def examples_of(given: Given, run: Path, model: str, task: str, sets: Sequence[str], pack: bool) -> Examples:
-    """What the training of a model on a task reads, with the tokenizer of a run.
+    """The examples for training a model on a task, with the tokenizer of a run.
 
     Args:
-        pack: whether examples share rows; without, each has one, as peers lay them.
+        pack: whether examples share rows; False: one example per row, as for the peers.
     """
     sections = by_section([parse_set(text) for text in sets])
     settled = load_task(task, as_tree(sections["task"]))
@@ -93,31 +93,31 @@ def examples_of(given: Given, run: Path, model: str, task: str, sets: Sequence[s
 
 
 def rows_for(packed: Examples, count: int) -> int:
-    """How many packed rows hold about so many examples."""
+    """The number of packed rows that hold about `count` examples."""
     rows = packed.rows(0, 0)
     return max(1, round(count * len(rows) / sum(len(row.plans) for row in rows)))
 
 
 def batches(examples: Examples, rows: int) -> Iterator[list[list[Example]]]:
-    """The rows of zoo's first batches, each with its examples, over and over; built before the clock starts."""
+    """zoo's first `BATCHES` batches as rows of examples, repeated for ever; built before timing starts."""
     feed = Feed(examples)
     return cycle([[examples.build(row) for row in feed.take(rows)] for _ in range(BATCHES)])
 
 
 def padded(rows: Iterable[Ids], fill: int, device: str) -> Tensor:
-    """Rows of different lengths as one tensor, as long as the longest."""
+    """Rows padded to the longest, as one tensor."""
     tensors = [torch.from_numpy(np.asarray(row, dtype=np.int64)) for row in rows]
     return pad_sequence(tensors, batch_first=True, padding_value=fill).to(device)
 
 
 def labels_of(example: Example, head: str) -> Ids:
-    """Targets as transformers reads them: one for each place, -100 where nothing is scored."""
+    """Targets as transformers expects them: one per position, -100 if it is not scored."""
     targets, labels = example.targets[head], np.full(len(example.tokens), -100)
     labels[example.places.get(head, np.arange(len(labels)))] = np.where(targets < 0, -100, targets)
     return labels
 
 
 def tokens_of(rows: Iterable[Sequence[Example]]) -> int:
-    """Real tokens, those of sources included: what the log of a run counts."""
+    """The number of tokens without padding, sources included, as a run's log counts them."""
     found = [example for row in rows for example in row]
     return sum(len(e.tokens) + (0 if e.source is None else len(e.source)) for e in found)

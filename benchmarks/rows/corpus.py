@@ -1,4 +1,4 @@
-"""Texts without end, and corpora of any size that are made of them."""
+"""Endless streams of texts, and corpora of any size made from them."""
 
 import io
 import json
@@ -13,25 +13,25 @@ import zstandard
 
 WIKIPEDIA = "wikipedia_en/train.jsonl.xz"
 REVIEWS = ("imdb/train.jsonl.xz", "imdb/test.jsonl.xz")
-ONCE = 130  # MB of texts that are read once
-ARTICLES = 1000  # that the corpus is made of
+ONCE = 130  # MB of texts in `texts_once`, in characters
+ARTICLES = 1000  # articles that the endless streams draw from
 SHARES = dict.fromkeys([f"{name}.jsonl" for name in "abcde"], 0.14) | {"f.jsonl.zst": 0.15, "g.txt": 0.15}
 LINE_SHARES = {"a.txt": 0.2, "b.txt": 0.2, "c.txt": 0.2, "d.txt": 0.2, "e.txt.zst": 0.1, "f.jsonl": 0.1}
 Texts = Callable[[Path], Iterator[str]]
 
 
 def articles(data: Path) -> Iterator[str]:
-    """The articles, each once: 68 MB."""
+    """Yield the articles, each once: 68 MB."""
     return read_texts(data / WIKIPEDIA)
 
 
 def texts_once(data: Path) -> Iterator[str]:
-    """The articles, and film reviews behind them, each once: 134 MB."""
+    """Yield the articles, then film reviews, each once: 134 MB."""
     return chain(articles(data), *(read_texts(data / name) for name in REVIEWS))
 
 
 def texts_at_most_once(data: Path, megabytes: int) -> Iterator[str]:
-    """So many MB of articles and reviews, each once; where there are not so many, altered ones stand among them."""
+    """Yield articles and reviews, each once, with as many altered ones between them as `megabytes` needs."""
     altered, lacking = altered_texts(data), 0.0
     for text in texts_once(data):
         yield text
@@ -48,7 +48,7 @@ def read_texts(path: Path) -> Iterator[str]:
 
 
 def altered_texts(data: Path) -> Iterator[str]:
-    """Articles without end: each cut at a drawn place, with drawn words behind it."""
+    """Yield altered articles endlessly: the end of an article from a random position, with random words appended."""
     drawn = random.Random(0)
     texts = list(islice(articles(data), ARTICLES))
     words = " ".join(texts[:50]).split()
@@ -58,7 +58,7 @@ def altered_texts(data: Path) -> Iterator[str]:
 
 
 def short_lines(data: Path) -> Iterator[str]:
-    """Lines of 3 to 12 words without end: neighbouring words of an article, and behind every other line a drawn one."""
+    """Yield lines of 3 to 12 words endlessly: consecutive words of an article, with a random word after about half."""
     drawn = random.Random(0)
     texts = [text.split() for text in islice(articles(data), ARTICLES)]
     while True:
@@ -69,7 +69,7 @@ def short_lines(data: Path) -> Iterator[str]:
 
 
 def new_words(data: Path) -> Iterator[str]:
-    """Lines of 12 words of Korean film reviews without end; three of ten are made of the halves of two."""
+    """Yield lines of 12 words of Korean film reviews endlessly; 30 % of the words join the halves of two words."""
     drawn = random.Random(0)
     with lzma.open(data / "nsmc/ratings_train.txt.xz", "rt", encoding="utf-8") as lines:
         words = [word for line in lines for word in line.split("\t")[1].split()]
@@ -79,7 +79,7 @@ def new_words(data: Path) -> Iterator[str]:
 
 
 def write_corpus(folder: Path, texts: Iterator[str], megabytes: int, shares: dict[str, float]) -> int:
-    """A corpus in several files; how many bytes of text it has."""
+    """Write a corpus in several files; returns its bytes of text."""
     folder.mkdir()
     total = 0
     for name, share in shares.items():

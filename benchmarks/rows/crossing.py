@@ -1,4 +1,4 @@
-"""The table of a row whose sides train until a loss is reached: seeds, steps, seconds and losses."""
+"""The table of a row whose sides train until they reach a loss: seeds, steps, seconds and losses."""
 
 from collections.abc import Iterable
 from statistics import median
@@ -9,7 +9,7 @@ HEAD = ["side", "seed", "ms a step", "steps", "seconds to 1.90", "the same chara
 
 
 def tables(results: Iterable[Figures]) -> str:
-    """The table of all rows, and below it those of rows whose sides noted runs."""
+    """The table of all rows, followed by one for each row that trains to a loss."""
     results = list(results)
     parts = [table(results)] if results else []
     for result in results:
@@ -23,7 +23,7 @@ def tables(results: Iterable[Figures]) -> str:
 
 
 def cells(run: Figures) -> list[str]:
-    """A line of the table: when a run reached the loss in either way of counting, and what it had at its end."""
+    """A line of the table: when a run reached the loss, counted in both ways, and its final losses."""
     own, same, end = run["first"]["own"], run["first"]["same"], run["end"]
     reached = [f"{point['seconds']:.1f}" if point else f"not in {end['seconds']:.1f}" for point in (own, same)]
     step = number(end["seconds"] / end["step"] * 1000)
@@ -32,7 +32,7 @@ def cells(run: Figures) -> list[str]:
 
 
 def sooner(runs: Figures) -> list[str]:
-    """The last line: how many times sooner we reached it, the median of the seeds."""
+    """The last line: the speed-up in reaching the loss, as the median over the seeds."""
     (peer,) = (side for side in runs if side != OURS)
     found = []
     for way in ("own", "same"):

@@ -1,4 +1,4 @@
-"""What is made of the seconds of the sides: rates, medians, ratios in pairs, and the table of docs/benchmarks.md."""
+"""Statistics of the sides' times: rates, medians, ratios of consecutive turns, and the table of docs/benchmarks.md."""
 
 import re
 import statistics
@@ -10,13 +10,13 @@ Figures = dict[str, Any]
 
 
 class Asked(Protocol):
-    """What can be given a turn: a process, or in a test something that stands for one."""
+    """Something that can take a turn: a process, or a stand-in in a test."""
 
     def turn(self) -> Figures: ...
 
 
 def alternate(sides: Mapping[str, Asked], repeats: int) -> dict[str, list[Figures]]:
-    """Give each side a turn, one after the other, so many times: a machine that slows down does so for all of them."""
+    """Give the sides turns in rotation, `repeats` each, so that a slowdown of the machine affects all of them."""
     found: dict[str, list[Figures]] = {name: [] for name in sides}
     for _ in range(repeats):
         for name, side in sides.items():
@@ -25,28 +25,28 @@ def alternate(sides: Mapping[str, Asked], repeats: int) -> dict[str, list[Figure
 
 
 def summary(values: Iterable[float]) -> Figures:
-    """The median, the least and the most."""
+    """Median, minimum and maximum."""
     values = list(values)
     return {"median": statistics.median(values), "least": min(values), "most": max(values)}
 
 
 def rates(turns: Sequence[Figures]) -> list[float]:
-    """Units a second of each turn."""
+    """Units per second of each turn."""
     return [turn["units"] / turn["seconds"] for turn in turns]
 
 
 def ratios(turns: Mapping[str, Sequence[Figures]]) -> dict[str, Figures]:
-    """How many times faster we are than each peer, turn by turn: those that followed each other are compared."""
+    """zoo's speed relative to each peer, from pairs of turns of the same rotation."""
     ours = rates(turns.get(OURS, []))
     peers = {name: rates(of_peer) for name, of_peer in turns.items() if ours and name not in (OURS, MACHINE)}
     return {name: summary(a / b for a, b in zip(ours, peer, strict=True)) for name, peer in peers.items()}
 
 
 def shares(turns: Mapping[str, Sequence[Figures]], cost: float | None) -> dict[str, float]:
-    """What share of the machine's rate each side uses: the median, turn by turn.
+    """The share of the machine's peak rate that each side reaches: the median over rotations.
 
     Args:
-        cost: floating point operations, or bytes that are read, of one unit of work; None: unknown.
+        cost: floating point operations, or bytes read, per unit of work; None: unknown.
     """
     if cost is None or MACHINE not in turns:
         return {}
@@ -58,7 +58,10 @@ def shares(turns: Mapping[str, Sequence[Figures]], cost: float | None) -> dict[s
 
 
 def beyond(facts: Figures) -> int | None:
-    """Bytes at the peak of a training step beyond float32 weights, gradients and two moments; libraries included."""
+    """Peak memory of training minus 16 bytes per parameter (float32 weights, gradients and Adam's two moments).
+
+    On a CPU this includes the loaded libraries. None if the side noted no parameters.
+    """
     if "parameters" not in facts:
         return None
     peak: int = facts["gpu"] or facts["peak"]
@@ -69,7 +72,7 @@ def judge(turns: Mapping[str, Sequence[Figures]], facts: Mapping[str, Figures]) 
     """All figures of one comparison.
 
     Args:
-        facts: by side, what it noted; `cost` of ours: as in `shares`.
+        facts: side -> what it noted; zoo's `cost` is that of `shares`.
     """
     memory = {name: more for name, noted in facts.items() if (more := beyond(noted)) is not None}
     return {
@@ -87,12 +90,12 @@ def judge(turns: Mapping[str, Sequence[Figures]], facts: Mapping[str, Figures]) 
 
 
 def by_kind(shares: Mapping[str, float], kinds: Mapping[str, str], rest: str) -> dict[str, str]:
-    """The share of the time that each kind of kernel or operator takes, in percent.
+    """Kind of kernel or operator -> its share of the time, in percent.
 
     Args:
-        shares: of the time, by name.
-        kinds: by kind, the pattern of its names; the first that matches counts.
-        rest: what the time is called that none of them takes.
+        shares: name of a kernel or operator -> share of the time.
+        kinds: kind -> regular expression for names; the first match counts.
+        rest: the kind of the remaining time.
     """
     found = dict.fromkeys(kinds, 0.0)
     for name, share in shares.items():
@@ -104,24 +107,24 @@ def by_kind(shares: Mapping[str, float], kinds: Mapping[str, str], rest: str) ->
 
 
 def number(value: float) -> str:
-    """Three figures, without an exponent."""
+    """A number with three significant digits, without an exponent."""
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
 def spread(of: Figures) -> str:
-    """A median, and in brackets the least and the most."""
+    """The median, with minimum and maximum in parentheses."""
     return f"{number(of['median'])} ({number(of['least'])} to {number(of['most'])})"
 
 
 def times(of: Figures) -> str:
-    """Seconds of a unit, of rates as `summary` has them."""
+    """Seconds per unit, from a `summary` of rates."""
     return f"{spread(summary(1 / of[key] for key in of))} s"
 
 
 def cells(result: Figures, column: str) -> list[list[str]]:
-    """What the lines of one row in the table hold: one for each peer; without peers, one for each side."""
+    """The table lines of one row: one per peer; without peers, one per side."""
     one = result["columns"][column]
-    if OURS not in one["rates"]:  # units are commands: seconds are what is wanted, of the clock and of the processor
+    if OURS not in one["rates"]:  # the units are commands: show wall-clock and CPU seconds
         busy = one["processor"]
         both = {name: [times(of), f"processor {spread(busy[name])} s"] for name, of in one["rates"].items()}
         return [[name, column, *two, "", result["goals"][name], "", ""] for name, two in both.items()]
@@ -135,7 +138,7 @@ def cells(result: Figures, column: str) -> list[list[str]]:
 
 
 def table(results: Iterable[Figures]) -> str:
-    """The table of docs/benchmarks.md: the machine of each group of rows above it, what else is to be said below."""
+    """The tables of docs/benchmarks.md: one per machine, with its name above and further facts below."""
     parts: dict[str, list[str]] = {}
     told: dict[str, list[str]] = {}
     for result in results:
@@ -150,5 +153,5 @@ def table(results: Iterable[Figures]) -> str:
 
 
 def in_words(value: Any) -> str:
-    """A figure, or several by their names."""
+    """A figure, or several with their names, as text."""
     return ", ".join(f"{name} {number}" for name, number in value.items()) if isinstance(value, dict) else str(value)

@@ -1,6 +1,6 @@
-"""Row `finetuning`: BERT on SST-2 by `zoo finetune`, and by the Trainer of transformers with dynamic padding.
+"""Row `finetuning`: BERT on SST-2 by `zoo finetune`, and by transformers' Trainer with dynamic padding.
 
-Both begin with the same sizes and random weights, and read about as many sentences for each update.
+Both start from random weights of the same sizes, and read about the same number of sentences per update.
 """
 
 from collections.abc import Sequence
@@ -57,7 +57,7 @@ def hf(turn: Turn, given: Given) -> None:
 
 
 class Sentences(torch.utils.data.Dataset[dict[str, Any]]):
-    """The sentences of an epoch as ids and a label, read before the clock starts."""
+    """The sentences of an epoch as ids and a label, read before timing starts."""
 
     def __init__(self, examples: Examples) -> None:
         built = [examples.build(row)[0] for row in examples.rows(0, 0)]
@@ -71,7 +71,7 @@ class Sentences(torch.utils.data.Dataset[dict[str, Any]]):
 
 
 class Counted(TrainerCallback):
-    """Pads each batch to its longest sentence, and ends a turn after each step, by the real tokens of its batch."""
+    """Pads each batch to its longest sentence, and ends a turn after each step, counting tokens without padding."""
 
     def __init__(self, turn: Turn) -> None:
         self.turn, self.tokens = turn, 0

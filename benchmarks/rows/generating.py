@@ -1,7 +1,7 @@
-"""Rows `greedy` and `beams`: what models write, and by transformers on our export.
+"""Rows `greedy` and `beams`: generation by zoo, and by transformers on zoo's export.
 
-Row `greedy` has random weights, which would end a text anywhere: neither side may, so all are as long as was asked.
-Rows `beams` have a model that was trained for a short while: a translation ends where it ends.
+Row `greedy` has random weights, which would stop at random: both sides must generate the full number of tokens. Rows
+`beams` have a briefly trained model, whose translations end by themselves.
 """
 
 import json
@@ -53,7 +53,7 @@ def export_once(given: Given, run: Path, name: str) -> None:
 
 
 def prompts(given: Given, vocabulary: int) -> Iterator[list[list[int]]]:
-    """Batches of random prompts, the same for every side."""
+    """Yield batches of random prompts, the same for every side."""
     generator, shape = torch.Generator().manual_seed(0), (given.sizes["batch"], given.sizes["prompt"])
     while True:
         yield torch.randint(10, vocabulary, shape, generator=generator).tolist()
@@ -87,7 +87,7 @@ def sentences(given: Given) -> tuple[list[str], list[str]]:
 
 
 def translate(turn: Turn, given: Given, work: Translate) -> None:
-    """Turn after turn the next test sentences, beginning anew after the last."""
+    """Translate the next test sentences in each turn, cycling through the split."""
     texts, at = cycle(sentences(given)[0]), given.sizes["sentences"]
     while True:
         work(list(islice(texts, at)))
@@ -95,14 +95,14 @@ def translate(turn: Turn, given: Given, work: Translate) -> None:
 
 
 def zoo_translates(given: Given, precision: str) -> Translate:
-    """The ordinary pipeline, which sorts what it is given by length."""
+    """zoo's pipeline, which sorts its inputs by length."""
     run, batch = given.made / TRANSLATOR, given.sizes["batch"]
     asked = pipeline(run, device=given.device, precision=precision, batch=batch)
     return lambda texts: [answer["output"] for answer in asked(texts)]
 
 
 def hf_translates(given: Given, dtype: torch.dtype) -> Translate:
-    """`generate` with the settings of the export, on batches in the order of the file."""
+    """transformers' `generate` with the export's settings, on batches in the order of the file."""
     folder, size = given.made / TRANSLATOR_EXPORT, given.sizes["batch"]
     tokenizer = AutoTokenizer.from_pretrained(folder)
     model = AutoModelForSeq2SeqLM.from_pretrained(folder, dtype=dtype).to(given.device).eval()
@@ -111,7 +111,7 @@ def hf_translates(given: Given, dtype: torch.dtype) -> Translate:
         said = []
         for at in range(0, len(texts), size):
             inputs = tokenizer(texts[at : at + size], padding=True, return_tensors="pt").to(given.device)
-            # no token type ids: a translator has none
+            # without token_type_ids, which a translator does not take
             found = model.generate(inputs["input_ids"], attention_mask=inputs["attention_mask"])
             said += tokenizer.batch_decode(found, skip_special_tokens=True)
         return said
@@ -128,7 +128,7 @@ def beams_hf(turn: Turn, given: Given) -> None:
 
 
 def judge_beams(turn: Turn, given: Given) -> None:
-    """What both sides write: how many sentences are the same in float32, and BLEU in both precisions."""
+    """Compare the sides' translations: the number of equal ones in float32, and BLEU in both precisions."""
     texts, references = (rows[: given.sizes["judged"]] for rows in sentences(given))
     exact, narrow = (zoo_translates(given, precision)(texts) for precision in ("float32", given.precision))
     theirs, theirs_narrow = (hf_translates(given, dtype)(texts) for dtype in (torch.float32, given.dtype))

@@ -1,4 +1,4 @@
-"""What a side is given: the sizes of its row, and the folders."""
+"""The arguments of a side: the sizes of its row, and folders."""
 
 import json
 from collections.abc import Callable
@@ -13,15 +13,15 @@ from zoo.devices.precision import has_bfloat16
 
 @dataclass(frozen=True)
 class Given:
-    """What all sides of a row are given.
+    """The arguments that all sides of a row get.
 
     Args:
-        sizes: of the row, by name.
-        made: the folder of what is made once and kept: tokenizers, runs with random weights, their exports.
+        sizes: the row's sizes by name.
+        made: the folder of files that are made once and kept: tokenizers, runs with random weights, their exports.
         data: the folder of the tasks' files.
-        folder: for this comparison alone; deleted after it.
-        each: steps, or other units of work, of one turn.
-        compiled: whether ours and the peers' models are compiled for training.
+        folder: a temporary folder for this comparison.
+        each: steps, or other units of work, per turn.
+        compiled: whether zoo's and the peers' models are compiled for training.
     """
 
     sizes: dict[str, Any]
@@ -39,7 +39,7 @@ class Given:
 
     @property
     def precision(self) -> str:
-        """Of all sides: what zoo chooses by itself, bfloat16 where the device multiplies it and float32 elsewhere."""
+        """The precision of all sides, zoo's `auto`: bfloat16 if the device has it in hardware, else float32."""
         return "bfloat16" if has_bfloat16(torch.device(self.device)) else "float32"
 
     @property
@@ -50,12 +50,11 @@ class Given:
         return json.dumps(asdict(self), default=str)
 
     def once(self, name: str, make: Callable[[Path], object], *of: object) -> Path:
-        """A folder or file that is made where it is missing, or was made of something else.
+        """Return a folder or file in `made`, made if it is missing or was made from something else.
 
         Args:
-            name: of the folder or file, in `made`.
-            make: writes it; what it has not finished is not kept.
-            of: what it is made of, as far as the name does not say it, such as a row's sizes; kept beside it.
+            make: writes it at a path; it is renamed into `made` only when complete.
+            of: what it is made from, where the name does not say it, such as a row's sizes; recorded beside it.
         """
         path, record, text = self.made / name, self.made / f"{name}.of.json", json.dumps(of, default=str)
         if not path.exists() or (of and not (record.exists() and record.read_text("utf-8") == text)):

@@ -1,7 +1,7 @@
-"""Row `gpt`: a training step of GPT-2 on rows of Wikipedia; and row `processes`: two of one thread against one of two.
+"""Row `gpt`: a training step of GPT-2 on Wikipedia. Row `processes`: two processes of one thread, or one of two.
 
-The peers get the very rows that zoo packs, and read them as their users' data comes: as one stream, borders of articles
-unseen. A token counts where it is one; an empty place of a row does not.
+The peers get the rows that zoo packs, but read each as one stream without borders between articles, as is usual with
+them. Only tokens count, not the empty positions of a row.
 """
 
 from collections.abc import Iterator
@@ -26,7 +26,7 @@ def prepare(turn: Turn, given: Given) -> None:
 
 
 def model_sets(given: Given) -> list[str]:
-    """No dropout, as nanoGPT pretrains; the vocabulary is the model's, of which the text's tokenizer uses a part."""
+    """Changes of the model: dropout as the sizes say, and a fixed vocabulary, of which the tokenizer uses a part."""
     sizes = given.sizes
     return [f"dropout={sizes['dropout']}", f"vocab_size={sizes['vocabulary']}", *sizes.get("shape", [])]
 
@@ -38,7 +38,7 @@ def zoo(turn: Turn, given: Given) -> None:
 
 
 def token_rows(given: Given, fill: int) -> Iterator[tuple[Tensor, Tensor, int]]:
-    """Rows of tokens, the same with `fill` at empty places, and how many tokens they are."""
+    """Yield rows of tokens, the same rows with `fill` at empty positions, and the number of tokens."""
     named = given.made / "gpt-tokenizer", given.sizes["model"], wikipedia(given, TASK)
     for rows in batches(examples_of(given, *named, model_sets(given), pack=True), given.sizes["rows"]):
         laid = [np.concatenate([example.tokens for example in row]) for row in rows]
@@ -49,7 +49,7 @@ def hf(turn: Turn, given: Given) -> None:
     sizes, stack = given.sizes, stack_of(given)
     dropouts = dict.fromkeys(("resid_pdrop", "embd_pdrop", "attn_pdrop"), sizes["dropout"])
     config = GPT2Config(vocab_size=sizes["vocabulary"], n_positions=sizes["length"], **stack, **dropouts)
-    # transformers shifts the labels itself
+    # not shifted: transformers shifts labels itself
     rows = (({"input_ids": t, "labels": labels}, n) for t, labels, n in token_rows(given, -100))
     loop(turn, GPT2LMHeadModel(config), rows, given)
 
@@ -63,14 +63,14 @@ def textbook(turn: Turn, given: Given) -> None:
 
 
 def shifted(labels: Tensor) -> Tensor:
-    """At each place what stands at the next one; -1 at the last."""
+    """Shift the labels left by one position; the last becomes -1."""
     targets = labels.roll(-1, 1)
     targets[:, -1] = -1
     return targets
 
 
 def stack_of(given: Given) -> dict[str, int]:
-    """The sizes of zoo's model, in transformers' words."""
+    """The sizes of zoo's model as transformers' settings."""
     settings = load_settings(given.sizes["model"], [parse_set(text) for text in given.sizes.get("shape", [])])
     assert settings.decoder is not None
     stack = settings.decoder.settings

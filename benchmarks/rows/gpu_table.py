@@ -1,4 +1,4 @@
-"""The rows that benchmarks/gpu.py measures: the same sides as on a CPU, in sizes for a GPU."""
+"""The rows that benchmarks/gpu.py measures: the sides of the CPU rows, in sizes for a GPU."""
 
 from dataclasses import replace
 
@@ -7,24 +7,24 @@ from rows.table import BATCHES, BERT, GPT, ROWS, Row, head
 
 
 def on_gpu(name: str, title: str, goals: dict[str, str], **changes: object) -> Row:
-    """A row of the CPU's table with other sizes; glibc's settings matter to none."""
+    """A row of the CPU's table with other sizes, and without the comparison of glibc's settings."""
     row = ROWS[name]
     sizes = {**row.sizes, **changes}
     return replace(row, title=title, sizes=sizes, goals={k: (v, v) for k, v in goals.items()}, kept=False)
 
 
 COMPILED = {"hf": "1.5x", "textbook": "1.2x"}
-# Articles as one text, so that all sides attend to the same places. All three sides lie on the GPU at once, and the
-# logits of 32 rows, in float32 with their gradient, could take the peers beyond 80 GB.
+# The articles are one text, so that all sides attend to the same positions. All three sides are in GPU memory at once;
+# with 32 rows, the peers' float32 logits and their gradients could exceed 80 GB.
 FULL = {**GPT, "length": 1024, "rows": 16, "joined": True}
 LONG = {**BERT, "length": 512, "examples": 64, "attention_dropout": 0.0}
-BACKENDS = {"sdpa": "", "flex": "", "varlen": ""}  # ours too: what `auto` chooses is to be no slower
+BACKENDS = {"sdpa": "", "flex": "", "varlen": ""}  # sides of zoo: the backend that `auto` chooses must not be slower
 
 
 def beside_plain(row: Row, module: str, goal: str) -> Row:
-    """A row with ours compiled, as a long run is by itself, beside the peer and ours that are not.
+    """A row with zoo compiled, as in a long run, against the peer and zoo uncompiled.
 
-    A turn has all of the peer's batches, so that it has warmed up for each of their shapes.
+    A turn has all of the peer's batches, so that the warm-up covers each of their shapes.
     """
     goals = {"hf": goal, "not compiled": ""}
     sides = {OURS: f"{module}.zoo", "hf": f"{module}.hf", "not compiled": f"{module}.zoo"}
@@ -33,7 +33,7 @@ def beside_plain(row: Row, module: str, goal: str) -> Row:
 
 
 TRAINING = {
-    "gpu-gpt": replace(  # a turn has more rows than there are, of which the last is no full one
+    "gpu-gpt": replace(  # a turn has more rows than the text fills; the last is not full
         on_gpu("gpt", "a step of `gpt2`, 16 rows of 1024, compiled", COMPILED, **FULL),
         each=20,
         compiled=True,
@@ -41,14 +41,14 @@ TRAINING = {
     "gpu-bert": beside_plain(
         on_gpu("bert", "a step of `bert-base`, up to 512 tokens, ours compiled", {}, **LONG), "bert", "2x"
     ),
-    # the paper's updates have 25,000 tokens on either side (section 5.1); these pairs have about 30,000
+    # the paper has 25,000 source and target tokens per update (section 5.1); these batches have about 30,000
     "gpu-translation": beside_plain(
         on_gpu("translation", "a step of `transformer-base` on Multi30k, 2,048 pairs, ours compiled", {}, pairs=2048),
         "translation",
         "3x",
     ),
     "gpu-head": head("`gpt2`", 32768, 768, 50257, on_gpu=True),
-    # the last, and a row of its own: a backend that fails takes no other figure with it
+    # the last and a separate row, so that a failing backend does not affect other figures
     "gpu-backends": replace(
         on_gpu("bert", "row `gpu-bert` by each backend of attention", BACKENDS, **LONG),
         sides={name: f"bert.{name}" for name in (OURS, *BACKENDS)},

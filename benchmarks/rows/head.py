@@ -1,4 +1,4 @@
-"""Rows `head`: the loss of a vocabulary's head with its gradients, by zoo and by what torch has."""
+"""Rows `head`: the loss of a language head and its gradients, by zoo and by torch's functions."""
 
 from collections.abc import Callable
 from unittest import mock
@@ -17,7 +17,7 @@ Loss = Callable[[Tensor, Tensor, Tensor], Tensor]  # of states, weight and targe
 
 
 def work(turn: Turn, given: Given, loss: Loss) -> None:
-    """One forward and backward pass after the other, with the allocator as zoo's training has it on every side."""
+    """Repeat forward and backward passes, with zoo's allocator settings on every side."""
     keep_large_blocks()
     places, width, classes = (given.sizes[key] for key in ("places", "width", "classes"))
     generator = torch.Generator(given.device).manual_seed(0)
@@ -25,7 +25,7 @@ def work(turn: Turn, given: Given, loss: Loss) -> None:
     states = torch.randn(places, width, **drawn).to(given.dtype).requires_grad_()
     weight = (0.02 * torch.randn(classes, width, **drawn)).requires_grad_()
     targets = torch.randint(classes, (places,), **drawn)
-    # the peak is counted beyond 16 bytes a parameter; here there are no moments, only weights and their gradient
+    # `beyond` subtracts 16 bytes per parameter; without Adam's moments there are 8, so note half the number
     turn.note(parameters=weight.numel() // 2, cost=6 * width * classes)
     turn.forget_peak()
     while True:
@@ -43,13 +43,13 @@ def zoo(turn: Turn, given: Given) -> None:
 
 
 def by_operators(turn: Turn, given: Given) -> None:
-    """Ours on a GPU without its kernel: torch's operators, one after the other."""
+    """zoo without its GPU kernel: torch's operators instead."""
     with mock.patch.object(cross_entropy, "has_kernel", lambda device: False):
         zoo(turn, given)
 
 
 def plain(turn: Turn, given: Given) -> None:
-    """As most people write it: all logits, then their cross entropy in float32."""
+    """The usual code: all logits, then their cross entropy in float32."""
 
     def loss(states: Tensor, weight: Tensor, targets: Tensor) -> Tensor:
         return F.cross_entropy(F.linear(states, weight.to(states.dtype)).float(), targets, reduction="sum")
@@ -58,7 +58,7 @@ def plain(turn: Turn, given: Given) -> None:
 
 
 def fused(turn: Turn, given: Given) -> None:
-    """torch's own, in chunks, with its own choice of them."""
+    """torch's linear_cross_entropy, with its default chunks."""
     options = torch.nn.LinearCrossEntropyOptions()
 
     def loss(states: Tensor, weight: Tensor, targets: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""Where the time of a turn goes on a GPU: its kernels by kind, as torch's profiler records them there."""
+"""Where the time of a turn goes on a GPU: kernels by kind, recorded by torch's profiler."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -9,9 +9,9 @@ from torch.profiler import ProfilerActivity, profile
 
 from rows.figures import Figures, by_kind
 
-MOST = 40  # kernels that are named
-LATE = 10.0  # us: a longer gap is no mere start of a kernel
-KINDS = {  # the first that matches
+MOST = 40  # kernels listed by name
+LATE = 10.0  # us; a longer gap between kernels is more than launch overhead
+KINDS = {  # kind -> pattern; the first match counts
     "attention": r"flash|fmha|flex_attention|sdpa|cudnn::fusion",
     "matrix products": r"gemm|gemv|nvjet|cutlass|xmma|splitK|dot_kernel",
     "optimizer": r"multi_tensor|adam|lpnorm",
@@ -21,24 +21,24 @@ KINDS = {  # the first that matches
     "activations, norms, sums": r"elementwise|layer_norm|rms|reduce|gelu|dropout|fill",
     "all else": "",
 }
-REST = "no kernel"  # in which the GPU waits
+REST = "no kernel"  # time in which the GPU is idle
 
 
 class Kernels:
     """Records the kernels of a turn."""
 
     def __init__(self) -> None:
-        here = ProfilerActivity.CUDA if torch.cuda.is_available() else ProfilerActivity.CPU  # whose operators are none
+        here = ProfilerActivity.CUDA if torch.cuda.is_available() else ProfilerActivity.CPU  # whose events are ignored
         self.recorder, self.fault = profile(activities=[here], acc_events=True), ""
         try:
             self.recorder.start()
-        except RuntimeError as error:  # without it the row's figures are as right
+        except RuntimeError as error:  # the row's figures do not need the profiler
             self.fault = str(error)
 
     def stop(self, seconds: float) -> Figures:
-        """What the seconds of the turn were spent on: shares by kind, and the kernels that took longest.
+        """The shares of a turn's time by kind of kernel, and the kernels that took longest.
 
-        The recorder makes each start of a kernel slower, so the share without one is more than it is otherwise.
+        Profiling slows each kernel launch, so the idle share is larger than without it.
         """
         if not self.fault:
             self.recorder.stop()
@@ -58,10 +58,10 @@ class Kernels:
 
 
 def waits(spans: Iterable[tuple[float, float]]) -> dict[str, float]:
-    """How long (us) nothing ran between kernels: in short gaps, as between any two, and in long ones: the CPU was late.
+    """The idle time between kernels (us): in short gaps (launch overhead) and long ones (the CPU was late).
 
     Args:
-        spans: when each kernel began and ended (us).
+        spans: start and end of each kernel (us).
     """
     found, last = {"short": 0.0, "long": 0.0}, None
     for began, ended in sorted(spans):

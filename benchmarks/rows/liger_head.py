@@ -1,4 +1,4 @@
-"""The side of rows `head` that needs the package liger-kernel, and with it Triton and a GPU."""
+"""The side of rows `head` that needs the package liger-kernel, Triton and a GPU."""
 
 from liger_kernel.ops.fused_linear_cross_entropy import LigerFusedLinearCrossEntropyFunction
 from torch import Tensor

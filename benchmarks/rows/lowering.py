@@ -1,4 +1,4 @@
-"""Blocks of every kind through torch's compiler on a pretended GPU, down to the machine code of their kernels.
+"""Compile blocks of every kind with torch's compiler for a pretended GPU, down to the machine code of their kernels.
 
 `pretend` of pretended_gpu.py must have been called before this is imported.
 """
@@ -38,14 +38,14 @@ CUDA, LENGTH = torch.device("cuda"), 64
 GROUPED = {"name": "grouped", "n_kv_heads": 2}
 SINKS = {"sinks": 2, "window": 5}
 KERNEL = re.compile(r"async_compile\.triton\('(\w+)', \'\'\'(.*?)\'\'\', device_str", re.S)
-SHARED = 232_448  # bytes of memory that a block of threads may share on an H100
+SHARED = 232_448  # bytes of shared memory per thread block on an H100
 PRODUCTS = {"mm", "addmm", "bmm", "baddbmm"}
 written: list[str] = []
-kernels: list[list["Kernel"]] = []  # by graph
+kernels: list[list["Kernel"]] = []  # per graph
 
 
 class Kernel(NamedTuple):
-    """What one kernel of a graph, or a call of torch's own, computes, and the bytes that it reads and writes."""
+    """A compiled kernel or an external call (a matrix product) of a graph: its operators, and the bytes it moves."""
 
     operators: str
     moved: int
@@ -53,7 +53,7 @@ class Kernel(NamedTuple):
 
 
 def note(graph: GraphLowering) -> Any:
-    """Keep the source of the kernels, and what each moves; whoever would run them is stopped."""
+    """Record the kernels' source and the bytes they move; replaces the compiled graph by one that raises `Written`."""
     written.append(graph.codegen()[0].value)
     kernels.append([kernel_of(node) for node in graph.scheduler.nodes])
 
@@ -64,7 +64,7 @@ def note(graph: GraphLowering) -> Any:
 
 
 def kernel_of(node: BaseSchedulerNode) -> Kernel:
-    """A node of a graph that was planned."""
+    """The kernel of a scheduled node."""
     origins = [origin for one in node.get_nodes() for origin in getattr(one.node, "origins", ())]
     named = dict.fromkeys(str(getattr(one.target, "overloadpacket", one.target)).rpartition(".")[2] for one in origins)
     kind = "written by the compiler"
@@ -74,17 +74,18 @@ def kernel_of(node: BaseSchedulerNode) -> Kernel:
 
 
 GraphLowering.compile_to_module = note  # type: ignore[method-assign]
-triton_helpers.set_driver_to_gpu = lambda: None  # what `pretend` has set can compile, but loads nothing
-flex.or_plain = lambda compiled, plain: compiled  # what fails is to be told
-functions.force_non_lazy_backward_lowering = True  # not in the backward pass, which is never reached
+triton_helpers.set_driver_to_gpu = lambda: None  # keep the driver of `pretend`, which compiles but cannot load
+flex.or_plain = lambda compiled, plain: compiled  # no fallback: a failure must be reported
+functions.force_non_lazy_backward_lowering = True  # compile the backward now: the backward pass is never run
 
 
 @dataclass(frozen=True)
 class Case:
-    """The last block of a model's part, on rows so long; `alone`: its attention, each kernel by itself.
+    """A compilation: the last block of a model's encoder or decoder, on rows of `length` positions.
 
     Args:
-        full: so many rows of two documents each; 0: three rows, one of them with a gap and one empty.
+        alone: run the block uncompiled, so that only flex attention's kernels are compiled.
+        full: number of full rows of two documents; 0: three rows, one of them with a gap and one empty.
     """
 
     name: str
@@ -97,7 +98,7 @@ class Case:
 
 
 def cases() -> Iterator[Case]:
-    """Every variant that stands in a block, those of attention with dropout and without."""
+    """Yield a case for every variant of every slot in a block; those of attention with and without dropout."""
     for share in (0.0, 0.1):
         for name in positions.names():
             yield of_gpt(f"position {name}", share, "position", name)
@@ -126,12 +127,12 @@ def cases() -> Iterator[Case]:
 
 
 def of_gpt(name: str, share: float, slot: str, choice: Any) -> Case:
-    """A variant in one slot of a GPT."""
+    """The case of a GPT with a variant in one slot."""
     return Case(f"{name}, dropout {share}", "gpt2-nano", [(("dropout",), share), (("decoder", slot), choice)])
 
 
 def tell(case: Case) -> bool:
-    """Whether there are kernels forward and backward that can be compiled; prints how many, or what is wrong."""
+    """Compile a case and print the numbers of kernels or the error; returns whether forward and backward compiled."""
     torch._dynamo.reset()
     written.clear()
     kernels.clear()
@@ -150,7 +151,7 @@ def tell(case: Case) -> bool:
 
 
 def tell_moved(model: str, full: int, length: int, dropout: float) -> None:
-    """Print what the kernels of a model's last block move, forward and backward, on full rows.
+    """Print the bytes that the kernels of a model's last block read and write, forward and backward, on full rows.
 
     Raises:
         ValueError: there is no such model, it has no blocks, or there are no rows.
@@ -173,16 +174,16 @@ def tell_moved(model: str, full: int, length: int, dropout: float) -> None:
 
 
 def compile_kernels(source: str) -> int:
-    """Compile the kernels of a graph for an H100; how many there are.
+    """Compile the kernels of a graph for an H100; returns their number.
 
     Raises:
-        ValueError: one needs more shared memory than there is, in whatever blocks.
+        ValueError: a kernel needs more shared memory than there is, in all of its configurations.
     """
     found = KERNEL.findall(source)
     for name, text in found:
         kernel = getattr(PyCodeCache.load(text), name)
         kernel.precompile(warm_cache_only=True)
-        # torch starts kernels itself, but for those with more arguments than it takes, which triton does
+        # torch launches kernels itself, but leaves those with many arguments to triton, which stores the size elsewhere
         ready = [result.kernel for result in kernel.compile_results]
         shared = min(one.metadata.shared if hasattr(one, "metadata") else one.shared for one in ready)
         if shared > SHARED:
@@ -191,7 +192,7 @@ def compile_kernels(source: str) -> int:
 
 
 def stopped(case: Case) -> Exception | None:
-    """What ended the pass: `Written`, wrapped by the compiler, or a fault."""
+    """The exception that ended the forward pass: `Written`, wrapped by the compiler, or an error."""
     with FakeTensorMode(allow_non_fake_inputs=True), torch.autocast("cuda", torch.bfloat16):
         with CUDA:
             model = Model(load_settings(case.model, list(case.sets))).train()
@@ -215,20 +216,20 @@ def stopped(case: Case) -> Exception | None:
 
 
 def apart(function: Any, graphs: int, **options: Any) -> Any:
-    """As `compiled`, but masks are made by torch's operators: their kernels would end the pass before the block's."""
+    """Replaces `compiled`: masks are computed uncompiled, since their kernels would raise `Written` too early."""
     return function
 
 
 def rows(case: Case) -> Documents:
-    """Full rows of two documents, or two documents with a gap behind them, a full row and an empty one."""
+    """The documents of a case (see `Case.full`)."""
     length = case.length
     packed = [[length // 2, length - length // 2]] * case.full or [[length // 2, length // 4], [length], []]
     numbers = [[k for k, n in enumerate(row, 1) for _ in range(n)] + [0] * (length - sum(row)) for row in packed]
     documents = Documents.packed(packed, torch.tensor(numbers, device="cpu")).to(CUDA)
-    assert documents.positions is not None  # computed before anything is compiled
+    assert documents.positions is not None  # compute them before compiling
     return documents
 
 
 def vectors(case: Case, width: int) -> torch.Tensor:
-    """A stream of rows."""
+    """Random hidden states of a case, (rows, length, width)."""
     return torch.randn(case.full or 3, case.length, width, device=CUDA, requires_grad=True)

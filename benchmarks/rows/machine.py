@@ -1,4 +1,4 @@
-"""The machine that figures were taken on, and the versions that took them."""
+"""The machine and the versions that figures were measured with."""
 
 import importlib.metadata
 import os
@@ -18,7 +18,7 @@ FLAGS = {"amx_bf16": "AMX", "avx512_bf16": "AVX-512 bf16", "avx512f": "AVX-512"}
 
 
 def processor() -> dict[str, str]:
-    """What Linux says of the first processor."""
+    """The entries of the first processor in /proc/cpuinfo."""
     try:
         lines = Path("/proc/cpuinfo").read_text("utf-8").split("\n\n")[0].splitlines()
     except FileNotFoundError:
@@ -27,12 +27,12 @@ def processor() -> dict[str, str]:
 
 
 def cores() -> int:
-    """How many cores this process may use."""
+    """The number of cores that this process may use."""
     return len(os.sched_getaffinity(0))
 
 
 def describe(device: str, threads: int) -> str:
-    """The machine in a line: what bounds the figures."""
+    """A description of the machine in one line: processor or GPU, instruction sets, cores, threads and versions."""
     if device.startswith("cuda"):
         return f"{torch.cuda.get_device_name(device)}, {versions()}"
     about = processor()
@@ -45,13 +45,13 @@ def describe(device: str, threads: int) -> str:
 
 
 def versions() -> str:
-    """The versions that decide; zoo's own, too, where it runs from a checkout and is not installed."""
+    """The versions that matter; zoo's own also if it runs from a checkout."""
     installed = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in PACKAGES if is_installed(name))
     return f"{installed}, zoo {zoo.__version__}"
 
 
 def lacking(extra: str) -> list[str]:
-    """The packages that zoo asks for and that are not installed, those of an extra among them."""
+    """The packages that zoo and one of its extras require and that are not installed."""
     project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text("utf-8"))["project"]
     wanted = [*project["dependencies"], *project["optional-dependencies"][extra]]
     names = [re.split(r"[<>=!~\[; ]", one)[0] for one in wanted]
@@ -67,7 +67,7 @@ def is_installed(name: str) -> bool:
 
 
 def load() -> float:
-    """How many processes wanted a core in the last minute: above 0.3 or so, others take their share of the figures."""
+    """The load average of the last minute; above about 0.3 before a run, other processes disturb the figures."""
     return os.getloadavg()[0]
 
 

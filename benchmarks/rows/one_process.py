@@ -1,7 +1,7 @@
-"""DDP and FSDP2 with one process: a few steps must learn what they do without. `one_process.py STRATEGY CHOICE DEVICE`.
+"""Check that DDP and FSDP2 with one process train as without them. `one_process.py STRATEGY CHOICE DEVICE`.
 
-zoo refuses both with one process, where they gain nothing. Here they show what a machine with one GPU can of them: that
-steps, gradients, norms, updates and checkpoints work on shards and buckets there, with NCCL (on a CPU with gloo).
+zoo refuses both with one process, where they gain nothing. But with one GPU this tests steps, gradients, norms, updates
+and checkpoints on shards and buckets with NCCL (on a CPU with gloo).
 """
 
 import sys
@@ -32,8 +32,8 @@ from zoo.training.supervision.processes import Processes
 
 MODEL, LENGTH, STEPS = "gpt-modern-nano", 32, 4
 ROWS = [[LENGTH], [20, 7], [5, 9, 11], []]
-# a large eps: weights without a gradient have rounding errors for one, which Adam would blow up
-CHOICES: dict[str, Tree] = {  # what is trained with
+# a large eps: weights without a gradient get rounding errors, which Adam would scale up
+CHOICES: dict[str, Tree] = {  # choice -> training settings
     "float32": {"precision": "float32", "optimizer": Choice(optimizers, "adamw", {"eps": 1e-3})},
     "bfloat16": {"precision": "bfloat16", "optimizer": Choice(optimizers, "adamw", {"eps": 1e-3})},
     "sgd": {"precision": "float32", "optimizer": Choice(optimizers, "sgd")},
@@ -42,7 +42,7 @@ Learnt = tuple[list[float], dict[str, Tensor]]
 
 
 def fault_of(wanted: str, choice: str, device: torch.device) -> str | None:
-    """None where training with a strategy ends where training without ends, else what differs."""
+    """Train with and without a strategy; returns None if the results agree, else the difference."""
     alone, spread = learn(ONE, choice, device), learn(wanted, choice, device)
     far = 0.02 if choice == "bfloat16" else 1e-4
     for step, (one, other) in enumerate(zip(alone[0], spread[0], strict=True), 1):
@@ -56,7 +56,7 @@ def fault_of(wanted: str, choice: str, device: torch.device) -> str | None:
 
 
 def learn(wanted: str, choice: str, device: torch.device) -> Learnt:
-    """The losses of some steps, and all tensors of the checkpoint that they end with."""
+    """Train a few steps; returns the losses, and all tensors of a final checkpoint."""
     mixture = Mixture.parse("causal_lm")
     settings = Training(steps=STEPS, ema=0.9, micro_batch=2, **CHOICES[choice])  # type: ignore[arg-type]
     model = create_model(MODEL, dropout=0.0).initialize(0)
@@ -77,7 +77,7 @@ def learn(wanted: str, choice: str, device: torch.device) -> Learnt:
 
 
 def accelerator_of(wanted: str, device: torch.device) -> Any:
-    """What Accelerate is to a process among several, of which there is one."""
+    """A stand-in for Accelerate's Accelerator among several processes, with a single process."""
     where = [device.index or 0] if device.type == "cuda" else None
 
     def wrap(model: nn.Module) -> nn.Module:
@@ -95,7 +95,7 @@ def accelerator_of(wanted: str, device: torch.device) -> Any:
 
 
 def batch(rows: list[list[int]], seed: int) -> MicroBatch:
-    """Packed rows of random tokens, each of which is followed by its double."""
+    """Packed rows of random tokens; each target is twice the token."""
     numbers = torch.tensor([[k for k, n in enumerate(r, 1) for _ in range(n)] + [0] * (LENGTH - sum(r)) for r in rows])
     tokens = torch.randint(7, 100, numbers.shape, generator=torch.Generator().manual_seed(seed))
     targets = torch.where(numbers > 0, 2 * tokens, -1)

@@ -1,22 +1,22 @@
-"""The tables at the top of docs/benchmarks.md: how far every row is from its goals, on each machine."""
+"""The tables at the top of docs/benchmarks.md: every row's figures and goals, on each machine."""
 
 import re
 from collections.abc import Iterable
 
 from rows.figures import OURS, Figures, number
 
-Lines = dict[tuple[str, str], dict[str, str]]  # by row and peer, what each machine reached
+Lines = dict[tuple[str, str], dict[str, str]]  # (row, peer) -> machine -> its figure
 
 
 def overviews(results: Iterable[Figures]) -> str:
-    """A table of the rows for CPUs, and one of those for GPUs."""
+    """A table of the CPU rows, and one of the GPU rows."""
     results = list(results)
     apart = ([one for one in results if one["row"].startswith("gpu-") == gpu] for gpu in (False, True))
     return "\n\n".join(overview(some) for some in apart if some)
 
 
 def overview(results: Iterable[Figures]) -> str:
-    """A line for each row and peer, a column for each machine; goals that are met are bold."""
+    """A table with a line per row and peer and a column per machine; goals that are met are bold."""
     machines: dict[str, None] = {}
     lines: Lines = {}
     for result in results:
@@ -31,7 +31,7 @@ def overview(results: Iterable[Figures]) -> str:
 
 
 def reached(result: Figures, peer: str, goal: str) -> str:
-    """The median as the allocator comes, and its goal: a ratio wants to be as large, seconds to be as few."""
+    """The median with the default allocator, and its goal: a ratio must be at least, seconds at most that."""
     one = next(iter(result["columns"].values()))
     if OURS in one["rates"]:
         figure = one["ratios"][peer]["median"]

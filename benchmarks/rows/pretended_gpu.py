@@ -1,4 +1,4 @@
-"""torch with a GPU that is not there: its compiler and Triton write kernels for it, and nothing runs. Needs g++."""
+"""A pretended GPU: torch's compiler and Triton compile kernels for it, but nothing runs. Needs g++."""
 
 import argparse
 import importlib
@@ -18,11 +18,11 @@ H100 |= {"L2_cache_size": 50 << 20, "gcnArchName": ""}
 
 
 class Written(Exception):
-    """The source is there; there is no GPU to run it on."""
+    """Raised instead of running compiled kernels, since there is no GPU."""
 
 
 def pretend(folder: Path) -> Any:
-    """torch with a GPU that only tensors without numbers can be on, of which it knows what its compiler asks."""
+    """Import torch with a pretended H100, which can hold only fake tensors and answers what the compiler asks."""
     sys.path.insert(0, str(PRETENDED))
     library = folder / "cuda.so"
     subprocess.run([sys.executable, str(PRETENDED / "device.py"), str(library)], check=True)
@@ -44,12 +44,12 @@ def pretend(folder: Path) -> Any:
     for owner in (interface, interface.Worker):
         owner.get_device_properties = staticmethod(lambda device=None: told)
     passes = importlib.import_module("torch._inductor.fx_passes.joint_graph")
-    passes.lazy_init = lambda *given, **named: None  # it makes tensors with numbers on the device
+    passes.lazy_init = lambda *given, **named: None  # it would create real tensors on the device
     importlib.import_module("torch._inductor.config").joint_graph_constant_folding = False
     return torch
 
 
 def refuse_without_triton(parser: argparse.ArgumentParser) -> None:
-    """End with a message where what writes kernels is missing."""
+    """Exit with a message if g++ or triton is missing."""
     if shutil.which("g++") is None or importlib.util.find_spec("triton") is None:
         parser.error("g++ and the package triton are needed; install both")

@@ -1,7 +1,7 @@
-"""Where the time of a side goes: its operators by kind, each with a clock around it.
+"""Where the time of a side goes on a CPU: its operators by kind, each timed by itself.
 
-torch's profiler would tell more, but what it remembers lies between the large tensors and keeps glibc from using their
-memory again: a step of BERT takes 3.2 s under it instead of 2.0, most of it page faults in whatever allocates.
+torch's profiler would tell more, but its records are allocated between large tensors and keep glibc from reusing their
+memory: a step of BERT takes 3.2 s under it instead of 2.0, mostly page faults in operators that allocate.
 """
 
 import json
@@ -15,8 +15,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from rows.figures import by_kind
 from rows.turns import Turn
 
-WARM, TIMED, CLOCKED = 3, 3, 3  # units of work: the second say how long a unit takes, the third what it is made of
-KINDS = {  # the first that matches
+WARM, TIMED, CLOCKED = 3, 3, 3  # units of work: warm-up, timed as a whole, timed per operator
+KINDS = {  # kind -> pattern; the first match counts
     "attention": r"scaled_dot_product|flash_attn|flex_attention",
     "matrix products": r"aten::(add)?b?add?b?mm|aten::b?mm|mkldnn::_linear_pointwise",
     "copies and casts": r"copy_|_to_copy|clone|aten::cat|index_select|gather|contiguous",
@@ -28,7 +28,7 @@ REST = "all else"  # small operators, and Python
 
 
 class Clock(TorchDispatchMode):
-    """Adds up the seconds of each operator that computes, by name."""
+    """Sums the seconds of each operator by name."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -42,10 +42,10 @@ class Clock(TorchDispatchMode):
 
 
 class ProfiledTurn(Turn):
-    """A turn that nobody asks for: after a few units it prints the shares of their time, as JSON, and ends.
+    """A turn without a program: after a few units it prints the operators' shares of the time as JSON, and exits.
 
-    The fastest unit of each kind counts, since another program may take the machine for a moment: shares of a slow
-    clocked unit in the time of a fast one would add up to more than all of it.
+    The fastest unit of each kind counts, since other programs may take the machine for a moment: a slow unit's
+    operators, divided by a fast unit's time, would add up to more than 100 %.
     """
 
     def __init__(self) -> None:

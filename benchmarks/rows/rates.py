@@ -1,4 +1,4 @@
-"""What the machine can do, as sides of their own: they take their turns among the others, so noise meets them, too."""
+"""The machine's peak rates, measured as sides that take turns with the others, under the same noise."""
 
 import time
 from collections.abc import Callable
@@ -12,7 +12,7 @@ SECONDS = 1.0  # of one turn, about
 
 
 def matrix(turn: Turn, given: Given) -> None:
-    """Floating point operations of large matrix products in the precision of the row."""
+    """Floating point operations per second of large matrix products in the row's precision."""
     n = 8192 if given.device.startswith("cuda") else 2048
     left, right = torch.randn(2, n, n, device=given.device, dtype=given.dtype)
     out = torch.empty(n, n, device=given.device, dtype=given.dtype)
@@ -20,8 +20,8 @@ def matrix(turn: Turn, given: Given) -> None:
 
 
 def memory(turn: Turn, given: Given) -> None:
-    """Bytes read by products of a matrix and a vector in the row's precision, with matrices that no cache holds."""
-    count, n = (4, 16384) if given.device.startswith("cuda") else (16, 4096)  # a GPU reads 32 MB while Python asks
+    """Bytes per second read by matrix-vector products in the row's precision, with matrices larger than any cache."""
+    count, n = (4, 16384) if given.device.startswith("cuda") else (16, 4096)  # a GPU reads 32 MB within one launch
     matrices = torch.randn(count, n, n, device=given.device, dtype=given.dtype)
     vector = torch.randn(n, device=given.device, dtype=given.dtype)
 
@@ -33,7 +33,7 @@ def memory(turn: Turn, given: Given) -> None:
 
 
 def work(turn: Turn, given: Given, product: Callable[[], object], units: float) -> None:
-    """Turns of as many products as take about a second; the first ones warm up."""
+    """Take turns of as many products as take about a second."""
     product()
     wait(given.device)
     began = time.perf_counter()
@@ -47,6 +47,6 @@ def work(turn: Turn, given: Given, product: Callable[[], object], units: float) 
 
 
 def wait(device: str) -> None:
-    """Until the device has done what it was told."""
+    """Synchronize with the device."""
     if device.startswith("cuda"):
         torch.cuda.synchronize()

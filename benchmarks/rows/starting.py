@@ -1,4 +1,4 @@
-"""Row `start-up`: how long commands take to begin, in seconds of the clock and of the processor (user and system)."""
+"""Row `start-up`: the time of short commands, in wall-clock and CPU seconds (user and system)."""
 
 import os
 import subprocess
@@ -18,7 +18,7 @@ def prepare(turn: Turn, given: Given) -> None:
 
 
 def command(turn: Turn, words: Sequence[str]) -> None:
-    """One turn: run a command from its start to its end."""
+    """Run a command from start to end, as one turn."""
     while True:
         before = os.times()
         subprocess.run([sys.executable, "-m", "zoo", *words], check=True, stdout=subprocess.DEVNULL)
@@ -36,5 +36,5 @@ def list_zoo(turn: Turn, given: Given) -> None:
 
 
 def first_token(turn: Turn, given: Given) -> None:
-    """`zoo predict` of one token: the model is loaded, the text read, and a token written."""
+    """`zoo predict` of one token: load the model, read the text, generate a token."""
     command(turn, ["predict", str(given.made / RUN), "The first", "--set", "generate.max_new_tokens=1"])

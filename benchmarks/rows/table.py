@@ -1,4 +1,4 @@
-"""The rows of the benchmark: their sides, sizes and goals. Nothing here is heavy: each side imports its own module."""
+"""The rows of the benchmark: sides, sizes and goals. Imports nothing heavy: each side imports its own module."""
 
 import importlib.metadata
 import importlib.util
@@ -7,7 +7,7 @@ from typing import Any
 
 from rows.figures import OURS
 
-BATCHES = 8  # that a peer reads, over and over
+BATCHES = 8  # batches that a peer reads, repeatedly
 GPT = {"model": "gpt2", "vocabulary": 50257, "length": 256, "rows": 8, "dropout": 0.0, "articles": 300}
 SMALL_GPT = {"model": "gpt2-nano", "vocabulary": 8000, "length": 32, "rows": 2, "dropout": 0.0, "articles": 40}
 BERT = {"model": "bert-base", "vocabulary": 30522, "length": 128, "examples": 16, "articles": 300}
@@ -19,22 +19,22 @@ SMALL_BEAMS = {**BEAMS, "model": "transformer-nano", "sentences": 4, "batch": 2,
 
 @dataclass(frozen=True)
 class Row:
-    """One row: what is compared.
+    """One comparison, a row of the table.
 
     Args:
-        title: the work, as the guide says it.
-        unit: what the figures are.
-        sides: by name, ours first, the function of rows/ that works.
-        sizes: of the row; `small`: what --small puts in their place.
-        goals: by peer, the ratio that is wanted, without AMX and with it.
-        rate: what the machine's share is taken of: a function of rows/rates.py; None: of nothing.
-        prepare: makes what the sides share; None: nothing.
-        processes: of a side, if several; they have one thread each.
-        told: prints, as JSON, what else is to be said of the sides; None: nothing.
-        kept: whether sides are also compared with our allocator's settings.
-        each, compiled: as `Given` has them.
-        uncompiled: sides that are not compiled where the others are.
-        repeats: turns of each side beside the one that warms up, unless the command says how many.
+        title: the work, as in the guide.
+        unit: the unit of the figures.
+        sides: name -> function of rows/ that does the work; zoo comes first.
+        sizes: arguments of the sides; `small`: those with --small.
+        goals: peer -> the ratio to reach, without and with AMX.
+        rate: function of rows/rates.py that measures the machine's peak; None: no share is given.
+        prepare: function that makes files shared by the sides; None: nothing to make.
+        processes: side -> number of processes, if several, with one thread each.
+        told: function that prints further facts as JSON; None: no further facts.
+        kept: whether to measure also with zoo's allocator settings.
+        each, compiled: as in `Given`.
+        uncompiled: sides that are not compiled although `compiled` is set.
+        repeats: turns of each side after the warm-up, unless the command names them.
     """
 
     title: str
@@ -55,16 +55,16 @@ class Row:
 
     @property
     def profiled(self) -> bool:
-        """Whether ours is one process that computes."""
+        """Whether zoo is a side and runs in one process, so that its operators can be profiled."""
         return OURS in self.sides and OURS not in self.processes
 
     def profiles_of(self, device: str) -> list[str]:
-        """The sides whose kernels are recorded, for which a turn more is enough: ours, on a GPU."""
+        """The sides whose kernels are recorded in one more turn: zoo's, on a GPU."""
         return [OURS] if device.startswith("cuda") and OURS in self.sides else []
 
 
 def training(title: str, module: str, sizes: dict[str, Any], small: dict[str, Any], **goals: tuple[str, str]) -> Row:
-    """A row of training: zoo and its peers are functions of one module."""
+    """A training row: zoo and its peers are functions of one module."""
     sides = {name: f"{module}.{name}" for name in (OURS, *goals)}
     return Row(title, "real tokens/s", sides, sizes, small, goals, "matrix", f"{module}.prepare")
 
@@ -86,7 +86,7 @@ def beams(batch: int, sentences: int) -> Row:
 
 
 def head(model: str, places: int, width: int, classes: int, on_gpu: bool = False) -> Row:
-    """The loss of a head beside torch's two ways; on a GPU also ours by operators, and Liger's where it is there."""
+    """The loss of a head, by zoo and by torch in two ways; on a GPU also by zoo without its kernel and by Liger."""
     sides = {OURS: "head.zoo", "plain": "head.plain"}
     if tuple(map(int, importlib.metadata.version("torch").split(".")[:2])) >= (2, 13):
         sides["torch's"] = "head.fused"

@@ -1,4 +1,4 @@
-"""A GPT as a textbook writes it, after the recipe of nanoGPT: what somebody would write who wants no library.
+"""A textbook GPT after nanoGPT: what one would write without a library.
 
 Source: Karpathy, nanoGPT (2022), model.py: pre-norm blocks, one product for queries, keys and values,
 scaled_dot_product_attention, exact gelu, the output layer tied to the token vectors.
@@ -39,7 +39,7 @@ class Layer(nn.Module):
 
 
 class TextbookGPT(nn.Module):
-    """Logits and their loss; `targets` of -1 are not scored."""
+    """Logits and their mean loss; targets of -1 are not scored."""
 
     def __init__(
         self, vocabulary: int, length: int, layers: int, heads: int, width: int, dropout: float = 0.0, bias: bool = True

@@ -1,4 +1,4 @@
-"""Training by turns: zoo's ordinary command, and the loop that users of transformers write."""
+"""Training in turns: zoo's training command, and the loop that users of transformers write."""
 
 import os
 from collections.abc import Callable, Iterable
@@ -24,20 +24,20 @@ from zoo.models.settings import load_settings
 from zoo.objectives.mixture import Mixture
 from zoo.runs.metrics import Line
 
-MANY = 1_000_000  # steps: the program ends the run
+MANY = 1_000_000  # steps; the program ends the run before
 ORDINARY = (f"training.steps={MANY}", "training.evaluate_every=0", "training.save_every=0")
-PATIENT = ("training.peer_timeout=3600", "training.hang_timeout=36000")  # a side that waits for its turn is stopped
+PATIENT = ("training.peer_timeout=3600", "training.hang_timeout=36000")  # a side is stopped between turns
 
 
 def watcher(turn: Turn, run: Path, task: str, length: int) -> Watcher:
-    """Who ends a turn after each step; tokens are those that the run's log counts: real ones, sources included."""
+    """A Watcher that ends a turn after each step, with the tokens of the run's log: no padding, sources included."""
 
     def step(line: Line) -> None:
         if line["step"] == 1:
             model = on_meta(load_settings(str(run / "config.yaml")))
             scored = Mixture.parse(load_task(task).objective).capacities(length)
             turn.note(cost=flops_per_token(model, length, scored))
-            if "WORLD_SIZE" not in os.environ:  # the memory of several processes is not that of one
+            if "WORLD_SIZE" not in os.environ:  # with several processes, one's memory is not the whole
                 turn.note(parameters=parameters(model))
             turn.forget_peak()
         turn.done(round(line["tokens_per_second"] * line["seconds"]))
@@ -46,7 +46,7 @@ def watcher(turn: Turn, run: Path, task: str, length: int) -> Watcher:
 
 
 def zoo_training(turn: Turn, given: Given, start: str | Path, task: str, sets: Iterable[str]) -> None:
-    """`zoo pretrain`, or `zoo finetune` where `start` is a folder, with every setting that is not named as it comes."""
+    """`zoo pretrain`, or `zoo finetune` if `start` is a Path, with defaults for all settings that are not named."""
     kind = "compiled" if given.compiled else "plain"
     run = given.folder / f"run-{os.environ.get('WORLD_SIZE', '1')}-{kind}"
     own = (f"training.compile={str(given.compiled).lower()}", f"training.precision={given.precision}")
@@ -66,11 +66,11 @@ def loop(
     given: Given,
     loss_of: Callable[[Any], Tensor] = lambda said: said.loss,
 ) -> None:
-    """The loop of the textbooks: autocast where bfloat16 is fast, fused AdamW, gradients clipped at 1.0.
+    """A textbook training loop: autocast if bfloat16 is fast, fused AdamW, gradients clipped at 1.0.
 
     Args:
-        batches: what the model is called with, and how many real tokens that is; BATCHES of them, over and over. They
-            lie on the device before the clock starts, where zoo's are copied while it computes.
+        batches: keyword arguments of the model, and the number of tokens without padding. The first BATCHES are
+            repeated; they are on the device before timing starts, while zoo copies its batches during the steps.
     """
     model.to(given.device).train()
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)

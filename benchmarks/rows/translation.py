@@ -1,6 +1,6 @@
-"""Row `translation`: a training step of the 2017 Transformer on Multi30k's pairs; real tokens of both languages count.
+"""Row `translation`: a training step of the 2017 Transformer on Multi30k; counts tokens of both languages.
 
-zoo packs about as many pairs for each update as the peer pads.
+Per update, zoo packs about as many pairs as the peer pads.
 """
 
 from collections.abc import Iterator
@@ -55,7 +55,7 @@ def hf(turn: Turn, given: Given) -> None:
 
 
 def pairs(given: Given) -> Iterator[tuple[dict[str, Tensor], int]]:
-    """What the peer reads: a pair a row, each language padded to its longest."""
+    """The peer's batches: one pair per row, each language padded to its longest."""
     examples = examples_of(given, given.made / TOKENIZER, given.sizes["model"], TASK, [], pack=False)
     pad = examples.roles.id("pad")
     for rows in batches(examples, given.sizes["pairs"]):

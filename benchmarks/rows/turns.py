@@ -1,8 +1,8 @@
-"""Turns: the sides of a comparison are processes, and one at a time does one unit of work while the others are stopped.
+"""Turns: each side of a comparison is a process; one at a time does a unit of work while the others are stopped.
 
-The program listens on a Unix socket for each side. A side works until its first `Turn.done`, which ends its warm-up;
-from there on every line that it is sent (`go`) is answered, one unit later, with the seconds that the unit took;
-`profile` asks for its kernels, too.
+The program listens on a Unix socket for each side. A side works until its first `Turn.done`, which ends its warm-up.
+From then on, it answers each line `go` after one unit of work with the seconds that it took; `profile` also asks for
+the kernels.
 """
 
 import json
@@ -25,17 +25,17 @@ from rows.kernels import Kernels
 from zoo.devices.compiling import failures
 
 PROGRAM = Path(__file__).parents[1] / "bench_side.py"
-PATIENCE = 3600.0  # seconds until the first unit is done: data may have to be tokenised
+PATIENCE = 3600.0  # seconds for one unit of work; before the first, data may have to be tokenised
 GO, PROFILE, END = "go", "profile", "end"
 LATE = "was not done in time"
 
 
 class Turn:
-    """The side's end.
+    """The side's end of the connection.
 
     Args:
-        address: of the program's socket; None, or in another process than the first of several: nobody asks.
-        each: how many times `done` is called in one turn: steps that are short are measured together.
+        address: path of the program's socket; None (and in all processes but rank 0): `done` only counts.
+        each: calls of `done` per turn, so that short steps are measured together.
     """
 
     def __init__(self, address: str | None, each: int) -> None:
@@ -49,11 +49,11 @@ class Turn:
             self.asked = connection.makefile("rw", encoding="utf-8")
 
     def note(self, **facts: Any) -> None:
-        """What the program should know of this side beside its seconds, such as its model's parameters."""
+        """Record facts for the program besides times, such as the model's number of parameters."""
         self.facts |= facts
 
     def done(self, units: float, **more: float) -> None:
-        """A unit of work is done, of so many tokens, say; returns when it is this side's turn again."""
+        """Report finished work, in units such as tokens; at the end of a turn, waits for the next one."""
         self.calls, self.units = self.calls + 1, self.units + units
         if self.asked is None or self.calls % self.each:
             return
@@ -66,7 +66,7 @@ class Turn:
         if word not in (GO, PROFILE):
             self.facts |= {"peak": memory("VmHWM"), "gpu": torch.cuda.max_memory_allocated(), "failures": failures}
             self.say(self.facts)
-            os._exit(0)  # in the middle of a training that has a million steps left
+            os._exit(0)  # ends the training, which has a million steps left
         self.kernels = Kernels() if word == PROFILE else None
         self.began, self.units = time.perf_counter(), 0.0
 
@@ -76,27 +76,27 @@ class Turn:
         self.asked.flush()
 
     def forget_peak(self) -> None:
-        """Count the peak of memory from here on: that of the steps, not that of reading data before them."""
-        with suppress(OSError):  # some sandboxes keep no such file; then the peak is that of the whole process
+        """Reset the peak memory, so that it is that of the steps and not of reading data before them."""
+        with suppress(OSError):  # missing in some sandboxes: then the peak is that of the whole process
             Path("/proc/self/clear_refs").write_text("5")
         if torch.cuda.is_available():
             torch.cuda.reset_peak_memory_stats()
 
 
 def memory(key: str) -> int:
-    """Bytes of memory that this process has in use (VmRSS), or had at its peak (VmHWM)."""
+    """Bytes of memory that this process uses (VmRSS) or used at its peak (VmHWM)."""
     status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
     return int(status[key].split()[0]) * 1024 if key in status else 0
 
 
 class Worker:
-    """The program's end of a side: a process that is stopped unless it is its turn.
+    """The program's end of the connection: a side's process, which is stopped except during its turns.
 
     Args:
-        words: what the side's program is told.
-        folder: of its socket and its log.
-        processes: how many do its work together; each has its share of the threads.
-        until: when all must be done, on the clock of time.monotonic().
+        words: arguments of bench_side.py.
+        folder: the folder of its socket and its log.
+        processes: number of processes that train together; each has its share of the threads.
+        until: the deadline, on the clock of time.monotonic().
     """
 
     def __init__(
@@ -120,10 +120,10 @@ class Worker:
             self.process = subprocess.Popen(command, stdout=log, stderr=log, env=environment, start_new_session=True)
 
     def warm_up(self) -> None:
-        """Wait until its first unit is done, and stop it.
+        """Wait until the side has done its first unit, and stop it.
 
         Raises:
-            RuntimeError: it failed, or took too long; the message has the end of its log.
+            RuntimeError: it failed or timed out; the message has the end of its log.
         """
         with self.listening:
             self.listening.settimeout(1.0)
@@ -133,7 +133,7 @@ class Worker:
         self.stop()
 
     def left(self) -> float:
-        """Seconds that it has for the next unit."""
+        """Seconds left for the next unit."""
         return max(0.1, min(PATIENCE, self.until - time.monotonic()))
 
     def accept(self, until: float) -> socket.socket:
@@ -147,14 +147,14 @@ class Worker:
                     self.fail(LATE)
 
     def turn(self, word: str = GO) -> Figures:
-        """Let the side do one unit of work; with PROFILE, its kernels are told, too."""
+        """Let the side do one turn, and return its figures; with PROFILE, those of its kernels too."""
         os.killpg(self.process.pid, signal.SIGCONT)
         figures = self.ask(word)
         self.stop()
         return figures
 
     def end(self) -> Figures:
-        """End the side; what it noted."""
+        """End the side, and return the facts it recorded."""
         os.killpg(self.process.pid, signal.SIGCONT)
         facts = self.ask(END)
         self.kill()
