@@ -70,7 +70,7 @@ def read_examples(loaded: Loaded, split: str, data: Path | None, join: int) -> l
 
 
 def room(loaded: Loaded, examples: Sequence[Example]) -> list[bool]:
-    """For each source, whether it and its translation fit the model's `max_length`."""
+    """For each example, whether source and reference fit the model's `max_length` with a special token."""
     assert loaded.model.encoder is not None
     most = min(loaded.model.encoder.max_length, loaded.model.stream.max_length)
     sources, targets = (loaded.tokenizer.encode(side) for side in sides(examples))

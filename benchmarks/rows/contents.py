@@ -38,7 +38,7 @@ ONCE = ("training.steps=1", "training.batch=1", "training.evaluate_every=0", "tr
 def wikipedia(given: Given, task: str) -> str:
     """Write a copy of one of zoo's Wikipedia tasks that reads only some articles; returns the task's file.
 
-    If the sizes have `joined`, the articles are one text, which fills every row but the last.
+    If the sizes have `joined`, the articles are one text, which fills every row but the first and the last.
     """
     articles, length, joined = given.sizes["articles"], given.sizes["length"], given.sizes.get("joined", False)
 

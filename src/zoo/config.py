@@ -111,7 +111,7 @@ def parse_set(text: str) -> tuple[tuple[str, ...], Any]:
     """Split `a.b=c` into its path and its value, which is read as YAML; `a.b=null` sets None.
 
     Raises:
-        ValueError: not of that form.
+        ValueError: the text does not have this form.
     """
     key, equals, written = text.partition("=")
     path = tuple(part.strip() for part in key.split("."))

@@ -10,7 +10,7 @@ def parse_json(data: bytes | str, place: str) -> dict[str, Any]:
     """Parse one JSON object without NaN, infinities (Python reads `1e999` as one) and repeated keys.
 
     Raises:
-        ValueError: the data is not that, or is nested too deeply; the message begins with `place`.
+        ValueError: the data is not such an object, or is nested too deeply; the message begins with `place`.
     """
     try:
         tree = json.loads(data, object_pairs_hook=refuse_twice, parse_constant=refuse_constant, parse_float=finite)

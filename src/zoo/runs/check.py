@@ -57,7 +57,7 @@ def verify_numbers(folder: Path) -> Checkpoint:
     """Check that a checkpoint's files match its manifest and that its tensors are finite.
 
     Raises:
-        ValueError: not so; the message names the file or the tensor.
+        ValueError: a file or tensor is damaged; the message names it.
     """
     found = verify(folder)
     for kind in found.kinds:
