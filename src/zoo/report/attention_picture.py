@@ -31,7 +31,7 @@ SCALES = {  # whether the keys are an image grid -> legend
     False: "rows attend to columns; darker is more (square root of the weight, per panel)",
     True: "an image is dark where it gets little attention",
 }
-HEATMAP, SPOTLIGHT = 4, 2  # multiples of a uniform weight that get at most the strongest colour
+HEATMAP, SPOTLIGHT = 4, 2  # the strongest colour is at least this multiple of a uniform weight
 BLANK = 255  # value of all pixels if there is no image
 
 
