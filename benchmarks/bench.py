@@ -1,6 +1,6 @@
 """Is zoo faster than the alternatives? Each row compares zoo with its peers, alternating in one run.
 
-    python benchmarks/bench.py [ROW…] [--repeats N] [--data DIR] [--plain] [--small] [--write]
+    python benchmarks/bench.py [ROW…] [--repeats N] [--data DIR] [--plain] [--size NAME=VALUE] [--small] [--write]
 
 Every side (zoo or a peer) is a process with the same model, data, precision and number of threads. The sides take
 turns: one does a unit of work while the others are stopped; the first unit of each is a warm-up. Printed: rates as
@@ -20,6 +20,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -33,7 +34,9 @@ from rows.machine import cores, describe, load, today
 from rows.overview import overviews
 from rows.table import ROWS, Row
 from rows.turns import LATE, PROFILE, PROGRAM, Worker
+from zoo.config import parse_set
 from zoo.devices.precision import has_amx
+from zoo.wording import refuse_unknown
 
 DOCS = Path(__file__).parents[1] / "docs"
 BEGIN, FINISH = "<!-- begin: python benchmarks/bench.py --write -->", "<!-- end -->"
@@ -206,24 +209,51 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(until=math.inf, together=False)
 
 
+def resized(name: str, row: Row, sizes: Sequence[str]) -> Row:
+    """Return a row with other sizes, which its title names.
+
+    Args:
+        sizes: as NAME=VALUE.
+
+    Raises:
+        ValueError: the row has no such size, or it is of another type.
+    """
+    changed = {}
+    for text in sizes:
+        (key, *deeper), value = parse_set(text)
+        refuse_unknown(".".join([key, *deeper]), row.sizes, "size", f"--size: row '{name}'")
+        if type(value) is not type(row.sizes[key]):
+            raise ValueError(f"--size {text}: expected a value such as {row.sizes[key]!r}")
+        changed[key] = value
+    said = f" ({', '.join(sizes)})" if sizes else ""
+    return replace(row, title=row.title + said, sizes=row.sizes | changed, small=row.small | changed)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     add_options(parser)
     parser.add_argument("rows", nargs="*", metavar="ROW", help=f"of {', '.join(ROWS)}; default: all")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--plain", action="store_true", help="only with the allocator as it comes")
+    parser.add_argument("--size", action="append", default=[], metavar="NAME=VALUE", help="another size of the rows")
     options = parser.parse_args()
+    if options.size and options.write:
+        parser.error("--size: figures of other sizes do not belong into the guide; leave out --write")
     if options.device != "cpu" and not torch.cuda.is_available():
         parser.error("there is no GPU here")
     for name in options.rows:
         if name not in ROWS:
             parser.error(f"unknown row '{name}'; allowed: {', '.join(ROWS)}")
+    try:
+        rows = {name: resized(name, ROWS[name], options.size) for name in options.rows or ROWS}
+    except ValueError as error:
+        parser.error(str(error))
     results = []
-    for name in options.rows or ROWS:
+    for name, row in rows.items():
         try:
-            results.append(measure(name, ROWS[name], options))
+            results.append(measure(name, row, options))
         except RuntimeError as error:  # go on: the next rows may work
-            results.append(failed(name, ROWS[name], options, error))
+            results.append(failed(name, row, options, error))
         show(results[-1])
         if options.write:
             write(results, DOCS)

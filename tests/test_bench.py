@@ -250,3 +250,12 @@ def test_shares_of_time_are_those_of_the_fastest_units(monkeypatch: pytest.Monke
         turn.done(1)
     turn.clock.__exit__(None, None, None)
     assert json.loads(capsys.readouterr().out) == {"matrix products": "50%", "all else": "50%"}
+
+
+def test_a_row_of_other_sizes_says_so(bench: Any):
+    row = bench.resized("gpt", bench.ROWS["gpt"], ["length=512", "rows=4"])
+    assert row.title == "a step of `gpt2`, 124M, 8 rows of 256 (length=512, rows=4)"
+    assert (row.sizes["length"], row.sizes["rows"]) == (512, 4)
+    for size, problem in {"row=4": r"did you mean 'rows'", "rows=x": "rows=x: expected a value such as 8"}.items():
+        with pytest.raises(ValueError, match=problem):
+            bench.resized("gpt", bench.ROWS["gpt"], [size])
