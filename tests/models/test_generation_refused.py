@@ -43,5 +43,5 @@ def test_prompts_and_models_that_cannot_be_continued_are_refused():
 @pytest.mark.parametrize("name", ["transformer-nano", "rnn-attention-nano", "rnn-seq2seq-nano"])
 @pytest.mark.parametrize("rows", [1, 4])
 def test_a_source_of_other_rows_than_the_prompts_is_refused(name: str, rows: int):
-    with pytest.raises(ValueError, match=f"source: expected a batch of 2, as of tokens, got {rows}"):
+    with pytest.raises(ValueError, match=f"source: expected 2 rows, one per row of tokens, got {rows}"):
         generate(create_model(name), [[3], [4]], GenerateSettings(), None, torch.full((rows, 5), 7))

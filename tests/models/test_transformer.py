@@ -188,7 +188,7 @@ def test_a_model_with_both_parts_needs_a_source_and_one_with_a_single_part_takes
 @pytest.mark.parametrize("name", ["transformer-nano", "rnn-seq2seq-nano", "rnn-attention-nano"])
 @pytest.mark.parametrize("rows", [1, 3])
 def test_a_source_of_fewer_or_more_rows_than_the_tokens_is_refused(name: str, rows: int):
-    with pytest.raises(ValueError, match=f"source: expected a batch of 2, as of tokens, got {rows}"):
+    with pytest.raises(ValueError, match=f"source: expected 2 rows, one per row of tokens, got {rows}"):
         create_model(name)(TOKENS, TOKENS[:1].expand(rows, -1))
 
 

@@ -10,7 +10,7 @@ from typing import IO
 import pytest
 from test_run import FILES, begin
 
-from zoo.runs.lock import is_lock, take_lock, writer_of
+from zoo.runs.lock import LOCK, is_lock, take_lock, writer_of
 from zoo.runs.run import RunFiles, check_folder, create_run
 from zoo.runs.saved import open_run
 
@@ -93,3 +93,10 @@ def test_a_lock_holds_a_number_of_a_process_or_nothing_yet(tmp_path: Path, held:
     (tmp_path / "file").write_bytes(held)
     (tmp_path / ".lock").symlink_to("file")
     assert is_lock(tmp_path / "file") is is_one and not is_lock(tmp_path / ".lock") and not is_lock(tmp_path)
+
+
+def test_a_lock_whose_owner_has_not_written_its_number_yet_is_refused(tmp_path: Path):
+    with (tmp_path / LOCK).open("a+") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with pytest.raises(ValueError, match=": another process is writing to it; wait for it"):
+            take_lock(tmp_path)

@@ -32,9 +32,10 @@ def take_lock(folder: Path) -> IO[str]:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         lock.seek(0)
-        owner = lock.read().strip() or "another"
+        number = lock.read().strip()  # empty for a moment, until its owner has written it
         lock.close()
-        raise ValueError(f"{folder}: process {owner} is writing to it; wait for it, or choose another folder") from None
+        owner = f"process {number}" if number else "another process"
+        raise ValueError(f"{folder}: {owner} is writing to it; wait for it, or choose another folder") from None
     except OSError:
         lock.close()
         raise

@@ -58,7 +58,7 @@ class Memory:
         """
         rows, read = len(tokens), len(self.states)
         if rows != read:
-            raise ValueError(f"source: expected a batch of {rows}, as of tokens, got {read}")
+            raise ValueError(f"source: expected {rows} rows, one per row of tokens, got {read}")
 
     def summaries(self) -> Float[Tensor, "documents d_memory"]:
         """Return one vector per document, in the order of `documents.sequences()`."""
