@@ -2,4 +2,4 @@
 
 from zoo.discover import import_all
 
-import_all("zoo.models.kinds")  # the slots lie beside the folder: whoever reads them finds the kinds in them
+import_all("zoo.models.kinds")  # registers the kinds in their slots

@@ -1,4 +1,4 @@
-"""Which backend computes attention in each layer: the fastest one that the hardware has and that knows the layer."""
+"""Choose the attention backend of each layer: the fastest one that runs on the hardware and supports the layer."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -22,10 +22,10 @@ class Hardware(NamedTuple):
     """What decides which kernels can run.
 
     Args:
-        device: its kind.
-        capability: compute capability of a GPU.
+        device: its type, such as "cuda".
+        capability: compute capability of a GPU; (0, 0) elsewhere.
         dtype: of the forward pass; None: float32.
-        missing: what torch lacks to write kernels for it; None: nothing.
+        missing: what torch lacks to compile kernels for the device; None: nothing.
     """
 
     device: str
@@ -36,11 +36,11 @@ class Hardware(NamedTuple):
 
 @dataclass(frozen=True)
 class ChosenBackends:
-    """What computes attention in a model.
+    """The attention backends of a model.
 
     Args:
         by_layer: in the order of `layers_of`.
-        said: which ones, and why not a faster one.
+        said: a message: which ones, and why not faster ones.
     """
 
     by_layer: list[Backend]
@@ -48,25 +48,25 @@ class ChosenBackends:
 
 
 def layers_of(model: nn.Module) -> list[Layer]:
-    """The attention layers of a model whose backend can be chosen, and where order enters each."""
+    """Return the attention layers of a model whose backend can be chosen, each with its position module."""
     return [layer for part in model.modules() if isinstance(part, Part) for layer in part.attentions()]
 
 
 def attentions(model: nn.Module) -> Iterator[Attention]:
-    """The same, without their positions."""
+    """Yield the attention layers of `layers_of`, without their positions."""
     return (attention for attention, _ in layers_of(model))
 
 
 def kinds_in(model: nn.Module) -> set[str]:
-    """The kinds of attention weights that a model has."""
+    """Return the kinds of attention weights that a model has, as in `Output.weights`."""
     found = ((name.partition(".")[0], module) for name, module in model.named_modules())
     return {f"{part}.{'cross' if one.crosses else 'self'}" for part, one in found if isinstance(one, Attention)}
 
 
 def use_fastest(model: nn.Module, dtype: torch.dtype | None) -> None:
-    """Give the attention layers of a model that is used, not trained, the fastest backends of its device.
+    """Give a model's attention layers the fastest backends for inference on its device.
 
-    None that compiles its kernel first: a few texts do not earn that back.
+    Not those that compile their kernel first: that takes longer than it saves for a few texts.
 
     Args:
         dtype: of the forward pass; None: float32.
@@ -82,14 +82,14 @@ def set_backends(model: nn.Module, chosen: ChosenBackends) -> None:
 
 
 def hardware(device: torch.device, dtype: torch.dtype | None) -> Hardware:
-    """What a model computes on, in a dtype (None: float32)."""
+    """Describe a device and the dtype of the forward pass on it (None: float32)."""
     capability = torch.cuda.get_device_capability(device) if device.type == "cuda" else (0, 0)
     missing = missing_for(device) if device.type == "cuda" else None
     return Hardware(device.type, capability, dtype, None if missing is None else missing.what)
 
 
 def fastest(layers: list[Layer], on: Hardware, training: bool = True) -> ChosenBackends:
-    """In each layer the fastest backend that can compute it."""
+    """Choose the fastest backend that can compute each layer."""
     known = [name for name in backends.names() if training or not backends[name].compiles]
     names = sorted(known, key=lambda name: backends[name].rank, reverse=True)
     lacks = {name: lacking(backends[name], on._replace(missing=None)) or slower(backends[name], on) for name in names}
@@ -97,26 +97,26 @@ def fastest(layers: list[Layer], on: Hardware, training: bool = True) -> ChosenB
     reasons = [f"{name} {lacks[name]}" for name in names[:1] if name not in able]
     chosen = []
     for layer in layers:
-        # a layer's own obstacle comes first: installing what is missing would not help it
+        # report a layer's own obstacle before a missing compiler: installing one would not help this layer
         obstacles = {name: obstacle_of(b, layer, training) or unwritten(type(b), on) for name, b in able.items()}
         chosen.append(next(name for name, obstacle in obstacles.items() if obstacle is None))
         faster = list(obstacles)[: list(obstacles).index(chosen[-1])]
         reasons += [f"{name} {obstacles[name]}" for name in faster]
-    # one for each layer: a kernel that cannot be compiled is that of its layer
+    # an instance per layer: a kernel may fail to compile for one layer only
     by_layer = [backends[name]() for name in chosen]
     why = "; ".join(dict.fromkeys([AUTO, *reasons, *formulas(by_layer, layers, on, training)]))
     return ChosenBackends(by_layer, f"{counted(chosen)} ({why})" if chosen else "none to choose")
 
 
 def formulas(by_layer: list[Backend], layers: list[Layer], on: Hardware, training: bool = True) -> list[str]:
-    """What the backends of some layers compute by the formula, each said once."""
+    """Return messages, each once, on what backends compute by the plain formula instead of their kernel."""
     rules = (attention.rule(training) for attention, _ in layers)
     said = ((one, one.by_formula(rule, on.device)) for one, rule in zip(by_layer, rules, strict=True))
     return list(dict.fromkeys(f"{backends.name_of(one)} {formula}" for one, formula in said if formula is not None))
 
 
 def counted(names: list[str]) -> str:
-    """Which backends, and in how many layers each where there are several."""
+    """Return the backends' names as a message; if there are several, with the number of layers of each."""
     counts = Counter(names)
     if len(counts) == 1:
         return names[0]
@@ -124,7 +124,7 @@ def counted(names: list[str]) -> str:
 
 
 def lacking(kind: type[Backend], on: Hardware) -> str | None:
-    """What keeps a backend from running on some hardware, as a verb and its object; None: nothing."""
+    """Return why a backend cannot run on this hardware, as a verb phrase; None: it can."""
     if kind.device not in (None, on.device):
         return f"runs on {kind.device} only, and this is {on.device}"
     if on.capability < kind.capability:
@@ -136,16 +136,16 @@ def lacking(kind: type[Backend], on: Hardware) -> str | None:
 
 
 def unwritten(kind: type[Backend], on: Hardware) -> str | None:
-    """What is missing to write a backend's kernel, as a verb and its object; None: nothing, or it has one."""
+    """Return what is missing to compile a backend's kernel, as a verb phrase; None: nothing, or it compiles none."""
     return f"needs {on.missing}" if kind.compiles and on.missing is not None else None
 
 
 def slower(kind: type[Backend], on: Hardware) -> str | None:
-    """Why a backend that can run is not the faster one: in float32 no kernel of a GPU beats sdpa's."""
+    """Return why a backend that can run is not faster: in float32 no GPU kernel beats sdpa's. None: it may be."""
     return "is made for bfloat16 and float16" if kind.device is not None and on.dtype is None else None
 
 
 def obstacle_of(backend: Backend, layer: Layer, training: bool = True) -> str | None:
-    """What a layer demands that a backend does not do; None: it does all."""
+    """Return what a layer needs that a backend does not support; None: it supports everything."""
     attention, position = layer
     return backend.obstacle(attention.rule(training), attention.d_key, attention.d_value, position)

@@ -1,4 +1,4 @@
-"""A model whose parameters nobody has drawn: it is to be filled from a checkpoint, or asked for its sizes."""
+"""A model with uninitialised parameters, to be filled from a checkpoint or asked for its sizes."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -10,14 +10,14 @@ from torch.overrides import TorchFunctionMode
 from zoo.models.model import Model
 from zoo.models.settings import ModelSettings
 
-BEYOND = ("Storage size calculation overflowed", "Overflow when unpacking long")  # what torch says
-DRAW = ("normal_", "uniform_", "kaiming_uniform_")  # what torch's own modules draw their first parameters with
+BEYOND = ("Storage size calculation overflowed", "Overflow when unpacking long")  # in torch's error messages
+DRAW = ("normal_", "uniform_", "kaiming_uniform_")  # the functions that torch's modules initialise parameters with
 
 
 class Undrawn(TorchFunctionMode):
-    """Leaves tensors as they are where random numbers would be written into them.
+    """Skips the random initialisation of tensors.
 
-    They cost half a second of 124M parameters, and on the meta device two: torch imports its compiler for them.
+    For 124M parameters it takes half a second; on the meta device two, since torch imports its compiler for it.
     """
 
     def __torch_function__(
@@ -30,10 +30,10 @@ class Undrawn(TorchFunctionMode):
 
 
 def blank(settings: ModelSettings, device: str = "cpu") -> Model:
-    """A model of these settings, with anything in its parameters: of float32, whatever torch's default type is.
+    """Build a model with uninitialised parameters, in float32 whatever torch's default dtype is.
 
     Raises:
-        ValueError: settings that do not combine, or a parameter that no memory of 64 bits holds.
+        ValueError: settings that do not combine, or a parameter whose bytes 64 bits cannot count.
     """
     with refuse_too_large(), torch.device(device), Undrawn():
         return Model(settings).float()
@@ -41,10 +41,10 @@ def blank(settings: ModelSettings, device: str = "cpu") -> Model:
 
 @contextmanager
 def refuse_too_large() -> Iterator[None]:
-    """Refuse parameters that torch cannot count the bytes of, in one line in the place of its C++ stack.
+    """Replace torch's error about a parameter too large to allocate, a C++ stack trace, by one line.
 
     Raises:
-        ValueError: there is one.
+        ValueError: a parameter has more bytes than 64 bits can count.
     """
     try:
         yield

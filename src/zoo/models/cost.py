@@ -16,11 +16,11 @@ ADAM_MOMENTS = 2
 
 SIZES = ("vocab_size", "d_model", "d_ff", "width", "n_heads", "n_kv_heads", "d_key", "d_value", "segments", "labels")
 COUNTS = ("n_layers", "n_blocks")
-MOST_PLACES = 2**20  # tokens of one document; no model here has read a longer one
+MOST_PLACES = 2**20  # tokens of one document; no known model reads longer ones
 
 
 class Bounds:
-    """What the settings of a model can be, given the tensors that somebody says are its weights.
+    """The largest sizes that a model's settings can have, given the tensors that claim to be its weights.
 
     Args:
         elements: the number of elements of each tensor.
@@ -32,7 +32,7 @@ class Bounds:
         self.most["max_length"] = MOST_PLACES
 
     def check(self, tree: Any, place: str) -> None:
-        """Refuse a model's map whose sizes no tensor bears out, before anything is built of it.
+        """Refuse a model's map with sizes that the tensors cannot have, before a model is built from it.
 
         Raises:
             ValueError: there is such a size; the message names it.
@@ -45,7 +45,7 @@ class Bounds:
 
 
 def on_meta(settings: ModelSettings) -> Model:
-    """The model without memory for its parameters.
+    """Build the model on the meta device, without memory for its parameters.
 
     Raises:
         ValueError: settings that do not combine.
@@ -54,12 +54,12 @@ def on_meta(settings: ModelSettings) -> Model:
 
 
 def parameters(model: Model) -> int:
-    """Number of parameters, shared ones once."""
+    """Return the number of parameters; shared ones count once."""
     return sum(p.numel() for p in model.parameters())
 
 
 def parameters_beside(model: Model) -> int:
-    """Number of parameters of a generator and its head that nothing shares: what only pretraining needs."""
+    """Return the number of parameters that only the generator and its head have: only pretraining needs them."""
     if model.generator is None:
         return 0
     guessing = [head for head in model.heads.values() if isinstance(head, Head) and head.guesses]
@@ -68,15 +68,15 @@ def parameters_beside(model: Model) -> int:
 
 
 def flops_per_token(model: Model, length: int | None = None, scored: Mapping[str, int] | None = None) -> float:
-    """Floating-point operations of one training step (forward and backward) for each token, sources included.
+    """Return the floating-point operations of a training step (forward and backward) per token, source tokens included.
 
-    Counted by torch on one document that fills a row, in every matrix product. With an encoder beside the decoder the
-    source is as long, or as long as the encoder can read; a picture counts as one token.
+    Torch counts every matrix product, on one row that is one document. In an encoder-decoder the source is as long, but
+    no longer than the encoder can read; an image counts as one token.
 
     Args:
         model: on the meta device.
         length: tokens in the document, and in its source; None: the model's `max_length`.
-        scored: by head, how many places of the row it scores; heads that are left out score every place.
+        scored: by head, how many positions of the row it scores; other heads score every position.
     """
     length = length or model.stream.max_length
     tokens = model.stream.blank(length, "meta")
@@ -93,6 +93,6 @@ def flops_per_token(model: Model, length: int | None = None, scored: Mapping[str
 
 
 def memory(model: Model) -> dict[str, int]:
-    """Bytes of a training state in float32 with Adam's two moments, without activations (they depend on the batch)."""
+    """Return the bytes of a float32 training state with Adam's two moments, without activations (batch-dependent)."""
     one = 4 * parameters(model)
     return {"weights": one, "gradients": one, "optimizer": ADAM_MOMENTS * one, "total": (2 + ADAM_MOMENTS) * one}

@@ -1,4 +1,4 @@
-"""Models by name, for Python users."""
+"""Create models by name, for Python users."""
 
 import fnmatch
 from pathlib import Path
@@ -13,7 +13,7 @@ from zoo.registry import check, refuse_below
 
 
 def list_models(pattern: str = "*") -> list[str]:
-    """Names of the shipped models that match a pattern such as `bert*`."""
+    """Return the names of the shipped models that match a pattern such as `bert*`."""
     return fnmatch.filter(config.names("configs"), check(pattern, str, "pattern"))
 
 
@@ -22,6 +22,7 @@ def create_model(name: str | Path, *, seed: int = 0, **changes: Any) -> Model:
     """Build a model by its name or the path of its file, initialised from a seed.
 
     Args:
+        seed: of the initial weights.
         changes: keys of the model, as for `--set`: `create_model("gpt2", n_layers=6, norm="rmsnorm",
             **{"decoder.d_ff": 1024})`.
 

@@ -27,8 +27,8 @@ class EmbeddingSettings:
         norm: normalize the sum of token, segment and position vectors (BERT).
         segments: number of segment kinds; 0: none, 1: one vector for all tokens, 2: first and second sentence (BERT).
         shared: encoder and decoder share one matrix.
-        vectors: a word2vec, GloVe or fastText text file that token vectors start from.
-        frozen: keep the token vectors as they start.
+        vectors: a word2vec, GloVe or fastText text file that token vectors are initialised from.
+        frozen: do not train the token vectors.
     """
 
     width: int | None = None
@@ -45,10 +45,10 @@ class EmbeddingSettings:
 
 
 class Embeddings(nn.Module):
-    """Token vectors, plus segment vectors, plus whatever the position embeds; then norm, dropout and a map to d_model.
+    """The sum of token, segment and position vectors; then norm, dropout and, if widths differ, a map to d_model.
 
-    Source: Devlin et al. 2019, arXiv:1810.04805, figure 2; scale from Vaswani et al. 2017, section 3.4; the map where
-    the vectors are of another width: Lan et al. 2020 (ALBERT), arXiv:1909.11942, section 3.1.
+    Source: Devlin et al. 2019, arXiv:1810.04805, figure 2; scale from Vaswani et al. 2017, section 3.4; the map to
+    d_model from Lan et al. 2020 (ALBERT), arXiv:1909.11942, section 3.1.
     """
 
     def __init__(self, vocab_size: int, d_model: int, dropout: float, settings: EmbeddingSettings) -> None:
@@ -71,12 +71,18 @@ class Embeddings(nn.Module):
         reach: int,
         table: TokenTable | None = None,
     ) -> Float[Tensor, "batch length d_model"]:
-        """The vectors of tokens at given positions, all of which are below `reach`."""
+        """Embed tokens.
+
+        Args:
+            at: the position of each token in its document; all are below `reach`.
+            positions: the position modules that act on the input.
+            table: looks the tokens up instead, if it holds the same matrix.
+        """
         x = self.tokens(tokens) if table is None or not table.holds(self.tokens) else table.look_up(tokens)
         if self.factor != 1.0:
             x = x * self.factor
         if self.segments is not None:
-            # without segments given, all is the first sentence, as in BERT.
+            # as in BERT, everything is the first sentence by default
             x = x + self.segments(tokens.new_zeros(1, 1) if segments is None else segments)
         for position in positions:
             x = position.embed(x, at, reach)

@@ -1,4 +1,4 @@
-"""A small encoder beside the model's own, whose guesses of hidden tokens the model's own learns to detect (ELECTRA)."""
+"""ELECTRA's generator: a small encoder that replaces masked tokens, which the model's own encoder learns to detect."""
 
 import dataclasses
 from typing import Any
@@ -17,13 +17,13 @@ from zoo.registry import Choice, at_layer
 
 
 def generator_size(settings: ModelSettings) -> Choice[Head] | None:
-    """The head that says how large the generator is; None: no head guesses, or none detects guesses."""
+    """Return the head whose options give the generator's size; None if no head guesses or none detects guesses."""
     guesses = any(heads[choice.name].guesses for choice in settings.heads)
     return next((choice for choice in settings.heads if guesses and heads[choice.name].detects), None)
 
 
 def build_generator(size: Choice[Head], part: PartChoice, embeddings: EmbeddingSettings, encoder: Encoder) -> Encoder:
-    """A smaller encoder of the same kind, which shares the vectors of tokens, segments and positions with `encoder`.
+    """Build a smaller encoder of the same kind, which shares token, segment and position vectors with `encoder`.
 
     Source: Clark et al. 2020 (ELECTRA), arXiv:2003.10555, sections 3.2 and 3.3; the authors' code, where a map brings
     the shared vectors to the generator's d_model.
@@ -47,9 +47,9 @@ def build_generator(size: Choice[Head], part: PartChoice, embeddings: EmbeddingS
 
 
 def shrink(settings: Any, width: float, depth: float) -> Any:
-    """Settings of an encoder with a share of the heads, each as wide as before, of d_ff and of the layers."""
+    """Return an encoder's settings with a share of its heads (each as wide as before), d_ff, d_model and layers."""
     own = {field.name for field in dataclasses.fields(settings)}
-    # layers of cells have no heads, but perhaps two directions
+    # a recurrent encoder has no heads, but d_model must stay even for two directions
     columns = at_layer(settings.n_heads, 0) if "n_heads" in own else max(1, settings.d_model // 2)
     changed = {name: times(getattr(settings, name), width) for name in ("n_heads", "d_ff") if name in own}
     d_model = times(columns, width) * (settings.d_model // columns)
@@ -57,19 +57,19 @@ def shrink(settings: Any, width: float, depth: float) -> Any:
 
 
 def times(size: Any, share: float) -> Any:
-    """A share of a size, or of that of each layer; at least 1."""
+    """Return a share of a size, or of each layer's size; at least 1."""
     if isinstance(size, PerLayer):
         return PerLayer(tuple(times(value, share) for value in size.values))
     return max(1, round(size * share))
 
 
 def inputs_of(part: Encoder) -> list[torch.nn.Module]:
-    """What makes vectors of tokens, and what adds positions to them."""
+    """Return the modules that embed tokens and add positions."""
     return [m for m in part.modules() if isinstance(m, Embeddings) or (isinstance(m, Position) and m.embeds)]
 
 
 def put(tokens: Tokens, places: Int[Tensor, " places"], others: Int[Tensor, " places"]) -> Tokens:
-    """Tokens with others at some flat places (row * length + place; -1: none)."""
-    flat = torch.cat([tokens.flatten(), tokens.new_zeros(1)])  # the place behind the last one takes what goes nowhere
+    """Return the tokens with those at some flat positions replaced (row * length + position; -1: none)."""
+    flat = torch.cat([tokens.flatten(), tokens.new_zeros(1)])  # the extra last entry takes the -1s, and is dropped
     at = torch.where(places >= 0, places, len(flat) - 1)
     return flat.scatter(0, at, others.to(flat.dtype))[:-1].view_as(tokens)

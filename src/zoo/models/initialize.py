@@ -1,4 +1,4 @@
-"""Slot `initialize`: how parameters begin, as published. Supplied: nothing."""
+"""Slot `initialize`: how parameters are initialised, as published. Supplied: nothing."""
 
 from abc import ABC, abstractmethod
 
@@ -13,49 +13,49 @@ from zoo.registry import Slot
 
 
 class Initializer(ABC):
-    """Draws the first values of a model's matrices; norms, sinks and cells' biases keep their constructors'."""
+    """Initialises a model's matrices; norms, attention sinks and recurrent biases keep what their constructors set."""
 
     @abstractmethod
     def matrix(self, weight: Tensor, generator: torch.Generator) -> None:
-        """A linear map's weight."""
+        """Initialise a linear layer's weight in place."""
 
     @abstractmethod
     def table(self, weight: Tensor, generator: torch.Generator) -> None:
-        """A table of vectors: tokens, segments, positions."""
+        """Initialise a table of token, segment or position vectors in place."""
 
     def state(self, weight: Tensor, generator: torch.Generator) -> None:
-        """A map from a recurrent state to itself: orthogonal, so that it neither grows nor fades.
+        """Initialise a map from a recurrent state to itself: orthogonal, so that the state neither grows nor fades.
 
         Source: Bahdanau et al. 2015, arXiv:1409.0473, section B.1; Saxe et al. 2014, arXiv:1312.6120.
         """
-        drawn = torch.empty_like(weight, dtype=torch.promote_types(weight.dtype, torch.float32))  # torch's has no less
+        drawn = torch.empty_like(weight, dtype=torch.promote_types(weight.dtype, torch.float32))  # no half precision
         weight.copy_(nn.init.orthogonal_(drawn, generator=generator))
 
     def filters(self, weight: Tensor, generator: torch.Generator) -> None:
-        """A convolution's filters: the variance of what they read stays.
+        """Initialise a convolution's filters so that they keep the variance of their input.
 
         Source: He et al. 2015, arXiv:1502.01852, equation 10, without the rectifier's 2.
         """
         nn.init.normal_(weight, 0.0, weight[0].numel() ** -0.5, generator=generator)
 
     def into_stream(self, n_layers: int) -> float:
-        """What the maps that write into the residual stream of a stack are multiplied by."""
+        """Return the factor for maps that write into a stack's residual stream."""
         return 1.0
 
     def into_scores(self, d_key: int) -> float:
-        """What the maps to queries are multiplied by."""
+        """Return the factor for maps to queries."""
         return 1.0
 
     def places(self, drawn: Tensor) -> Tensor:
-        """A table of learned positions (max_length, d_model), given what `table` drew for it."""
+        """Return the initial table of learned positions (max_length, d_model), given what `table` drew."""
         return drawn
 
     def agreement(self, query: Tensor, key: Tensor, d_key: int) -> tuple[Tensor, Tensor]:
-        """The maps to queries and keys (heads · d_key, d_model) of self-attention, given what was drawn for them."""
+        """Return the initial query and key maps (heads · d_key, d_model) of self-attention, given what was drawn."""
         return query, key
 
     def projection(self, drawn: Tensor) -> Tensor:
-        """The map (d_model, width) of token vectors to the stream, given what `matrix` drew for it."""
+        """Return the initial map (d_model, width) from token vectors to the stream, given what `matrix` drew."""
         return drawn
 
 
@@ -64,14 +64,14 @@ initializers: Slot[Initializer] = Slot("initialize")
 
 @initializers.register("normal")
 class Normal(Initializer):
-    """Normal numbers around 0.
+    """Normal distribution with mean 0.
 
     Source: Radford et al. 2018 (GPT-1) and Devlin et al. 2019 (BERT): standard deviation 0.02; Radford et al. 2019
-    (GPT-2), section 2.3: maps into the residual stream scaled by 1/sqrt(N), N their number: two for each layer.
+    (GPT-2), section 2.3: maps into the residual stream scaled by 1/sqrt(N), N their number: two per layer.
 
     Args:
-        std: standard deviation, above 0: of zeros alone, nothing could be learned.
-        truncated: draw again beyond two standard deviations (BERT's code).
+        std: standard deviation, above 0: with zeros alone, nothing could be learned.
+        truncated: truncate at two standard deviations (BERT's code).
         residual: scale the maps into the residual stream by 1/sqrt(2 n_layers) (GPT-2).
     """
 
@@ -95,18 +95,19 @@ class Normal(Initializer):
 
 @initializers.register("mimetic")
 class Mimetic(Normal):
-    """Normal numbers, but attention starts like a trained one: each position attends to similar and near ones.
+    """Normal distribution, but attention starts like a trained one: each position attends to similar and near ones.
 
-    Keys begin as the queries, so that a score is |W x|^2 of what two places share, and learned positions begin as the
-    sinusoids of 2017, which are alike where they are near. Where a map brings token vectors to d_model, they keep their
-    size. Uniform attention, a bag of words, is the plateau that a masked-word model has to leave first.
+    The key map starts equal to the query map, so that the score of two positions is large where they are similar, and
+    learned positions start as the sinusoids of 2017, which are similar for near positions. A map from token vectors to
+    d_model keeps their norm. A masked language model otherwise starts with uniform attention, a bag of words, and has
+    to leave that plateau first.
 
     Source: Trockman & Kolter 2023, arXiv:2305.09828, section 3 (products of query and key maps near a multiple of the
-    identity; sinusoidal positions); here by one drawn map for both.
+    identity; sinusoidal positions); here one drawn map serves as both.
 
     Args:
         std: standard deviation.
-        truncated: draw again beyond two standard deviations.
+        truncated: truncate at two standard deviations.
         residual: scale the maps into the residual stream by 1/sqrt(2 n_layers).
         scores: standard deviation of the maps to queries and keys, above 0.
     """
@@ -125,21 +126,21 @@ class Mimetic(Normal):
     def agreement(self, query: Tensor, key: Tensor, d_key: int) -> tuple[Tensor, Tensor]:
         query = query * (self.scores / query.std())
         heads = query.view(-1, d_key, query.shape[1])
-        shared = len(heads) * d_key // len(key)  # heads of one group read the keys of its first
+        shared = len(heads) * d_key // len(key)  # query heads per key head: the first one's map is used
         return query, heads[::shared].flatten(0, 1)
 
     def projection(self, drawn: Tensor) -> Tensor:
-        # vectors as large as they were: with 0.02, as the 2020 paper's code has it, the first layer's scores would be
-        # near 0 and its attention uniform
+        # keeps the vectors' norm: with 0.02, as in the code of ELECTRA (2020), the first layer's scores would be near 0
+        # and its attention uniform
         return drawn * (drawn.shape[1] ** -0.5 / drawn.std())
 
 
 @initializers.register("xavier")
 class Xavier(Initializer):
-    """Uniform numbers with variance 2 / (fan_in + fan_out); tables normal with standard deviation d_model^-0.5.
+    """Uniform with variance 2 / (fan_in + fan_out); tables normal with standard deviation d_model^-0.5.
 
-    Source: Glorot & Bengio 2010, equation 16. The 2017 paper does not say; this is its authors' tensor2tensor code
-    (arXiv:1803.07416), whose tables are scaled back by sqrt(d_model) on the way in.
+    Source: Glorot & Bengio 2010, equation 16. The 2017 paper does not specify it; this is its authors' tensor2tensor
+    code (arXiv:1803.07416), which multiplies token vectors by sqrt(d_model) in the forward pass.
     """
 
     def matrix(self, weight: Tensor, generator: torch.Generator) -> None:
@@ -151,10 +152,10 @@ class Xavier(Initializer):
 
 @initializers.register("t5")
 class T5(Initializer):
-    """Normal numbers with variance 1 / fan_in, tables with variance 1; queries are divided by sqrt(d_key).
+    """Normal with variance 1 / fan_in, tables with variance 1; query maps are divided by sqrt(d_key).
 
-    Source: Raffel et al. 2020, arXiv:1910.10683; the authors' Mesh TensorFlow code, whose scores (`dot`) are not
-    divided later. There tables of relative positions begin smaller.
+    Source: Raffel et al. 2020, arXiv:1910.10683; the authors' Mesh TensorFlow code, whose attention does not divide the
+    scores (`dot`). There, tables of relative positions start smaller.
     """
 
     def matrix(self, weight: Tensor, generator: torch.Generator) -> None:
@@ -169,7 +170,7 @@ class T5(Initializer):
 
 @torch.no_grad()
 def initialize(model: nn.Module, initializer: Initializer, n_layers: int, generator: torch.Generator) -> None:
-    """Draw every matrix and table of a part of a model; biases of linear maps begin at 0.
+    """Initialise every matrix and table of a part of a model in place; biases of linear layers start at 0.
 
     Args:
         n_layers: layers of the stack that the part's residual stream runs through.
@@ -189,7 +190,7 @@ def initialize(model: nn.Module, initializer: Initializer, n_layers: int, genera
             initializer.filters(module.weight, generator)
         elif isinstance(module, nn.RNNBase):
             initialize_recurrence(module, initializer, generator)
-    for module in model.modules():  # again, since these change what has been drawn
+    for module in model.modules():  # a second pass, since these change what was drawn
         if isinstance(module, Embeddings) and module.project is not None:
             module.project.weight.copy_(initializer.projection(module.project.weight))
         elif isinstance(module, Learned):
@@ -203,7 +204,7 @@ def initialize(model: nn.Module, initializer: Initializer, n_layers: int, genera
 
 
 def initialize_recurrence(kernel: nn.RNNBase, initializer: Initializer, generator: torch.Generator) -> None:
-    """Draw the two maps of every gate."""
+    """Initialise the input and state maps of every gate."""
     for name, weight in kernel.named_parameters():
         if "weight" in name:
             draw = initializer.state if "weight_hh" in name else initializer.matrix

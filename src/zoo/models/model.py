@@ -1,4 +1,4 @@
-"""A model: encoder, decoder or both, and the heads that score what they say."""
+"""A model: an encoder, a decoder or both, and the heads that score their states."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import replace
@@ -45,9 +45,9 @@ class Model(nn.Module):
     def __init__(self, settings: ModelSettings) -> None:
         super().__init__()
         self.settings = settings
-        settings.initialize.build()  # what it refuses is refused before anything is drawn, also on the meta device
-        self.chunked_loss = True  # how the heads' scores compute a cross entropy
-        self.skip_unread = True  # places that no head reads, in the last layer
+        settings.initialize.build()  # checks its options before anything is drawn, also on the meta device
+        self.chunked_loss = True  # compute cross entropies in chunks, without all logits at once
+        self.skip_unread = True  # in the last layer, skip positions that no head reads
         self.encoder: Encoder | None = None
         self.decoder: Decoder | None = None
         if settings.encoder is not None:
@@ -65,7 +65,7 @@ class Model(nn.Module):
 
     @property
     def parts(self) -> list[Part]:
-        """Its encoder, its decoder, or both in this order."""
+        """The encoder, the decoder, or both in this order."""
         return [part for part in (self.encoder, self.decoder) if part is not None]
 
     @property
@@ -79,15 +79,19 @@ class Model(nn.Module):
 
     @property
     def averages(self) -> bool:
-        """Whether a document's summary is the mean of its states; a picture's is already, whatever the pooler does."""
+        """Whether the pooler makes the mean state a document's summary; an image's summary is the mean anyway."""
         return self.pooler is not None and self.settings.pooler.mean and self.stream.image_size is None
 
     def heads_by_name(self) -> dict[str, Head]:
-        """The heads, as what they are, also inside a module of peft, which passes on what it is asked."""
+        """Return the heads, typed; a wrapper of peft around one counts as a head, since it forwards attributes."""
         return {name: cast(Head, head) for name, head in self.heads.items()}
 
     def build_generator(self) -> Encoder | None:
-        """The small encoder whose guesses a head learns to detect, where the model has such heads."""
+        """Build ELECTRA's generator, if the model has heads that guess tokens and detect guesses.
+
+        Raises:
+            ValueError: the model has a decoder, or no encoder, but asks for a generator or `embeddings.width`.
+        """
         settings = self.settings
         size, wide = generator_size(settings), settings.embeddings.width is not None
         if self.encoder is None or settings.encoder is None or self.decoder is not None:
@@ -98,7 +102,7 @@ class Model(nn.Module):
         return None if size is None else build_generator(size, settings.encoder, settings.embeddings, self.encoder)
 
     def scored(self, head: type[Head]) -> Part:
-        """The part whose states a head scores."""
+        """Return the part whose states a head scores."""
         return self.generator if head.guesses and self.generator is not None else self.stream
 
     def build_head(self, choice: Choice[Head]) -> Head:
@@ -112,21 +116,21 @@ class Model(nn.Module):
 
     @classmethod
     def drawn(cls, settings: ModelSettings, seed: int) -> "Model":
-        """A model with its first parameters, the same for the same seed, those that a variant draws on the CPU too."""
+        """Build an initialised model; the seed also fixes what variants draw from torch's global CPU generator."""
         with torch.random.fork_rng(devices=()):
             torch.default_generator.manual_seed(seed)
             return cls(settings).initialize(seed)
 
     def initialize(self, seed: int) -> "Model":
-        """Draw the parameters of all maps, tables and norms as the settings say; on the meta device there are none."""
+        """Initialise all parameters as the settings say, on their device; do nothing on the meta device."""
         if self.device.type == "meta":
             return self
         initializer, stream = self.settings.initialize.build(), self.stream
         parts = [(part, part.n_layers) for part in self.parts]
         tops = [(top, stream.n_layers) for top in (*self.heads.values(), self.pooler) if top is not None]
         beside = [] if self.generator is None else [(self.generator, self.generator.n_layers)]
-        # heads have random numbers of their own, so that models which differ in heads alone begin with the same parts;
-        # the generator comes first, since what it shares with the encoder begins as the encoder's
+        # Heads have a seed of their own, so that models that differ only in their heads start with the same parts. The
+        # generator comes first: what it shares with the encoder must start as the encoder's.
         for number, modules in ((seed + 2, beside), (seed, parts), (seed + 1, tops)):
             generator = torch.Generator(self.device).manual_seed(number)
             for module, n_layers in modules:
@@ -153,19 +157,18 @@ class Model(nn.Module):
         Args:
             tokens: the stream that the heads score; images, for an image encoder without a decoder.
             source: the encoder's tokens or images, in a model that has both parts.
-            documents: of `tokens`: 0 is padding, k the k-th document of the sequence; None: each sequence is one
-                document. A packer gives `Documents`, with what it knows of them.
+            documents: of `tokens`: 0 is padding, k the k-th document of the row; None: each row is one document.
+                `Documents` also carries lengths and borders that a packer knows.
             source_documents: of `source`; target document k reads source document k.
             segments: 0 or 1 by position, in a model with segments.
-            places: by head, flat positions (row * length + position) to score, -1 none; a head without an entry scores
-                all.
-            weights: also return attention weights, all or those of some kinds. Attention whose weights are asked for is
-                computed by the formula, whatever the backend.
-            draws: by position, a number from 0 to 2^31 - 1, which decides what the generator guesses where its head has
-                `places`; the encoder then reads the guesses. None: it reads `tokens`.
+            places: by head, scored positions (row * length + position; -1: none); a head without an entry scores all.
+            weights: also return attention weights, all or those of some kinds. Attention whose weights are requested is
+                computed by the `eager` backend.
+            draws: by position, a random number from 0 to 2^31 - 1 that decides the generator's guess at the scored
+                positions of its head; the encoder then reads the guesses. None: it reads `tokens`.
 
         Raises:
-            ValueError: heads, weights, segments or a source are given that this model has not, or a source is missing.
+            ValueError: heads, weights, segments or a source that this model does not have, or a missing source.
         """
         recorders = {kind: Recorder() for kind in kinds_of(weights)}
         self.refuse_unread(segments, places or {}, draws)
@@ -182,7 +185,11 @@ class Model(nn.Module):
         return Output(states, scores, recorded if weights else None, guesses)
 
     def refuse_unread(self, segments: Tensor | None, places: Mapping[str, Tensor], draws: Tensor | None) -> None:
-        """Refuse what would be ignored without a word."""
+        """Refuse arguments that would be ignored silently.
+
+        Raises:
+            ValueError: as `forward`.
+        """
         if segments is not None and not self.settings.embeddings.segments:
             raise ValueError("segments: this model has no segment embeddings (embeddings.segments)")
         for name in places:
@@ -195,7 +202,7 @@ class Model(nn.Module):
                     raise ValueError(f"draws: they need the places of head '{name}', which 'places' lacks")
 
     def states_of(self, given: PartInput, memory: Memory | None) -> Tensor:
-        """The states of the part that the heads score."""
+        """Return the states that the heads score."""
         if self.decoder is not None:
             return self.decoder(given, memory)
         assert self.encoder is not None
@@ -204,7 +211,7 @@ class Model(nn.Module):
     def guess(
         self, given: PartInput, places: Mapping[str, Tensor], draws: Tensor | None
     ) -> tuple[dict[str, Scores], Tensor | None]:
-        """What heads say of the generator's states, and the tokens with a draw from that at each of the places.
+        """Return the scores of the generator's heads, and the tokens with a sample from them at each scored position.
 
         Source: Clark et al. 2020 (ELECTRA), arXiv:2003.10555, section 2: no gradient flows through the draw.
         """
@@ -230,7 +237,11 @@ class Model(nn.Module):
         recorders: Mapping[str, Recorder] | None = None,
         table: TokenTable | None = None,
     ) -> Memory | None:
-        """The encoder's memory of a source; None in a model with one part."""
+        """Return the encoder's memory of a source; None in a model with one part.
+
+        Raises:
+            ValueError: a source is missing, or the model reads none.
+        """
         if self.encoder is None or self.decoder is None:
             for name, unread in (("source", source), ("source_documents", documents)):
                 if unread is not None:
@@ -244,11 +255,11 @@ class Model(nn.Module):
 
     @property
     def token_vectors(self) -> Tensor | None:
-        """Those of the part that the heads score."""
+        """The matrix of token vectors of the part that the heads score; None if it reads no tokens."""
         return None if self.stream.embeddings is None else self.stream.embeddings.tokens.weight
 
     def score(self, name: str, states: Tensor, table: TokenTable | None = None) -> Scores:
-        """What one head says of the states that it reads."""
+        """Return the scores of one head, given the states that it reads."""
         head, vectors = self.heads_by_name()[name], self.token_vectors
         if vectors is None:
             vectors = states.new_zeros(0, self.stream.d_model)
@@ -264,7 +275,11 @@ class Model(nn.Module):
 
 
 def build_part(side: str, part: PartChoice, *supplied: Any) -> Any:
-    """An encoder or a decoder of a kind.
+    """Build an encoder or a decoder.
+
+    Args:
+        side: "encoder" or "decoder".
+        supplied: the other arguments of the kind's constructor.
 
     Raises:
         ValueError: settings that do not combine; the message names the side.

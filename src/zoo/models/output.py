@@ -1,4 +1,4 @@
-"""What a model says."""
+"""The output of a model."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -14,15 +14,15 @@ WEIGHTS = ("encoder.self", "decoder.self", "decoder.cross")  # kinds of attentio
 
 @dataclass
 class Output:
-    """What a model says.
+    """The output of a model.
 
     Args:
-        states: what the heads score, one vector a place (batch, length, d_model); or the vectors of some places alone
-            (places, d_model), where every head has `places` and the model leaves out what nobody reads.
+        states: final hidden states (batch, length, d_model); or only those of the scored positions (positions,
+            d_model), if every head has `places` and the model skips the others.
         scores: by head.
         weights: attention weights (batch, heads, queries, keys) by "encoder.self", "decoder.self" and "decoder.cross",
-            one entry a layer (None where its mixer has none); None unless asked for.
-        read: the tokens, with what the generator guessed at the hidden places; None where nothing was guessed.
+            one entry per layer (None if its mixer has none); None unless requested.
+        read: the tokens with the generator's guesses at masked positions; None if nothing was guessed.
     """
 
     states: Tensor
@@ -37,15 +37,15 @@ class Output:
 
     @property
     def logits(self) -> Tensor:
-        """The first head's."""
+        """Logits of the first head."""
         return self.heads[next(iter(self.scores))]
 
 
 def kinds_of(weights: bool | str | Collection[str]) -> Collection[str]:
-    """The kinds of attention weights that are asked for.
+    """Return the requested kinds of attention weights.
 
     Raises:
-        ValueError: one of them is none.
+        ValueError: an unknown kind.
     """
     kinds = WEIGHTS if weights is True else (weights,) if isinstance(weights, str) else weights or ()
     for kind in kinds:

@@ -1,4 +1,4 @@
-"""What heads read of a part's states: a part that picks computes the places that they read, and no others."""
+"""The states that heads read; a part that `picks` computes only the positions that they read."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -12,21 +12,21 @@ from zoo.models.heads.head import Head, Scored
 from zoo.models.heads.pooler import average
 from zoo.models.kinds.part import Part, PartInput
 
-STEP = 16  # places: for each number of them oneDNN would compile kernels, and remember them
+STEP = 16  # positions: oneDNN compiles and keeps kernels for each number of them, so round it up
 HeadsByName = Mapping[str, Head]
 PlacesByHead = Mapping[str, Int[Tensor, " places"]]
 
 
 @dataclass
 class Reading:
-    """What heads read of the states of one batch.
+    """The states that heads read in one batch.
 
     Args:
-        part: whose states they are.
-        places: by head, flat places (row * length + place), -1 none; a head without an entry reads all places, or the
-            summary of every document.
-        averages: whether a document's summary is the mean of its states, whatever the part's is.
-        skip_unread: whether a part that picks leaves out other places; false: it computes all.
+        part: computes the states.
+        places: by head, the flat positions to read (row * length + position; -1: none); a head without an entry reads
+            all positions, or the summary of every document.
+        averages: whether a document's summary is the mean of its states instead of the part's own.
+        skip_unread: whether a part that `picks` skips the other positions.
     """
 
     part: Part
@@ -36,27 +36,27 @@ class Reading:
     skip_unread: bool = True
 
     def run(self, heads: HeadsByName, states_of: Callable[[PartInput], Tensor]) -> tuple[Tensor, dict[str, Scored]]:
-        """The states that were computed, and what each head reads of them.
+        """Return the computed states and, by head, those that it reads.
 
         Args:
-            states_of: the part.
+            states_of: runs the part.
         """
         picked = self.pick(heads)
         if picked is None:
             states = states_of(self.given)
             return states, {name: self.select(name, head, states) for name, head in heads.items()}
         flat, sizes = torch.cat([*picked.values()]), [len(places) for places in picked.values()]
-        if flat.device.type == "cpu":  # a GPU would have to be asked how many different places there are
+        if flat.device.type == "cpu":  # on a GPU, counting the distinct positions would wait for it
             flat, where = torch.unique(flat, return_inverse=True)
             left = self.given.tokens.numel() - len(flat)
-            flat = F.pad(flat, (0, min(left, -len(flat) % STEP)))  # with the first place
+            flat = F.pad(flat, (0, min(left, -len(flat) % STEP)))  # position 0 again
             states = states_of(replace(self.given, places=flat))[0][where]
         else:
             states = states_of(replace(self.given, places=flat))[0]
         return states, dict(zip(picked, torch.split(states, sizes), strict=True))
 
     def pick(self, heads: HeadsByName) -> dict[str, Int[Tensor, " places"]] | None:
-        """By head, the flat places whose states it reads; None: as many as there are, or the part computes all."""
+        """Return the flat positions that each head reads; None if the others cannot or need not be skipped."""
         picks = self.part.picks and self.skip_unread
         if not picks or not heads or any(self.reads_all(name, head) for name, head in heads.items()):
             return None
@@ -71,11 +71,11 @@ class Reading:
         }
 
     def reads_all(self, name: str, head: Head) -> bool:
-        """Whether a head may read any place."""
+        """Whether a head may read any position."""
         return name not in self.places or (head.scores_documents and self.averages)
 
     def select(self, name: str, head: Head, states: Tensor) -> Scored:
-        """What a head reads of the states of all places."""
+        """Return what a head reads, given the states of all positions."""
         places = self.places.get(name)
         if head.scores_documents:
             rows = self.given.rows()
@@ -83,5 +83,5 @@ class Reading:
             if self.averages:
                 return average(states, rows.numbers, chosen, rows.most)
             return self.part.summarize(states, rows.numbers, chosen)
-        # not states[places], whose gradient a GPU adds up one by one for the many places that are none
+        # not states[places]: in its backward pass a GPU adds up one by one the many that are none (clamped to 0)
         return states if places is None else states.flatten(0, 1).index_select(0, places.clamp_min(0))

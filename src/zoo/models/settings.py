@@ -1,4 +1,4 @@
-"""A model's file: read strictly, with what stacks inherit, and written back."""
+"""Read a model's file strictly, let its stacks inherit the model's keys, and write it back."""
 
 import dataclasses
 from collections.abc import Collection, Iterable, Mapping
@@ -29,8 +29,8 @@ class ModelSettings:
         d_model: width of the states.
         max_length: the most positions of one document (tokens).
         dropout: fraction of sublayer outputs and embeddings dropped in training.
-        heads: what scores the states; the first one's logits are the model's.
-        pooler: what an encoder's heads that score documents read.
+        heads: score the states; the first one's logits are the model's.
+        pooler: how an encoder's heads that score documents read a document's summary.
         training: settings for pretraining it, read by the training layer.
     """
 
@@ -48,13 +48,13 @@ class ModelSettings:
 
     @property
     def parts(self) -> dict[str, PartChoice]:
-        """The parts that are there, by side."""
+        """The parts that the model has, by side."""
         both = {"encoder": self.encoder, "decoder": self.decoder}
         return {side: part for side, part in both.items() if part is not None}
 
 
 def load_settings(name: str, sets: Sets = ()) -> ModelSettings:
-    """Read a model by its shipped name or a path, changed by `--set` pairs.
+    """Read a model by its shipped name or a path, and apply `--set` pairs.
 
     Raises:
         ValueError: an unknown name, key or option, a wrong type, parts that do not combine.
@@ -63,7 +63,10 @@ def load_settings(name: str, sets: Sets = ()) -> ModelSettings:
 
 
 def parse_settings(tree: Tree, sets: Sets = (), place: str = "model") -> ModelSettings:
-    """Read a model's map.
+    """Read a model's map and apply `--set` pairs.
+
+    Args:
+        place: where the map comes from, for error messages.
 
     Raises:
         ValueError: as `load_settings`.
@@ -79,10 +82,13 @@ def parse_settings(tree: Tree, sets: Sets = (), place: str = "model") -> ModelSe
 
 
 def refuse_unread(settings: ModelSettings, paths: Iterable[tuple[str, ...]]) -> None:
-    """Check that something reads what `--set` names, given the paths from the top of the model's map.
+    """Check that each `--set` has an effect.
+
+    Args:
+        paths: the changed keys, each as a path from the top of the model's map.
 
     Raises:
-        ValueError: nothing does.
+        ValueError: nothing reads a key.
     """
     for side, *keys in paths:
         part = settings.parts.get(side)
@@ -96,7 +102,11 @@ def refuse_unread(settings: ModelSettings, paths: Iterable[tuple[str, ...]]) -> 
 
 
 def head_map(value: Any, place: str) -> dict[str, Any]:
-    """Heads as a map of name to options, whichever way they are written."""
+    """Return heads, written as a list or a map, as a map of name to options.
+
+    Raises:
+        ValueError: neither of them, an unknown head, or one that is named twice.
+    """
     if isinstance(value, Mapping):
         for name, options in value.items():
             if options is not None and not isinstance(options, Mapping):
@@ -112,10 +122,10 @@ def head_map(value: Any, place: str) -> dict[str, Any]:
 
 
 def full_path(tree: Tree, path: tuple[str, ...]) -> tuple[str, ...]:
-    """The path of one `--set` from the top of a model's map: a key of the model, else of its one stack.
+    """Return the path of one `--set` from the top of a model's map: a key of the model, else of its only stack.
 
     Raises:
-        ValueError: nothing reads that key, or more than one stack does.
+        ValueError: no stack has that key, or more than one has it.
     """
     known = [f.name for f in dataclasses.fields(ModelSettings)]
     if path[0] in known:
@@ -134,7 +144,10 @@ def full_path(tree: Tree, path: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def apply(tree: Tree, path: tuple[str, ...], value: Any) -> Tree:
-    """One `--set`, given its path from the top of the model's map; an inherited key also replaces what stacks set.
+    """Return the map with one `--set` applied; an inherited key also replaces the values that stacks and heads set.
+
+    Args:
+        path: from the top of the model's map.
 
     Raises:
         ValueError: the model has no such head or stack.
@@ -156,9 +169,9 @@ def apply(tree: Tree, path: tuple[str, ...], value: Any) -> Tree:
 
 
 def forget(tree: Any, key: str, value: Any, inherits: bool = True) -> Any:
-    """A stack's or the heads' map without an inherited key, also inside attention and each head.
+    """Return a stack's or the heads' map without an inherited key, at any depth, so that it is inherited again.
 
-    A feed-forward inherits nothing: the value takes the place of one that it sets.
+    A feed-forward inherits nothing, so there the new value replaces the old one.
     """
     if isinstance(tree, list):
         return [forget(item, key, value, inherits) for item in tree]
@@ -177,14 +190,14 @@ def stack_keys(tree: Tree, side: str) -> list[str]:
 
 
 def kind_of(side: str, part: Mapping[str, Any], place: str) -> str:
-    """Which kind of encoder or decoder a part's map speaks about."""
+    """Return the kind of encoder or decoder that a part's map describes."""
     kind = str(part.get("kind", "transformer"))
     refuse_unknown(kind, PARTS[side].names(), side, f"{place}.kind")
     return kind
 
 
 def read(tree: Tree, place: str) -> ModelSettings:
-    """Build the settings; stacks inherit from the model what they do not set."""
+    """Build the settings; stacks inherit the keys that they do not set from the model."""
     if not tree["heads"]:
         raise ValueError(f"{place}.heads: a model needs at least one head; allowed: {', '.join(heads.names())}")
     own = {key: value for key, value in tree.items() if key not in (*PARTS, "heads")}
@@ -202,7 +215,7 @@ def read_heads(written: Mapping[str, Tree], place: str) -> list[Choice[Head]]:
 
 
 def read_part(side: str, tree: Any, inherited: Tree, place: str) -> PartChoice:
-    """One stack's settings."""
+    """Build one stack's settings."""
     if not isinstance(tree, Mapping):
         raise ValueError(f"{place}.{side}: expected a map with 'kind', got {tree!r}")
     kind = kind_of(side, tree, f"{place}.{side}")
@@ -213,7 +226,7 @@ def read_part(side: str, tree: Any, inherited: Tree, place: str) -> PartChoice:
 
 
 def dump_settings(settings: ModelSettings) -> Tree:
-    """The settings as the map that `parse_settings` reads back; stacks say only where they differ from the model."""
+    """Return the settings as a map for `parse_settings`; stacks omit inherited keys with the model's own value."""
     tree = config.dump(dataclasses.replace(settings, encoder=None, decoder=None))
     tree = {key: value for key, value in tree.items() if key not in PARTS}
     for side, part in settings.parts.items():
@@ -224,7 +237,7 @@ def dump_settings(settings: ModelSettings) -> Tree:
 
 
 def resize(settings: ModelSettings, kept: Collection[str] = (), **sizes: int) -> ModelSettings:
-    """The settings with other values of inherited keys, in the stacks too, but for the `kept` ones."""
+    """Return the settings with other values of inherited keys, also in the stacks, except the `kept` sides."""
     changed: Tree = dict(sizes)
     for side, part in settings.parts.items():
         own = {key: size for key, size in sizes.items() if hasattr(part.settings, key) and side not in kept}
@@ -233,10 +246,10 @@ def resize(settings: ModelSettings, kept: Collection[str] = (), **sizes: int) ->
 
 
 def keep_heads(tree: Tree, names: Iterable[str], place: str) -> Tree:
-    """A model's map with exactly these heads; options that it gives to a head of that name stay.
+    """Return a model's map with exactly these heads; a head keeps the options that the map gives it.
 
     Raises:
-        ValueError: what the map says about heads is wrong, also where the head is left out.
+        ValueError: the map has a wrong head or option, even for a head that is left out.
     """
     written = read_heads(head_map(tree.get("heads", []), f"{place}.heads"), place)
     options = {choice.name: plain(choice.options) for choice in written}
@@ -244,8 +257,8 @@ def keep_heads(tree: Tree, names: Iterable[str], place: str) -> Tree:
 
 
 def with_labels(settings: ModelSettings, labels: int) -> ModelSettings:
-    """The settings with so many classes in each head that has classes."""
-    counted = (  # labels stand first, so that config.yaml is the same whether the file named them or not
+    """Return the settings with this number of classes in each head that has classes."""
+    counted = (  # labels come first, so that config.yaml is the same whether the file named them or not
         dataclasses.replace(head, options={"labels": labels} | dict(head.options) | {"labels": labels})
         if "labels" in heads.options(head.name)
         else head

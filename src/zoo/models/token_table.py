@@ -1,4 +1,4 @@
-"""The matrix of token vectors in one training step, where a head reads it too."""
+"""The matrix of token vectors in one training step of a model with a tied head."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -18,15 +18,16 @@ LookedUp = list[tuple[Int[Tensor, "*places"], Float[Tensor, "*places width"]]]
 
 
 class TokenTable:
-    """The matrix, cast to the dtype of products before the layers run; its gradient is added up when all is done.
+    """The token matrix, cast to the dtype of products before the layers run, to save memory in the backward pass.
 
-    Autograd goes back through what was computed first at last. So the gradient of a tied head waits in the narrower
-    dtype until the activations of the layers are gone, and the rows of tokens that were looked up are then added to it.
-    Left to autograd, it would become float32 while all activations are there, and lookups would make a matrix of zeros
-    and rows to add to it: for a BERT-base 94 MB each, for a GPT-2 154 MB.
+    Autograd visits the cast last, because it was computed first. So the gradient of a tied head waits in the narrower
+    dtype until the layers' activations are freed; then the gradients of the looked-up tokens are added to its rows.
+    With plain autograd it would become float32 while all activations exist, and the lookup's gradient would be a second
+    full matrix, mostly zeros: 94 MB each for BERT-base, 154 MB for GPT-2.
 
     Args:
         weight: the parameter.
+        dtype: of products.
     """
 
     def __init__(self, weight: Table, dtype: torch.dtype) -> None:
@@ -36,8 +37,8 @@ class TokenTable:
 
     @staticmethod
     def early(weight: Table | None, heads: Iterable[Head]) -> "TokenTable | None":
-        """That of a parameter; None where it saves nothing, or on a GPU, where nobody has measured what it saves."""
-        changed = torch.compiler.is_compiling() or is_transformed()  # either refuses what `Cast` remembers
+        """Cast a parameter early; None where that saves nothing, or on a GPU, where the gain was not measured."""
+        changed = torch.compiler.is_compiling() or is_transformed()  # neither allows the list that `Cast` keeps
         if weight is None or changed or not any(head.ends_in_table for head in heads):
             return None
         dtype, trained = dtype_of_products(weight), torch.is_grad_enabled() and weight.requires_grad
@@ -45,19 +46,19 @@ class TokenTable:
         return TokenTable(weight, dtype) if trained and narrows and not are_few(len(weight)) else None
 
     def holds(self, tokens: nn.Embedding) -> bool:
-        """Whether a module looks up rows of this matrix, and does no more: nothing else of it would be done."""
+        """Whether a module only looks up rows of this matrix: `look_up` ignores hooks and options such as max_norm."""
         plain = type(tokens) is nn.Embedding and not does_more(tokens)
         options = tokens.padding_idx, tokens.max_norm, tokens.scale_grad_by_freq or None, tokens.sparse or None
         return plain and tokens.weight is self.weight and options == (None,) * 4
 
     def look_up(self, tokens: Int[Tensor, "*places"]) -> Float[Tensor, "*places width"]:
-        """The vectors of tokens, in the dtype of the parameter."""
+        """Return the vectors of tokens, in the dtype of the parameter."""
         found: Tensor = LookUp.apply(self.narrow, self.weight, tokens, self.looked_up)  # type: ignore[no-untyped-call]
         return found
 
 
 class Cast(torch.autograd.Function):
-    """The matrix in a narrower dtype; its gradient is that of the cast and of all that was looked up."""
+    """The matrix in a narrower dtype; its gradient adds up those of the cast matrix and of all lookups."""
 
     @staticmethod
     def forward(ctx: Any, weight: Table, dtype: torch.dtype, looked_up: LookedUp) -> Table:
@@ -77,7 +78,7 @@ class Cast(torch.autograd.Function):
 
 
 class LookUp(torch.autograd.Function):
-    """Rows of the parameter. Autograd is told that they are of the cast, which adds up their gradient."""
+    """Rows of the parameter. To autograd they depend on `narrow`, so that `Cast.backward` runs after all lookups'."""
 
     @staticmethod
     def forward(ctx: Any, narrow: Table, weight: Table, tokens: Tensor, looked_up: LookedUp) -> Tensor:

@@ -12,22 +12,23 @@ LARGEST = torch.finfo(torch.float32).max
 
 
 def refuse_missing(path: Path) -> None:
-    """Check that a file of vectors is there.
+    """Check that a file of vectors exists.
 
     Raises:
-        ValueError: it is not.
+        ValueError: it does not.
     """
     if not path.is_file():
         raise ValueError(f"embeddings.vectors: {path}: no such file")
 
 
 def read_vectors(path: Path, width: int, wanted: set[str]) -> dict[str, Tensor]:
-    """The vectors of the wanted words; word, then numbers, separated by spaces, perhaps a line `words width` first.
+    """Read the vectors of the wanted words from a text file.
 
-    Read here, since numpy.loadtxt takes neither words with spaces nor broken UTF-8, and holds all words at once.
+    Each line has a word and its numbers, separated by spaces; the first may be `words width`. numpy.loadtxt reads
+    neither words with spaces nor broken UTF-8, and holds all words in memory.
 
     Raises:
-        ValueError: no such file, a line that is no vector, or vectors of another width than the model's.
+        ValueError: no such file, a line that is not a vector, or vectors of another width than the model's.
     """
     refuse_missing(path)
     found: dict[str, Tensor] = {}
@@ -48,7 +49,7 @@ def read_vectors(path: Path, width: int, wanted: set[str]) -> dict[str, Tensor]:
 
 
 def is_number(text: str) -> bool:
-    """Whether a text is a number that float32 has."""
+    """Whether a text is a number in the range of float32."""
     try:
         return abs(float(text)) <= LARGEST
     except ValueError:
@@ -56,8 +57,8 @@ def is_number(text: str) -> bool:
 
 
 def lines(path: Path) -> Iterator[tuple[int, str, list[str]]]:
-    """Line number, word and the texts of its numbers; a first line of two numbers is a header."""
-    # published files have words in broken UTF-8: read with a mark in place of the byte, they match no token
+    """Yield line number, word and its numbers as texts; skip a header, a first line of two numbers."""
+    # published files have words in broken UTF-8: with a replacement character they match no token
     with path.open(encoding="utf-8-sig", errors="replace") as file:
         for number, line in enumerate(file, start=1):
             word, *values = line.rstrip("\n").rstrip(" ").split(" ")
@@ -67,12 +68,12 @@ def lines(path: Path) -> Iterator[tuple[int, str, list[str]]]:
 
 
 def start_from_vectors(model: Model, path: Path, words: Sequence[str | None]) -> tuple[int, int]:
-    """Put the file's vectors into the token vectors; how many tokens were found, and how many words there are.
+    """Copy a file's vectors into the token vectors; return how many tokens were found, and how many are words.
 
-    A word is also looked for in lower case. The others keep their first values.
+    A word is also looked up in lower case. Other tokens keep their initial vectors.
 
     Args:
-        words: by token id, its word; None where a token is none.
+        words: the word of each token id; None where the token is not a word.
     """
     known = {token: word for token, word in enumerate(words) if word}
     wanted = {form for word in known.values() for form in (word, word.lower())}
@@ -89,6 +90,6 @@ def start_from_vectors(model: Model, path: Path, words: Sequence[str | None]) ->
 
 
 def token_tables(model: Model) -> list[Tensor]:
-    """The model's matrices of token vectors, one that two parts share once."""
+    """Return the model's matrices of token vectors; a matrix that two parts share appears once."""
     tables = [part.embeddings.tokens.weight for part in model.parts if part.embeddings is not None]
     return list({id(table): table for table in tables}.values())
