@@ -7,16 +7,23 @@ from collections.abc import Iterable, Sequence
 def nearest(word: str, allowed: Iterable[str]) -> str:
     """' (did you mean 'x'?)' for the closest name, preferring the same first word; '' if none is close.
 
-    A path that ends with the word ('attention.window' for 'window') is closer than any other name.
+    Closer than any other are a path that ends with the word ('attention.window' for 'window'), and a name of which it
+    is the initials ('learning_rate' for 'lr').
     """
     names, word = {name.lower(): name for name in allowed}, word.lower()
-    ends = next((name for name in names if name.endswith(f".{word}")), None)
-    if ends is not None and word not in names:
-        return f" (did you mean '{names[ends]}'?)"
+    meant = next((name for name in names if name.endswith(f".{word}") or initials(name) == word), None)
+    if meant is not None and word not in names:
+        return f" (did you mean '{names[meant]}'?)"
     close, first = difflib.get_close_matches(word, names, n=20, cutoff=0.6), word.split("-")[0]
     alike = {name: difflib.SequenceMatcher(None, name, word).ratio() for name in close}
     found = max(close, key=lambda name: (alike[name] + 0.1 * (name.split("-")[0] == first), name), default=None)
     return "" if found is None else f" (did you mean '{names[found]}'?)"
+
+
+def initials(name: str) -> str | None:
+    """The first letters of a name's words; None for a name of one word."""
+    words = name.split("_")
+    return "".join(word[:1] for word in words) if len(words) > 1 else None
 
 
 def first_few(parts: Sequence[str], between: str = ", ", most: int = 5) -> str:
