@@ -1,7 +1,9 @@
 """Where an export is written, by which child it is checked, and how damage to it is found."""
 
 import errno
+import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -271,9 +273,10 @@ def test_a_name_longer_than_names_are_is_a_file_that_is_missing(tmp_path: Path):
     assert fault.endswith("aaa: no such file, but hashes.json names it")
 
 
-def test_untrained_heads_are_a_list(tmp_path: Path):
-    (tmp_path / HASHES).write_text('{"sha256": {}, "untrained": {"masked_lm": 1}}')
-    with pytest.raises(ValueError, match="hashes.json: untrained must be a list of heads, got {'masked_lm': 1}"):
+@pytest.mark.parametrize("untrained", [{"masked_lm": 1}, [["masked_lm"]]])
+def test_untrained_heads_are_a_list_of_names(tmp_path: Path, untrained: Any):
+    (tmp_path / HASHES).write_text(json.dumps({"untrained": untrained}))
+    with pytest.raises(ValueError, match=re.escape(f"hashes.json: untrained must be a list of heads, got {untrained}")):
         untrained_heads(CheckpointFolder(tmp_path))
 
 

@@ -30,7 +30,7 @@ def untrained_heads(folder: CheckpointFolder) -> list[str]:
         ValueError: hashes.json is damaged.
     """
     named = folder.read_json(HASHES).get("untrained", [])
-    if not isinstance(named, list):
+    if not isinstance(named, list) or not all(isinstance(name, str) for name in named):
         raise ValueError(f"{folder.folder / HASHES}: untrained must be a list of heads, got {named!r:.80}")
     return named
 
