@@ -282,7 +282,7 @@ def test_a_difference_is_an_error_that_leaves_nothing(
 def test_a_forgotten_transpose_is_found(build: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     target = targets["gpt2"]
     square = "transformer.h.{i}.attn.c_proj.weight"  # it loads without a word, being square
-    wrong = tuple(dataclasses.replace(r, through=()) if r.theirs == square else r for r in target.renames)
+    wrong = tuple(dataclasses.replace(r, conversions=()) if r.theirs == square else r for r in target.renames)
     monkeypatch.setitem(targets, "gpt2", dataclasses.replace(target, renames=wrong))
     with pytest.raises(RuntimeError, match="logits of language differ by up to .* in float32"):
         export_model(build("gpt2-nano"), tmp_path / "out", reload=reload)

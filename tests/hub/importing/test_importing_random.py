@@ -62,7 +62,9 @@ def check_round_trip(stranger: Stranger, folder: Path, tokenizer: Tokenizer) -> 
     written = config_file(exported, target, chosen)
     same_words = {"swish": "silu", "gelu_pytorch_tanh": "gelu_new"}
     flat = flatten(exported.settings)
-    telling = [key for key in (*target.keys, *chosen.keys) if key.through is None or key.through.back is not None]
+    telling = [
+        key for key in (*target.keys, *chosen.keys) if key.conversion is None or key.conversion.inverse is not None
+    ]
     for key in telling:
         value = look_up(config, key.theirs)
         if value is not None and key.merge is None and key.values(flat):

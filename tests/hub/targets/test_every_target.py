@@ -139,7 +139,7 @@ def test_every_key_has_the_default_of_its_config_class(target: Target):
     declared: list[Key] = [*target.keys, *(key for chosen in target.classes for key in chosen.keys)]
     for key in declared:
         assert key.default is not REQUIRED, key.theirs
-        if key.null is None and hasattr(theirs, key.theirs.split(".")[0]):
+        if key.null_means is None and hasattr(theirs, key.theirs.split(".")[0]):
             assert key.default == look_up(theirs, key.theirs), key.theirs
 
 

@@ -10,7 +10,7 @@ from zoo.hub.targets.declare.flat_settings import FlatSettings
 from zoo.hub.targets.declare.renaming import (
     ROW,
     TRANSPOSED,
-    Change,
+    Conversion,
     Rename,
     affine,
     expand,
@@ -27,7 +27,7 @@ def test_halves_puts_the_even_places_first():
 @pytest.mark.parametrize("transform", [split_halves(0), split_halves(1), TRANSPOSED, ROW])
 def test_every_transform_has_its_inverse(transform: Any):
     tensor = torch.arange(35.0).reshape(5, 7)
-    torch.testing.assert_close(transform.back(transform.there(tensor)), tensor, atol=0, rtol=0)
+    torch.testing.assert_close(transform.inverse(transform.forward(tensor)), tensor, atol=0, rtol=0)
 
 
 def test_interleaved_sinusoids_become_split_ones():
@@ -35,16 +35,16 @@ def test_interleaved_sinusoids_become_split_ones():
     rates = 10000.0 ** (-torch.arange(0, 20, 2, dtype=torch.float64) / 20)
     angles = torch.arange(37, dtype=torch.float64)[:, None] * rates
     theirs = torch.cat([angles.sin(), angles.cos()], dim=1)
-    torch.testing.assert_close(split_halves(1).there(sinusoids(37, 20)), theirs, atol=1e-12, rtol=0)
+    torch.testing.assert_close(split_halves(1).forward(sinusoids(37, 20)), theirs, atol=1e-12, rtol=0)
 
 
 def test_several_tensors_are_joined_then_transposed():
     query, key = torch.ones(2, 3), torch.zeros(2, 3)
     joined, _ = affine(["q", "k"], "qk", weight=[TRANSPOSED])
-    there = joined.there({"q.weight": query, "k.weight": key})
+    there = joined.to_transformers({"q.weight": query, "k.weight": key})
     assert there.shape == (3, 4) and there.is_contiguous()
     assert there[0].tolist() == [1, 1, 0, 0]
-    assert joined.back(there)["k.weight"].equal(key)
+    assert joined.to_zoo(there)["k.weight"].equal(key)
 
 
 def test_a_layer_entry_stands_for_every_layer():
@@ -62,9 +62,9 @@ def test_an_entry_of_a_setting_that_is_not_there_is_left_out():
 def test_a_change_may_depend_on_the_settings():
     """GPT-NeoX keeps the rows of query, key and value by heads: a matrix alone does not say how many there are."""
 
-    def by_heads(flat: FlatSettings) -> Change:
+    def by_heads(flat: FlatSettings) -> Conversion:
         (heads,) = flat["n_heads"]
-        return Change(
+        return Conversion(
             lambda t: t.unflatten(0, (3, heads, -1)).transpose(0, 1).flatten(0, 2),
             lambda t: t.unflatten(0, (heads, 3, -1)).transpose(0, 1).flatten(0, 2),
         )
@@ -73,7 +73,7 @@ def test_a_change_may_depend_on_the_settings():
     table = [Rename(("{i}.q", "{i}.k", "{i}.v"), "{i}.qkv", (by_heads,))]
     flat: Any = {"n_heads": (2,)}
     entries = [*expand(table, flat, ours)]
-    theirs = {entry.theirs: entry.there(ours) for entry in entries}
+    theirs = {entry.theirs: entry.to_transformers(ours) for entry in entries}
     assert torch.equal(theirs["1.qkv"][:6], torch.cat([ours[f"1.{name}"][:2] for name in "qkv"]))
-    back = [entry.back(theirs[entry.theirs]) for entry in entries]
+    back = [entry.to_zoo(theirs[entry.theirs]) for entry in entries]
     assert all(torch.equal(tensor, ours[name]) for part in back for name, tensor in part.items())

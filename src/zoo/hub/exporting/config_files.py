@@ -16,7 +16,7 @@ IMPOSSIBLE, STRIDE = f"{QUESTIONS}.handle_impossible_answer", f"{QUESTIONS}.stri
 def config_file(trained: TrainedModel, target: Target, native: NativeClass) -> Json:
     """The content of config.json: every key that the target declares, so that no default of transformers applies."""
     flat = flatten(trained.settings)
-    keys = {key.theirs: key.value(flat) for key in (*target.keys, *native.keys) if key.speaks(flat)}
+    keys = {key.theirs: key.value(flat) for key in (*target.keys, *native.keys) if key.applies(flat)}
     start = {"architectures": [native.name], "model_type": target.model_type, "dtype": "float32"}
     written = as_tree((key.split("."), value) for key, value in {**keys, **target.constants}.items())
     said = {**label_maps(trained, native), **pipeline_settings(trained, native)}

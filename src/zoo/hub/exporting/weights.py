@@ -24,4 +24,4 @@ def native_tensors(trained: TrainedModel, target: Target, native: NativeClass) -
     forgotten = [name for name in ours if name not in spoken and part_of(name) in PARTS]
     assert not forgotten, f"target {target.name} names no tensor for {first_few(forgotten)}"
     tables = {name: make(flat).float() for name, make in target.tables.items()}
-    return {rename.theirs: rename.there(ours) for rename in table} | tables
+    return {rename.theirs: rename.to_transformers(ours) for rename in table} | tables

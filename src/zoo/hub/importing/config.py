@@ -111,10 +111,10 @@ class ConfigReader:
             ValueError: the target cannot express the value.
         """
         value = self(key.theirs)
-        if value is None and key.null is not None:
-            value = self.following(key, key.null)
+        if value is None and key.null_means is not None:
+            value = self.following(key, key.null_means)
         try:
-            return key.back(value)
+            return key.read(value)
         except ValueError as error:
             raise ValueError(f"{self.place}: {error}") from None
         except (TypeError, AttributeError, LookupError):  # a value of a type that the conversion cannot take
@@ -163,7 +163,7 @@ def read_flat(config: ConfigReader, target: Target) -> FlatSettings:
     said = [key for key in target.keys if config.find(key.theirs) is not REQUIRED]
     found: FlatSettings = {}
     for key in (*said, *(key for key in target.keys if key not in said)):
-        if not key.speaks(found):
+        if not key.applies(found):
             continue
         for path, value in config.settings(key).items():
             # keys with `merge` may disagree, since no output depends on their settings

@@ -157,13 +157,13 @@ def take_back(table: Sequence[Rename], stored: Stored, place: str) -> Tensors:
         theirs = load(stored[rename.theirs])
         finite({rename.theirs: theirs}, place)
         try:
-            parts = rename.back(theirs)
+            parts = rename.to_zoo(theirs)
         except (RuntimeError, ValueError, IndexError):
             raise ValueError(f"{place}: {rename.theirs} cannot have shape {shape(theirs)}") from None
         for name, tensor in parts.items():
             if name in ours and not torch.equal(ours[name], tensor):
                 both = f"{source[name]} and {rename.theirs}"
                 raise ValueError(f"{place}: {both} differ; zoo has one tensor for both, {name}")
-            # `contiguous` in `back` returns a view if nothing was moved, which would keep the whole tensor alive
+            # `contiguous` in `to_zoo` returns a view if nothing was moved, which would keep the whole tensor alive
             ours[name], source[name] = tensor.clone(), rename.theirs
     return ours

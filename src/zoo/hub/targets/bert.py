@@ -12,7 +12,7 @@ from zoo.hub.targets.declare.classes import (
     text_classifier,
     token_classifier,
 )
-from zoo.hub.targets.declare.key import Key, first, key, like
+from zoo.hub.targets.declare.key import Key, first_value, key, value_of
 from zoo.hub.targets.declare.recipes import BERT
 from zoo.hub.targets.declare.registry import register
 from zoo.hub.targets.declare.renaming import affine, same
@@ -55,7 +55,7 @@ COPIES = (
 
 def dropout(head: str) -> Key:
     """The key for a head's dropout."""
-    return key("classifier_dropout", f"heads.{head}.dropout", default=None, null=like("hidden_dropout_prob"))
+    return key("classifier_dropout", f"heads.{head}.dropout", default=None, null_means=value_of("hidden_dropout_prob"))
 
 
 UNTIED = ("tie_word_embeddings",)  # classes without a masked_lm head ignore it
@@ -85,8 +85,8 @@ target = Target(
         key("max_position_embeddings", "encoder.max_length", default=512),
         key("type_vocab_size", "embeddings.segments", default=2),
         key("layer_norm_eps", "encoder.norm.eps", default=1e-12),
-        key("hidden_dropout_prob", "encoder.dropout", merge=first, default=0.1),
-        key("attention_probs_dropout_prob", "encoder.attention.dropout", merge=first, default=0.1),
+        key("hidden_dropout_prob", "encoder.dropout", merge=first_value, default=0.1),
+        key("attention_probs_dropout_prob", "encoder.attention.dropout", merge=first_value, default=0.1),
     ),
     constants={"is_decoder": False, "add_cross_attention": False, "tie_word_embeddings": True},
     roles={"pad_token_id": "pad"},

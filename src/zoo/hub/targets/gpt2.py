@@ -6,7 +6,7 @@ Source: Radford et al. 2019, "Language Models are Unsupervised Multitask Learner
 """
 
 from zoo.hub.targets.declare.classes import decoder_tagger, double_heads, last_token_classifier, tied_causal_lm
-from zoo.hub.targets.declare.key import first, key
+from zoo.hub.targets.declare.key import first_value, key
 from zoo.hub.targets.declare.recipes import GPT2
 from zoo.hub.targets.declare.registry import register
 from zoo.hub.targets.declare.renaming import TRANSPOSED, affine, same
@@ -30,9 +30,9 @@ SIZES = (
 )
 TRAINING = (
     key("layer_norm_epsilon", "decoder.norm.eps", default=1e-5),
-    key("resid_pdrop", "decoder.dropout", merge=first, default=0.1),
-    key("embd_pdrop", "decoder.dropout", merge=first, default=0.1),
-    key("attn_pdrop", "decoder.attention.dropout", merge=first, default=0.1),
+    key("resid_pdrop", "decoder.dropout", merge=first_value, default=0.1),
+    key("embd_pdrop", "decoder.dropout", merge=first_value, default=0.1),
+    key("attn_pdrop", "decoder.attention.dropout", merge=first_value, default=0.1),
 )
 LAYERS = (
     *affine(f"{OURS}.norms.mixer", f"{THEIRS}.ln_1"),
@@ -60,7 +60,7 @@ target = Target(
         key("vocab_size", "decoder.vocab_size", default=50257),
         key("n_positions", "decoder.max_length", default=1024),
         *SIZES,
-        key("n_inner", "decoder.d_ff", default=None, null=lambda config: 4 * config("n_embd")),
+        key("n_inner", "decoder.d_ff", default=None, null_means=lambda config: 4 * config("n_embd")),
         activation("activation_function", "decoder.feed_forward.activation", default="gelu_new"),
         *TRAINING,
     ),

@@ -7,7 +7,7 @@ Source: Touvron et al. 2023, arXiv:2302.13971 and arXiv:2307.09288; transformers
 
 from zoo.hub.targets.declare.classes import decoder_tagger, last_token_classifier, tied_causal_lm
 from zoo.hub.targets.declare.flat_settings import FlatSettings
-from zoo.hub.targets.declare.key import Config, Key, first, key, like
+from zoo.hub.targets.declare.key import Config, Key, first_value, key, value_of
 from zoo.hub.targets.declare.registry import register
 from zoo.hub.targets.declare.renaming import affine, same
 from zoo.hub.targets.declare.requirements import CAUSAL, activation, as_in, exactly, plain_embeddings, rotary_blocks
@@ -37,8 +37,8 @@ KEYS = (
     *scaling_keys("decoder"),
     # transformers 5 reads the first key, version 4 the second, and neither reads the other's
     key("rope_parameters.rope_theta", "decoder.position.base", default=10000.0),
-    key("rope_theta", "decoder.position.base", default=None, null=like("rope_parameters.rope_theta")),
-    key("attention_dropout", "decoder.attention.dropout", "decoder.dropout", merge=first, default=0.0),
+    key("rope_theta", "decoder.position.base", default=None, null_means=value_of("rope_parameters.rope_theta")),
+    key("attention_dropout", "decoder.attention.dropout", "decoder.dropout", merge=first_value, default=0.0),
 )
 RENAMES = (
     same("decoder.stack.embeddings.tokens.weight", TOKENS),
@@ -67,8 +67,8 @@ def sizes(vocab_size: int, d_ff: int, max_length: int, n_kv_heads: int | None, d
         key("vocab_size", "decoder.vocab_size", default=vocab_size),
         key("intermediate_size", "decoder.d_ff", default=d_ff),
         *longest_keys("decoder", default=max_length),
-        key("num_key_value_heads", N_KV_HEADS, default=n_kv_heads, null=like("num_attention_heads")),
-        key("head_dim", "decoder.attention.d_key", default=d_key, null=even_width),
+        key("num_key_value_heads", N_KV_HEADS, default=n_kv_heads, null_means=value_of("num_attention_heads")),
+        key("head_dim", "decoder.attention.d_key", default=d_key, null_means=even_width),
     )
 
 

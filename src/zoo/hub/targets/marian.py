@@ -12,7 +12,7 @@ from torch import Tensor
 from zoo.blocks.position import sinusoids
 from zoo.hub.targets.declare.classes import translator
 from zoo.hub.targets.declare.flat_settings import FlatSettings
-from zoo.hub.targets.declare.key import first, key, like
+from zoo.hub.targets.declare.key import first_value, key, value_of
 from zoo.hub.targets.declare.registry import register
 from zoo.hub.targets.declare.renaming import ROW, Rename, affine, same, split_halves
 from zoo.hub.targets.declare.requirements import EACH_ITS_WAY, UNSCALED, activation, both, exactly, plain_blocks
@@ -77,9 +77,9 @@ SIZES = (
     activation("activation_function", *both("feed_forward.activation"), default="gelu"),
     key("max_position_embeddings", *both("max_length"), merge=max, default=1024),
     key("scale_embedding", "embeddings.scale", default=False),
-    key("dropout", *both("dropout"), merge=first, default=0.1),
-    key("attention_dropout", *both("attention.dropout"), merge=first, default=0.0),
-    key("activation_dropout", *both("feed_forward.dropout"), merge=first, default=0.0),
+    key("dropout", *both("dropout"), merge=first_value, default=0.1),
+    key("attention_dropout", *both("attention.dropout"), merge=first_value, default=0.0),
+    key("activation_dropout", *both("feed_forward.dropout"), merge=first_value, default=0.0),
 )
 SHARED = "model.shared.weight"
 COPIES = (
@@ -103,7 +103,7 @@ def stacks(block: str, ends_with_norm: bool) -> tuple[Requirement, ...]:
 def sines(flat: FlatSettings) -> Tensor:
     """The sinusoidal table of all positions, all sines before all cosines."""
     longest = max(flat[path][0] for path in both("max_length"))
-    table: Tensor = COLUMNS.there(sinusoids(longest, flat["encoder.d_model"][0]))
+    table: Tensor = COLUMNS.forward(sinusoids(longest, flat["encoder.d_model"][0]))
     return table
 
 
@@ -120,7 +120,7 @@ target = Target(
     requirements=stacks("post_norm", ends_with_norm=False),
     keys=(
         key("vocab_size", "encoder.vocab_size", default=58101),
-        key("decoder_vocab_size", "decoder.vocab_size", default=None, null=like("vocab_size")),
+        key("decoder_vocab_size", "decoder.vocab_size", default=None, null_means=value_of("vocab_size")),
         key("share_encoder_decoder_embeddings", "embeddings.shared", default=True),
         *SIZES,
     ),

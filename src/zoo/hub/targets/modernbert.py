@@ -11,10 +11,10 @@ from typing import Any
 
 from zoo.hub.targets.declare.classes import chooser, masked_lm, question_answerer, text_classifier, token_classifier
 from zoo.hub.targets.declare.flat_settings import GLOBAL, LOCAL, in_layers
-from zoo.hub.targets.declare.key import Config, Key, first, key
-from zoo.hub.targets.declare.layer_types import also, layer_types, numbers
+from zoo.hub.targets.declare.key import Config, Key, first_value, key
+from zoo.hub.targets.declare.layer_types import layer_indices, layer_types, repeated_key
 from zoo.hub.targets.declare.registry import register
-from zoo.hub.targets.declare.renaming import Change, affine, same
+from zoo.hub.targets.declare.renaming import Conversion, affine, same
 from zoo.hub.targets.declare.requirements import (
     SAME_WIDTH,
     UNMASKED,
@@ -35,7 +35,7 @@ GATE_AND_UP = [f"{OURS}.feed_forward.{name}" for name in ("gate", "up")]
 NORM_BIAS = "encoder.norm.bias"
 WINDOW = in_layers(LOCAL, "encoder.attention.window")
 # ModernBERT's window counts positions on both sides; zoo's is the largest distance plus one
-BOTH_WAYS = Change(lambda window: 2 * (window - 1), lambda theirs: theirs // 2 + 1)
+BOTH_WAYS = Conversion(lambda window: 2 * (window - 1), lambda theirs: theirs // 2 + 1)
 BASES = {  # the keys of versions 5 and 4, and the base of the published models
     GLOBAL: ("rope_parameters.full_attention.rope_theta", "global_rope_theta", 160000.0),
     LOCAL: ("rope_parameters.sliding_attention.rope_theta", "local_rope_theta", 10000.0),
@@ -58,7 +58,7 @@ def newer(config: Mapping[str, Any]) -> Mapping[str, Any]:
 def older_layers(config: Config) -> list[str]:
     """The kinds of layers if the file does not list them: every n-th layer is global, starting with the first."""
     every = config("global_attn_every_n_layers") or 3
-    return [LOCAL if i % every else GLOBAL for i in numbers(config)]
+    return [LOCAL if i % every else GLOBAL for i in layer_indices(config)]
 
 
 def every_nth(kinds: tuple[str, ...]) -> int | None:
@@ -72,8 +72,8 @@ def bases(kind: str) -> tuple[Key, ...]:
     newer, older, published = BASES[kind]
     path = in_layers(kind, "encoder.position.base")
     return (
-        key(newer, path, otherwise=published, default=published),
-        key(older, path, otherwise=published, default=None, null=lambda config: config(newer)),
+        key(newer, path, if_unset=published, default=published),
+        key(older, path, if_unset=published, default=None, null_means=lambda config: config(newer)),
     )
 
 
@@ -141,13 +141,13 @@ target = Target(
         key("attention_bias", "encoder.attention.bias", default=False),
         key("mlp_bias", "encoder.feed_forward.bias", default=False),
         layer_types("encoder", older_layers),
-        also("global_attn_every_n_layers", "encoder", every_nth, default=None),
-        key("local_attention", WINDOW, through=BOTH_WAYS, otherwise=128, default=128),
+        repeated_key("global_attn_every_n_layers", "encoder", every_nth, default=None),
+        key("local_attention", WINDOW, conversion=BOTH_WAYS, if_unset=128, default=128),
         *bases(GLOBAL),
         *bases(LOCAL),
-        key("embedding_dropout", "encoder.dropout", merge=first, default=0.0),
-        key("attention_dropout", "encoder.attention.dropout", merge=first, default=0.0),
-        key("mlp_dropout", "encoder.feed_forward.dropout", merge=first, default=0.0),
+        key("embedding_dropout", "encoder.dropout", merge=first_value, default=0.0),
+        key("attention_dropout", "encoder.attention.dropout", merge=first_value, default=0.0),
+        key("mlp_dropout", "encoder.feed_forward.dropout", merge=first_value, default=0.0),
     ),
     constants={
         "rope_parameters.full_attention.rope_type": "default",

@@ -10,7 +10,7 @@ from typing import Any
 
 from zoo.hub.targets.declare.flat_settings import GLOBAL, LOCAL, in_layers
 from zoo.hub.targets.declare.key import Config, key
-from zoo.hub.targets.declare.layer_types import also, layer_types, numbers
+from zoo.hub.targets.declare.layer_types import layer_indices, layer_types, repeated_key
 from zoo.hub.targets.declare.registry import register
 from zoo.hub.targets.declare.renaming import same
 from zoo.hub.targets.declare.requirements import as_in, cached_window, exactly
@@ -31,7 +31,7 @@ def newer(config: Mapping[str, Any]) -> Mapping[str, Any]:
 def older_layers(config: Config) -> list[str]:
     """The kinds of layers if the file does not list them: with `use_sliding_window`, the last ones have the window."""
     whole = config("max_window_layers") if config("use_sliding_window") else config("num_hidden_layers")
-    return [GLOBAL if i < whole else LOCAL for i in numbers(config)]
+    return [GLOBAL if i < whole else LOCAL for i in layer_indices(config)]
 
 
 target = dataclasses.replace(
@@ -54,9 +54,14 @@ target = dataclasses.replace(
         *sizes(151936, 22016, 32768, 32, 128),
         key("attention_bias", "decoder.attention.bias", default=False),
         layer_types("decoder", older_layers),
-        also("use_sliding_window", "decoder", lambda kinds: LOCAL in kinds, default=False),
-        also("max_window_layers", "decoder", lambda kinds: (*kinds, LOCAL).index(LOCAL), default=28),
-        key("sliding_window", WINDOW, default=None, null=lambda config: 4096 if config("use_sliding_window") else None),
+        repeated_key("use_sliding_window", "decoder", lambda kinds: LOCAL in kinds, default=False),
+        repeated_key("max_window_layers", "decoder", lambda kinds: (*kinds, LOCAL).index(LOCAL), default=28),
+        key(
+            "sliding_window",
+            WINDOW,
+            default=None,
+            null_means=lambda config: 4096 if config("use_sliding_window") else None,
+        ),
     ),
     renames=(
         *llama.renames,

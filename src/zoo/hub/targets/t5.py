@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from zoo.hub.targets.declare.classes import translator
-from zoo.hub.targets.declare.key import Config, first, key, like
+from zoo.hub.targets.declare.key import Config, first_value, key, value_of
 from zoo.hub.targets.declare.recipes import T5
 from zoo.hub.targets.declare.registry import register
 from zoo.hub.targets.declare.renaming import Rename, same
@@ -111,9 +111,9 @@ target = Target(
         key("d_kv", *both("attention.d_key"), default=64),
         key("d_ff", *both("d_ff"), default=2048),
         key("num_layers", "encoder.n_layers", default=6),
-        key("num_decoder_layers", "decoder.n_layers", default=None, null=decoder_depth),
+        key("num_decoder_layers", "decoder.n_layers", default=None, null_means=decoder_depth),
         # the model ignores it, but generate() creates a cache with this many layers, else with the encoder's
-        key("decoder_layers", "decoder.n_layers", default=None, null=decoder_depth),
+        key("decoder_layers", "decoder.n_layers", default=None, null_means=decoder_depth),
         key("num_heads", *both("n_heads"), default=8),
         key("relative_attention_num_buckets", *both("position.buckets"), default=32),
         key("relative_attention_max_distance", *both("position.max_distance"), default=128),
@@ -125,10 +125,15 @@ target = Target(
             names=FEED_FORWARDS,
             joined=True,
             default="relu",
-            also={"gated-gelu_new": "gated-gelu"},
+            synonyms={"gated-gelu_new": "gated-gelu"},
         ),
         key("n_positions", *both("max_length"), merge=max, default=512),  # the tasks' limit, not the model's
-        key("dropout_rate", *both("dropout", "attention.dropout", "feed_forward.dropout"), merge=first, default=0.1),
+        key(
+            "dropout_rate",
+            *both("dropout", "attention.dropout", "feed_forward.dropout"),
+            merge=first_value,
+            default=0.1,
+        ),
     ),
     constants={"is_encoder_decoder": True},
     roles={"pad_token_id": "pad", "eos_token_id": "end", "decoder_start_token_id": "start"},
@@ -154,7 +159,12 @@ target = Target(
             keys=(
                 key("tie_word_embeddings", "heads.language.tied", default=True),
                 # since transformers 5; before, tied heads were always scaled
-                key("scale_decoder_outputs", "heads.language.scale", default=None, null=like("tie_word_embeddings")),
+                key(
+                    "scale_decoder_outputs",
+                    "heads.language.scale",
+                    default=None,
+                    null_means=value_of("tie_word_embeddings"),
+                ),
             ),
             renames=(same("heads.language.output.weight", "lm_head.weight", when=("heads.language.tied", False)),),
             copies=(Copy("lm_head.weight", "shared.weight", untied="heads.language.tied"),),

@@ -81,7 +81,7 @@ def decoder_tagger(name: str, output: str) -> NativeClass:
     Args:
         output: transformers' name of the last linear layer.
     """
-    dropped = key("classifier_dropout", "heads.tagging.dropout", default=0.1, null=lambda config: 0.1)
+    dropped = key("classifier_dropout", "heads.tagging.dropout", default=0.1, null_means=lambda config: 0.1)
     return token_classifier(name, text=BEGUN, keys=(dropped,), renames=affine("heads.tagging.output", output))
 
 

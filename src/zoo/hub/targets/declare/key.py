@@ -6,7 +6,7 @@ from itertools import product
 from typing import Any
 
 from zoo.hub.targets.declare.flat_settings import FlatSettings
-from zoo.hub.targets.declare.renaming import Change
+from zoo.hub.targets.declare.renaming import Conversion
 from zoo.hub.targets.declare.words import listed
 from zoo.registry import REQUIRED
 
@@ -23,11 +23,11 @@ class Key:
         paths: paths of the setting in `FlatSettings`; all paths and all layers must have the same value.
         names: zoo's word -> transformers' word, for every word that the family supports.
         merge: picks one value where paths or layers differ, for settings that no output depends on.
-        through: converts the value, where transformers counts or spells it in another way.
-        otherwise: the value written if the model lacks the setting, in transformers' words.
+        conversion: converts the value, where transformers counts or spells it in another way.
+        if_unset: the value written if the model lacks the setting, in transformers' words.
         default: what a config.json without the key means, in transformers' words: the default of the config class.
-        null: computes what null means, in transformers' words, from other keys.
-        also: synonyms: a word of transformers -> the word in `names` that means the same.
+        null_means: computes what null means, in transformers' words, from other keys.
+        synonyms: synonyms: a word of transformers -> the word in `names` that means the same.
         joined: the values of all paths together are one word; the keys of `names` are tuples of these values.
         when: (path, values): the key exists only if the setting at `path` has one of these values.
     """
@@ -36,15 +36,15 @@ class Key:
     paths: tuple[str, ...]
     names: Mapping[Any, Any] | None = None
     merge: Merge | None = None
-    through: Change | None = None
-    otherwise: Any = None
+    conversion: Conversion | None = None
+    if_unset: Any = None
     default: Any = REQUIRED
-    null: Callable[[Config], Any] | None = None
-    also: Mapping[Any, Any] = field(default_factory=dict)
+    null_means: Callable[[Config], Any] | None = None
+    synonyms: Mapping[Any, Any] = field(default_factory=dict)
     joined: bool = False
     when: tuple[str, tuple[Any, ...]] | None = None
 
-    def speaks(self, flat: FlatSettings) -> bool:
+    def applies(self, flat: FlatSettings) -> bool:
         """Return whether the config.json of a model with these settings has the key."""
         return self.when is None or flat.get(self.when[0], (None,))[0] in self.when[1]
 
@@ -56,7 +56,7 @@ class Key:
 
     def obstacle(self, flat: FlatSettings, family: str) -> str | None:
         """Say why the key cannot hold these settings; None if it can."""
-        values = self.values(flat) if self.speaks(flat) else []
+        values = self.values(flat) if self.applies(flat) else []
         if len(values) > 1 and self.merge is None:
             return f"{' and '.join(self.paths)} differ ({listed(values)}); {family} has one value for all"
         unknown = [value for value in values if self.names is not None and value not in self.names]
@@ -68,29 +68,29 @@ class Key:
     def value(self, flat: FlatSettings) -> Any:
         """The value that export writes, in transformers' words."""
         if not (values := self.values(flat)):
-            return self.otherwise
+            return self.if_unset
         value = values[0] if self.merge is None else self.merge(values)
-        if self.through is not None:
-            value = self.through.there(value)
+        if self.conversion is not None:
+            value = self.conversion.forward(value)
         return value if self.names is None else self.names[value]
 
-    def back(self, value: Any) -> dict[str, Any]:
+    def read(self, value: Any) -> dict[str, Any]:
         """Settings by path, from the value in a config.json; empty if the key is not read back.
 
         Raises:
             ValueError: a word that `names` lacks.
         """
-        if self.through is not None and self.through.back is None:
+        if self.conversion is not None and self.conversion.inverse is None:
             return {}
         if self.names is not None:
-            value = self.also.get(value, value) if isinstance(value, str) else value
+            value = self.synonyms.get(value, value) if isinstance(value, str) else value
             # types are compared too, since True == 1 in Python
             known = [ours for ours, theirs in self.names.items() if type(theirs) is type(value) and theirs == value]
             if not known:
                 raise ValueError(f"{self.theirs} is {value!r}; zoo reads {listed(list(self.names.values()), ' or ')}")
             value = known[0]
-        if self.through is not None and self.through.back is not None:
-            value = self.through.back(value)
+        if self.conversion is not None and self.conversion.inverse is not None:
+            value = self.conversion.inverse(value)
         return dict(zip(self.paths, value, strict=True)) if self.joined else dict.fromkeys(self.paths, value)
 
 
@@ -99,11 +99,11 @@ def key(theirs: str, *paths: str, **said: Any) -> Key:
     return Key(theirs, paths, **said)
 
 
-def like(other: str) -> Callable[[Config], Any]:
-    """For `Key.null`: null means the value of another key."""
+def value_of(other: str) -> Callable[[Config], Any]:
+    """For `Key.null_means`: null means the value of another key."""
     return lambda config: config(other)
 
 
-def first(values: Sequence[Any]) -> Any:
+def first_value(values: Sequence[Any]) -> Any:
     """For `Key.merge`, of settings that act in training only: take the first value."""
     return values[0]

@@ -5,7 +5,7 @@ from typing import Any
 
 from zoo.hub.targets.declare.flat_settings import GLOBAL, LOCAL
 from zoo.hub.targets.declare.key import Config, Key, key
-from zoo.hub.targets.declare.renaming import Change
+from zoo.hub.targets.declare.renaming import Conversion
 from zoo.models.kinds.layer import MOST_LAYERS
 
 THEIRS = {GLOBAL: "full_attention", LOCAL: "sliding_attention"}
@@ -18,21 +18,23 @@ def layer_types(side: str, older: Callable[[Config], Sequence[str]]) -> Key:
     Args:
         older: computes zoo's kinds of layers from other keys, for files without the list.
     """
-    words = Change(lambda kinds: [THEIRS[kind] for kind in kinds], lambda named: tuple(OURS[word] for word in named))
+    words = Conversion(
+        lambda kinds: [THEIRS[kind] for kind in kinds], lambda named: tuple(OURS[word] for word in named)
+    )
     return key(
         "layer_types",
         f"{side}.layers",
-        through=words,
+        conversion=words,
         default=None,
-        null=lambda config: [THEIRS[kind] for kind in older(config)],
+        null_means=lambda config: [THEIRS[kind] for kind in older(config)],
     )
 
 
-def numbers(config: Config) -> range:
+def layer_indices(config: Config) -> range:
     """The indices of the layers, capped at the most that zoo allows; a larger number in the file is refused later."""
     return range(min(config("num_hidden_layers"), MOST_LAYERS))
 
 
-def also(theirs: str, side: str, said: Callable[[tuple[str, ...]], Any], default: Any) -> Key:
+def repeated_key(theirs: str, side: str, said: Callable[[tuple[str, ...]], Any], default: Any) -> Key:
     """A write-only key that repeats `layer_types` in another form; `said` computes it from the kinds of layers."""
-    return key(theirs, f"{side}.layers", through=Change(said, None), default=default)
+    return key(theirs, f"{side}.layers", conversion=Conversion(said, None), default=default)

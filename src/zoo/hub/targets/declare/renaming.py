@@ -14,19 +14,19 @@ Tensors = dict[str, Tensor]
 
 
 @dataclass(frozen=True)
-class Change:
+class Conversion:
     """A conversion of a tensor or a setting into transformers' form, and its inverse.
 
     Args:
-        there: zoo's value -> transformers' value.
-        back: the inverse; None: the setting is not read back, since other keys hold it too.
+        forward: zoo's value -> transformers' value.
+        inverse: its inverse; None: the setting is not read back, since other keys hold it too.
     """
 
-    there: Callable[[Any], Any]
-    back: Callable[[Any], Any] | None
+    forward: Callable[[Any], Any]
+    inverse: Callable[[Any], Any] | None
 
 
-AnyChange = Change | Callable[[FlatSettings], Change]
+AnyConversion = Conversion | Callable[[FlatSettings], Conversion]
 
 
 def halves(n: int) -> Tensor:
@@ -34,16 +34,16 @@ def halves(n: int) -> Tensor:
     return torch.cat([torch.arange(0, n, 2), torch.arange(1, n, 2)])
 
 
-def split_halves(axis: int) -> Change:
+def split_halves(axis: int) -> Conversion:
     """Move the even indices of an axis before the odd ones."""
-    return Change(
+    return Conversion(
         lambda t: t.index_select(axis, halves(t.shape[axis])),
         lambda t: t.index_select(axis, halves(t.shape[axis]).argsort()),
     )
 
 
-TRANSPOSED = Change(lambda t: t.T, lambda t: t.T)  # transformers' Conv1D stores a linear layer's weight transposed
-ROW = Change(lambda t: t[None], lambda t: t[0])  # a vector stored as a matrix with one row
+TRANSPOSED = Conversion(lambda t: t.T, lambda t: t.T)  # transformers' Conv1D stores a linear layer's weight transposed
+ROW = Conversion(lambda t: t[None], lambda t: t[0])  # a vector stored as a matrix with one row
 
 
 @dataclass(frozen=True)
@@ -52,55 +52,56 @@ class Rename:
 
     Args:
         ours, theirs: names in zoo and in transformers; `{i}` stands for the layer index.
-        through: conversions, in the order of export; a function makes one from the model's settings, such as the number
-            of heads by which rows are ordered.
+        conversions: in the order of export; a function makes one from the model's settings, such as the number of heads
+            by which rows are ordered.
         when: (path, value): the tensor exists only if the setting at `path` has this value.
         start: the first layer that has the tensor.
     """
 
     ours: tuple[str, ...]
     theirs: str
-    through: tuple[AnyChange, ...] = ()
+    conversions: tuple[AnyConversion, ...] = ()
     when: tuple[str, Any] | None = None
     start: int = 0
 
     def layer(self, i: int) -> "Rename":
         """The entry for layer `i`."""
-        return Rename(tuple(name.format(i=i) for name in self.ours), self.theirs.format(i=i), self.through)
+        return Rename(tuple(name.format(i=i) for name in self.ours), self.theirs.format(i=i), self.conversions)
 
     def of(self, flat: FlatSettings) -> "Rename":
         """The entry with its conversions resolved for one model."""
-        made = (change if isinstance(change, Change) else change(flat) for change in self.through)
-        return replace(self, through=tuple(made))
+        made = (each if isinstance(each, Conversion) else each(flat) for each in self.conversions)
+        return replace(self, conversions=tuple(made))
 
-    def there(self, tensors: Mapping[str, Tensor]) -> Tensor:
+    def to_transformers(self, tensors: Mapping[str, Tensor]) -> Tensor:
         """Convert zoo's tensors to the transformers tensor, which shares no memory with them."""
         parts = [tensors[name] for name in self.ours]
         tensor = torch.cat(parts) if len(parts) > 1 else parts[0].clone()  # torch.cat rejects scalars
-        for change in self.through:
-            assert isinstance(change, Change)  # `expand` has resolved the functions
-            tensor = change.there(tensor)
+        for conversion in self.conversions:
+            assert isinstance(conversion, Conversion)  # `expand` has resolved the functions
+            tensor = conversion.forward(tensor)
         return tensor.contiguous()
 
-    def back(self, tensor: Tensor) -> Tensors:
+    def to_zoo(self, tensor: Tensor) -> Tensors:
         """Convert the transformers tensor back to zoo's tensors."""
-        for change in reversed(self.through):
-            assert isinstance(change, Change) and change.back is not None, f"{self.theirs} cannot be read back"
-            tensor = change.back(tensor)
+        for conversion in reversed(self.conversions):
+            assert isinstance(conversion, Conversion)
+            assert conversion.inverse is not None, f"{self.theirs} cannot be read back"
+            tensor = conversion.inverse(tensor)
         parts = tensor.chunk(len(self.ours)) if len(self.ours) > 1 else (tensor,)
         return {name: part.contiguous() for name, part in zip(self.ours, parts, strict=True)}
 
 
-def same(ours: str, theirs: str, *through: AnyChange, when: tuple[str, Any] | None = None) -> Rename:
+def same(ours: str, theirs: str, *conversions: AnyConversion, when: tuple[str, Any] | None = None) -> Rename:
     """A `Rename` of one zoo tensor to one transformers tensor."""
-    return Rename((ours,), theirs, through, when)
+    return Rename((ours,), theirs, conversions, when)
 
 
 def affine(
     ours: str | Sequence[str],
     theirs: str,
-    weight: Sequence[AnyChange] = (),
-    bias: Sequence[AnyChange] = (),
+    weight: Sequence[AnyConversion] = (),
+    bias: Sequence[AnyConversion] = (),
     start: int = 0,
     biased: str | None = None,
 ) -> tuple[Rename, Rename]:

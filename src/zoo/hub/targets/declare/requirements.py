@@ -15,7 +15,7 @@ SAME_ACTIVATIONS = {"gelu_pytorch_tanh": "gelu_new", "gelu_fast": "gelu_new", "g
 
 def activation(theirs: str, *paths: str, default: str) -> Key:
     """A key whose value names an activation."""
-    return key(theirs, *paths, names=ACTIVATIONS, also=SAME_ACTIVATIONS, default=default)
+    return key(theirs, *paths, names=ACTIVATIONS, synonyms=SAME_ACTIVATIONS, default=default)
 
 
 def as_in(path: str, other: str) -> Requirement:

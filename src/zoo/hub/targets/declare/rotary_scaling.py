@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from zoo.hub.targets.declare.key import Key, key, like
-from zoo.hub.targets.declare.renaming import Change
+from zoo.hub.targets.declare.key import Key, key, value_of
+from zoo.hub.targets.declare.renaming import Conversion
 
 NEWER, OLDER, TRAINED = "rope_parameters", "rope_scaling", "original_max_position_embeddings"
 NAMES = {None: "default", "linear": "linear", "dynamic": "dynamic", "yarn": "yarn", "llama3": "llama3"}
@@ -47,20 +47,20 @@ def newer_rope(config: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def scaling_keys(side: str) -> Iterator[Key]:
     """Yield the keys for a side's rotary scaling, as both versions spell them; the older keys are not read back."""
-    path, never = f"{side}.position.scaling", Change(lambda value: value, None)
+    path, never = f"{side}.position.scaling", Conversion(lambda value: value, None)
     yield key(f"{NEWER}.rope_type", path, names=NAMES, default="default")
-    none = {"default": None, "null": lambda _: None}
+    none = {"default": None, "null_means": lambda _: None}
     yield key(OLDER, path, names={None: None}, when=(path, (None,)), **none)
-    yield key(f"{OLDER}.rope_type", path, through=never, when=(path, SCALED), **none)
+    yield key(f"{OLDER}.rope_type", path, conversion=never, when=(path, SCALED), **none)
     for prefix, way in ((NEWER, None), (OLDER, never)):
-        yield key(f"{prefix}.factor", f"{path}.factor", through=way, when=(path, SCALED), **none)
-        trained = {"default": None, "null": like("max_position_embeddings")}
+        yield key(f"{prefix}.factor", f"{path}.factor", conversion=way, when=(path, SCALED), **none)
+        trained = {"default": None, "null_means": value_of("max_position_embeddings")}
         theirs = f"{prefix}.{TRAINED}"
-        yield key(theirs, f"{path}.trained_length", through=way, when=(path, REMEMBER), **trained)
+        yield key(theirs, f"{path}.trained_length", conversion=way, when=(path, REMEMBER), **trained)
         for name, ours, among, default in OPTIONS:
             nothing = False if default is True else default  # transformers reads null as false
-            said = {"default": default, "null": lambda _, value=nothing: value}
-            yield key(f"{prefix}.{name}", f"{path}.{ours}", through=way, when=(path, among), **said)
+            said = {"default": default, "null_means": lambda _, value=nothing: value}
+            yield key(f"{prefix}.{name}", f"{path}.{ours}", conversion=way, when=(path, among), **said)
 
 
 def longest_keys(side: str, default: int) -> Iterator[Key]:
