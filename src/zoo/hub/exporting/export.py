@@ -178,8 +178,8 @@ def write_files(folder: Path, trained: TrainedModel, target: Target, native: Nat
     contents = {CONFIG: to_json(config_file(trained, target, native))}
     if native.generates:
         contents[GENERATION] = to_json(generation_file(trained, target))
-    if target.pictures:
-        contents[PREPROCESSOR] = to_json(target.pictures)
+    if target.image_processor:
+        contents[PREPROCESSOR] = to_json(target.image_processor)
     if trained.tokenizer is not None:
         longest: int = flatten(trained.settings)[target.longest][0]
         tokenizer = trained.tokenizer

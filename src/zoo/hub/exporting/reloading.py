@@ -51,7 +51,7 @@ def reload(folder: Path, request: Request) -> tuple[dict[str, Any], dict[str, Te
             without padding), `left` (heads whose logits can agree with padding on the left), `relative` (whether
             padding on the left needs no position_ids), `texts`, `pairs`, `segments` (whether token types are read),
             `prompts` (tokens and limits), `beams` (settings of a beam search), `choices` (rows per example; 0: each row
-            is one), `lasts` (the argument for the last position of each row).
+            is one), `last_positions` (the argument for the last position of each row).
     """
     request["pixels"] = pixels_of(folder, request["rows"])
     auto = getattr(transformers, request["auto"])
@@ -164,9 +164,11 @@ def inputs(request: Request, left: bool) -> dict[str, Tensor]:
     if both:
         tokens, mask = batch([row["tokens"] for row in rows], pad, left)
         given |= {"decoder_input_ids": tokens, "decoder_attention_mask": mask}
-    if request["lasts"]:  # a decoder: it does not see padding on the right, and its class takes no mask of choices
+    if request[
+        "last_positions"
+    ]:  # a decoder: it does not see padding on the right, and its class takes no mask of choices
         given.pop("attention_mask")
-        given[request["lasts"]] = torch.tensor([len(row["tokens"]) - 1 for row in rows])
+        given[request["last_positions"]] = torch.tensor([len(row["tokens"]) - 1 for row in rows])
     return {name: grouped(each, request["choices"]) for name, each in given.items()}
 
 

@@ -134,7 +134,7 @@ def request_of(trained: TrainedModel, target: Target, native: NativeClass) -> di
         # a pooled head reads position 0, which is padding in rows padded on the left
         "left": [h for h in native.heads if not (native.choices or (heads[h].scores_documents and pooled))],
         "choices": native.choices,
-        "lasts": native.lasts,
+        "last_positions": native.last_positions,
         "relative": target.counts_positions or has_relative_positions(trained, target),
         "beams": {"num_beams": BEAMS, "length_penalty": 1.0, "early_stopping": False},
     }

@@ -138,10 +138,10 @@ def read_family(foreign: CheckpointFolder, config: ConfigReader) -> tuple[Target
         unknown = f"zoo cannot import model type {named!r:.80}{nearest(str(named)[:80], every)}"
         raise ValueError(f"{config.place}: {unknown}; it imports: {', '.join(every)}")
     config.take_aliases(target.aliases)
-    config.tree = dict(target.newer(config.tree))
+    config.tree = dict(target.modernize(config.tree))
     own = next((chosen for chosen in target.classes if chosen.name == foreign.class_name), None)
-    unread, demands = ((), {}) if own is None else (own.unread, own.demands)
-    demanded = {key: (value,) for key, value in target.constants.items() if key not in (*target.lenient, *unread)}
+    ignored, demands = ((), {}) if own is None else (own.ignored_constants, own.demands)
+    demanded = {key: (value,) for key, value in target.constants.items() if key not in (*target.lenient, *ignored)}
     for key, allowed in {**DEMANDS, **demanded, **target.demands, **demands}.items():
         value = config.find(key)
         if value is not REQUIRED and value not in allowed:
@@ -181,7 +181,7 @@ def read_flat(config: ConfigReader, target: Target) -> FlatSettings:
                 continue
             if allowed and allowed[0] is not None:
                 found[demand.path] = (allowed[0],)
-    return {path: (value(found),) for path, value in target.begins.items()} | found
+    return {path: (value(found),) for path, value in target.headless_defaults.items()} | found
 
 
 def build_settings(flat: FlatSettings, target: Target, elements: Iterable[int], place: str) -> ModelSettings:

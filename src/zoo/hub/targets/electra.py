@@ -57,7 +57,7 @@ target = Target(
     classes=(
         replaced_token(
             "ElectraForPreTraining",
-            unread=UNTIED,
+            ignored_constants=UNTIED,
             requirements=(as_in("heads.replaced_token.activation", "encoder.feed_forward.activation"),),
             renames=(
                 *affine("heads.replaced_token.dense", "discriminator_predictions.dense"),
@@ -66,7 +66,7 @@ target = Target(
         ),
         masked_lm(
             "ElectraForMaskedLM",
-            unread=tuple(SUMMARY),
+            ignored_constants=tuple(SUMMARY),
             requirements=(
                 *exactly("heads.masked_lm", bias=True, activation="gelu", width=None),
                 *plain_layernorm("heads.masked_lm.norm"),
@@ -81,7 +81,7 @@ target = Target(
         ),
         text_classifier(
             "ElectraForSequenceClassification",
-            unread=UNTIED,
+            ignored_constants=UNTIED,
             requirements=POOLER,
             keys=(dropout("classification"),),
             renames=(
@@ -91,14 +91,14 @@ target = Target(
         ),
         token_classifier(
             "ElectraForTokenClassification",
-            unread=UNTIED,
+            ignored_constants=UNTIED,
             requirements=UNPOOLED,
             keys=(dropout("tagging"),),
             renames=affine("heads.tagging.output", "classifier"),
         ),
         chooser(
             "ElectraForMultipleChoice",
-            unread=("tie_word_embeddings",),
+            ignored_constants=("tie_word_embeddings",),
             requirements=POOLER,
             keys=(key("summary_last_dropout", "heads.choice.dropout", default=0.1),),
             renames=(
@@ -108,7 +108,7 @@ target = Target(
         ),
         question_answerer(
             "ElectraForQuestionAnswering",
-            unread=UNTIED,
+            ignored_constants=UNTIED,
             requirements=UNPOOLED,
             renames=affine("heads.span.output", "qa_outputs"),
         ),
@@ -117,7 +117,7 @@ target = Target(
     prefix="electra.",
     strays=bert.strays,
     demands=bert.demands,
-    begins={"pooler.activation": lambda flat: "gelu"},  # for a pooler that fine-tuning adds
+    headless_defaults={"pooler.activation": lambda flat: "gelu"},  # for a pooler that fine-tuning adds
     recipe=dataclasses.replace(BERT, class_name="ElectraTokenizer"),
 )
 register(target)

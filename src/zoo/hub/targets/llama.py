@@ -11,7 +11,7 @@ from zoo.hub.targets.declare.key import Config, Key, first_value, key, value_of
 from zoo.hub.targets.declare.registry import register
 from zoo.hub.targets.declare.renaming import affine, same
 from zoo.hub.targets.declare.requirements import CAUSAL, activation, as_in, exactly, plain_embeddings, rotary_blocks
-from zoo.hub.targets.declare.rotary_scaling import UNREAD_SCALING, longest_keys, newer_rope, scaling_keys
+from zoo.hub.targets.declare.rotary_scaling import UNREAD_SCALING, longest_keys, modernize_rope, scaling_keys
 from zoo.hub.targets.declare.target import NativeClass, Requirement, Target
 
 OURS = "decoder.stack.blocks.{i}"
@@ -106,7 +106,7 @@ target = Target(
         key("attention_bias", ATTENTION_BIAS, default=False),
         key("mlp_bias", GATED_BIAS, default=False),
     ),
-    newer=newer_rope,
+    modernize=modernize_rope,
     demands={**UNREAD_SCALING, **CAUSAL},
     renames=RENAMES,
     classes=classes("Llama"),

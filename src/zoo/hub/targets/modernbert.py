@@ -42,7 +42,7 @@ BASES = {  # the keys of versions 5 and 4, and the base of the published models
 }
 
 
-def newer(config: Mapping[str, Any]) -> Mapping[str, Any]:
+def modernize(config: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return a config.json with `local_attention` set from `sliding_window`, which counts positions on one side.
 
     Each kind of layer in `rope_parameters` may spell `rope_type` as `type`.
@@ -189,37 +189,37 @@ target = Target(
         ),
         text_classifier(
             "ModernBertForSequenceClassification",
-            unread=UNTIED,
+            ignored_constants=UNTIED,
             requirements=head("pooler"),
             keys=(*POOLER_KEYS, dropout("classification")),
             renames=(*PREDICTION_HEAD, *affine("heads.classification.output", "classifier")),
         ),
         token_classifier(
             "ModernBertForTokenClassification",
-            unread=UNTIED,
+            ignored_constants=UNTIED,
             requirements=(*exactly("pooler", places=True), *head("pooler")),
             keys=(*POOLER_KEYS, dropout("tagging")),
             renames=(*PREDICTION_HEAD, *affine("heads.tagging.output", "classifier")),
         ),
         chooser(
             "ModernBertForMultipleChoice",
-            unread=UNTIED,
+            ignored_constants=UNTIED,
             requirements=head("pooler"),
             keys=(*POOLER_KEYS, dropout("choice")),
             renames=(*PREDICTION_HEAD, *affine("heads.choice.output", "classifier")),
         ),
         question_answerer(
             "ModernBertForQuestionAnswering",
-            unread=UNTIED,
+            ignored_constants=UNTIED,
             requirements=(*exactly("pooler", places=True), *head("pooler")),
             keys=POOLER_KEYS,
             renames=(*PREDICTION_HEAD, *affine("heads.span.output", "classifier")),
         ),
     ),
     longest="encoder.max_length",
-    newer=newer,
+    modernize=modernize,
     prefix="model.",
-    begins={  # for a pooler that fine-tuning adds to a masked-LM checkpoint
+    headless_defaults={  # for a pooler that fine-tuning adds to a masked-LM checkpoint
         "pooler.activation": lambda flat: flat.get("heads.masked_lm.activation", ("gelu",))[0],
         "pooler.norm": lambda flat: "layernorm",
         "pooler.norm.eps": lambda flat: flat["encoder.norm.eps"][0],

@@ -14,7 +14,7 @@ from zoo.hub.targets.declare.layer_types import layer_indices, layer_types, repe
 from zoo.hub.targets.declare.registry import register
 from zoo.hub.targets.declare.renaming import same
 from zoo.hub.targets.declare.requirements import as_in, cached_window, exactly
-from zoo.hub.targets.declare.rotary_scaling import newer_rope
+from zoo.hub.targets.declare.rotary_scaling import modernize_rope
 from zoo.hub.targets.llama import KEYS, REQUIREMENTS, THEIRS, classes, sizes
 from zoo.hub.targets.llama import target as llama
 
@@ -22,10 +22,10 @@ OURS = "decoder.stack.blocks.{i}.mixer.attention"
 WINDOW = in_layers(LOCAL, "decoder.attention.window")
 
 
-def newer(config: Mapping[str, Any]) -> Mapping[str, Any]:
+def modernize(config: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return a config.json with newer rotary keys, and with `use_sliding_window` false if `sliding_window` is null."""
     unused = {"use_sliding_window": False} if "sliding_window" in config and config["sliding_window"] is None else {}
-    return {**newer_rope(config), **unused}
+    return {**modernize_rope(config), **unused}
 
 
 def older_layers(config: Config) -> list[str]:
@@ -68,7 +68,7 @@ target = dataclasses.replace(
         same(f"{OURS}.query_norm.weight", f"{THEIRS}.self_attn.q_norm.weight"),
         same(f"{OURS}.key_norm.weight", f"{THEIRS}.self_attn.k_norm.weight"),
     ),
-    newer=newer,
+    modernize=modernize,
     classes=classes("Qwen3"),
 )
 register(target)

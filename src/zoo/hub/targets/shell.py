@@ -90,7 +90,7 @@ def target_of(settings: ModelSettings) -> Target:
         longest=f"{readers[0]}.max_length" if readers else "",
         imports=MODULE,
         counts_positions=True,
-        pictures={"image_processor_type": PROCESSOR, "image_size": next(iter(sizes.values()))} if sizes else {},
+        image_processor={"image_processor_type": PROCESSOR, "image_size": next(iter(sizes.values()))} if sizes else {},
     )
 
 

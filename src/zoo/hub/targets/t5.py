@@ -76,7 +76,7 @@ def decoder_depth(config: Config) -> Any:
     return config("num_decoder_layers") or config("num_layers")
 
 
-def newer(config: Mapping[str, Any]) -> Mapping[str, Any]:
+def modernize(config: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return a config.json with `dense_act_fn`, which takes precedence, merged into `feed_forward_proj`.
 
     A null `scale_decoder_outputs` becomes false, as transformers reads it.
@@ -177,7 +177,7 @@ target = Target(
         "num_hidden_layers": "num_layers",
         "head_dim": "d_kv",
     },
-    newer=newer,
+    modernize=modernize,
     demands=EACH_ITS_WAY,
     recipe=T5,
     strays=("EncDecAttention.relative_attention_bias.weight",),

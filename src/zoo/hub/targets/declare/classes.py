@@ -105,7 +105,7 @@ def double_heads(name: str, table: str) -> NativeClass:
         pair=CLASSIFIED_PAIR,
         labels={"choice": "mc_labels"},
         choices=CHECKED,
-        lasts="mc_token_ids",
+        last_positions="mc_token_ids",
         keys=(*writer.keys, key("summary_first_dropout", "heads.choice.dropout", default=0.1)),
         renames=(*writer.renames, *affine("heads.choice.output", "multiple_choice_head.summary")),
         generates=False,

@@ -27,7 +27,7 @@ UNREAD_SCALING: Mapping[str, tuple[Any, ...]] = {
 }
 
 
-def newer_rope(config: Mapping[str, Any]) -> Mapping[str, Any]:
+def modernize_rope(config: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return a config.json in which `rope_scaling`, unless it is empty, has replaced `rope_parameters`.
 
     Either may spell `rope_type` as `type`. A top-level `original_max_position_embeddings` overrides the one in the map.

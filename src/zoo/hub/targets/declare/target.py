@@ -77,10 +77,11 @@ class NativeClass:
         labels: head -> the argument for its labels, if that is not `labels`; several, separated by spaces, take one
             kind each.
         choices: number of rows that form one example (its choices) when an export is checked; 0: each row is one.
-        lasts: the argument for the last position of each choice; empty: none. generates: whether it generates text.
-        shifts: whether the logits at a position are trained on the next label. pipeline: its task in model cards.
+        last_positions: the argument for the last position of each choice; empty: none.
+        generates: whether it generates text. pipeline: its task in model cards.
+        shifts: whether the logits at a position are trained on the next label.
         reads_roles: whether a special token spelled in a text, such as [MASK], is encoded as that token.
-        unread: constants of the family that this class ignores, so import accepts any value of them.
+        ignored_constants: constants of the family that this class ignores, so import accepts any value of them.
         demands: key -> the values that a config.json of this class may have, in addition to the family's `demands`.
     """
 
@@ -95,11 +96,11 @@ class NativeClass:
     copies: tuple[Copy, ...] = ()
     labels: Mapping[str, str] = field(default_factory=dict)
     choices: int = 0
-    lasts: str = ""
+    last_positions: str = ""
     generates: bool = False
     shifts: bool = False
     reads_roles: bool = False
-    unread: tuple[str, ...] = ()
+    ignored_constants: tuple[str, ...] = ()
     demands: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     pipeline: str | None = None
 
@@ -140,12 +141,12 @@ class Target:
         demands: key -> the values that zoo can import, for keys that export does not write.
         lenient: constants that do not describe the model, so import accepts any value. aliases: other names of keys ->
             the keys of this declaration.
-        newer: converts a config.json of any transformers version to the newest form.
-        begins: settings that a headless folder does not give, with the values that other classes have.
+        modernize: converts a config.json of any transformers version to the newest form.
+        headless_defaults: settings that a headless folder does not give, with the values that other classes have.
         recipe: builds a tokenizer from the family's published vocabulary files, if there is no tokenizer.json.
         imports: the module that registers the classes; empty: they are transformers' own.
         counts_positions: whether its classes count positions from the mask, on whichever side the padding is.
-        pictures: the content of preprocessor_config.json; empty: its models read no images.
+        image_processor: the content of preprocessor_config.json; empty: its models read no images.
         rank: if several targets fit a model, the one with the lowest rank is the default (then by name).
     """
 
@@ -169,12 +170,12 @@ class Target:
     demands: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     lenient: tuple[str, ...] = ()
     aliases: Mapping[str, str] = field(default_factory=dict)
-    newer: Callable[[Mapping[str, Any]], Mapping[str, Any]] = dict
-    begins: Mapping[str, Callable[[FlatSettings], Any]] = field(default_factory=dict)
+    modernize: Callable[[Mapping[str, Any]], Mapping[str, Any]] = dict
+    headless_defaults: Mapping[str, Callable[[FlatSettings], Any]] = field(default_factory=dict)
     recipe: Recipe | None = None
     imports: str = ""
     counts_positions: bool = False
-    pictures: Mapping[str, Any] = field(default_factory=dict)
+    image_processor: Mapping[str, Any] = field(default_factory=dict)
     rank: int = 10
 
     def native_class(self, settings: ModelSettings) -> NativeClass | None:
