@@ -16,7 +16,7 @@ from transformers.modeling_outputs import CausalLMOutputWithPast
 from zoo.hub.checkpoint import load_checkpoint
 from zoo.hub.modeling.config import ZooConfig
 from zoo.hub.modeling.shell import ZooForCausalLM
-from zoo.hub.targets.shell import plain_settings
+from zoo.hub.targets.zoo_target import plain_settings
 from zoo.models.settings import load_settings
 from zoo.runs.tensors import unique_tensors
 

@@ -12,7 +12,7 @@ from zoo.experiments.experiment import values_of_model
 from zoo.experiments.layers import DATA, TOKENIZER, Value
 from zoo.experiments.request import Request
 from zoo.experiments.resolve import resolve_alone, resolve_pretraining
-from zoo.hub.targets.choose import fits, obstacles, way_out
+from zoo.hub.targets.choose import fits, obstacles, shell_advice
 from zoo.models.cost import flops_per_token, memory, on_meta, parameters, parameters_beside
 from zoo.models.settings import ModelSettings
 
@@ -69,6 +69,6 @@ def summary(settings: ModelSettings, found: dict[str, Any]) -> list[tuple[str, s
         *([("  of the generator", f"{beside:,}, which only pretraining needs")] if beside else []),
         ("training FLOPs per token", f"{found['flops_per_token']:,.0f}"),
         ("training state", f"{state:.2f} GiB (float32 weights, gradients, Adam)"),
-        ("exports as", ", ".join(found["targets"]) or f"no native class of transformers; {way_out(settings)}"),
+        ("exports as", ", ".join(found["targets"]) or f"no native class of transformers; {shell_advice(settings)}"),
         *((f"  not {target}", reason) for target, reason in found["obstacles"].items()),
     ]

@@ -12,9 +12,9 @@ from zoo.hub.targets.declare.classes import classifies
 from zoo.hub.targets.declare.flat_settings import FlatSettings, by_layer
 from zoo.hub.targets.declare.key import Config, Key
 from zoo.hub.targets.declare.registry import targets
+from zoo.hub.targets.declare.spelling import join_values, spell_value
 from zoo.hub.targets.declare.target import NativeClass, Target
-from zoo.hub.targets.declare.words import listed, written
-from zoo.hub.targets.shell import MODEL_TYPE, read_target
+from zoo.hub.targets.zoo_target import MODEL_TYPE, read_target
 from zoo.models.cost import Bounds
 from zoo.models.heads.head import heads
 from zoo.models.settings import INHERITED, ModelSettings, parse_settings
@@ -77,7 +77,7 @@ class ConfigReader:
             if self.tree.get(key) is None:
                 self.tree[key] = self.tree[alias]
             elif self.tree[key] != self.tree[alias]:
-                both = f"{alias} is {written(self.tree[alias])}, and {key} is {written(self.tree[key])}"
+                both = f"{alias} is {spell_value(self.tree[alias])}, and {key} is {spell_value(self.tree[key])}"
                 raise ValueError(f"{self.place}: {both}; they are two names of one key")
 
     def __call__(self, key: str) -> Any:
@@ -145,8 +145,8 @@ def read_family(foreign: CheckpointFolder, config: ConfigReader) -> tuple[Target
     for key, allowed in {**DEMANDS, **demanded, **target.demands, **demands}.items():
         value = config.find(key)
         if value is not REQUIRED and value not in allowed:
-            found = f"{key} is {written(value):.80}"
-            only = f"with {listed(allowed, ' or ')}" if allowed else "without that key"
+            found = f"{key} is {spell_value(value):.80}"
+            only = f"with {join_values(allowed, ' or ')}" if allowed else "without that key"
             raise ValueError(f"{config.place}: {found}; zoo imports {target.family} only {only}")
     return target, settings
 
@@ -169,8 +169,8 @@ def read_flat(config: ConfigReader, target: Target) -> FlatSettings:
             # keys with `merge` may disagree, since no output depends on their settings
             if path in found and found[path] != (value,) and key in said and key.merge is None:
                 raise ValueError(
-                    f"{config.place}: {key.theirs} is {written(value)}, but another key gives {listed(found[path])}; "
-                    f"zoo has one setting for both, {path}"
+                    f"{config.place}: {key.theirs} is {spell_value(value)}, but another key gives "
+                    f"{join_values(found[path])}; zoo has one setting for both, {path}"
                 )
             found.setdefault(path, (value,))
     for demand in target.requirements:
@@ -241,7 +241,7 @@ def read_labels(config: ConfigReader, chosen: NativeClass) -> LabelNames:
         problem = (OneNumber if len(names) == 1 else OneClass).problem
     kinds = {answer.problem: kind for kind, answer in ANSWERS.items()}
     if not isinstance(problem, str) or problem not in kinds:
-        raise ValueError(f"{config.place}: problem_type is {problem!r}; zoo reads {listed(list(kinds), ' or ')}")
+        raise ValueError(f"{config.place}: problem_type is {problem!r}; zoo reads {join_values(list(kinds), ' or ')}")
     if kinds[problem] == "number" and len(names) != 1:
         raise ValueError(
             f"{config.place}: problem_type is {problem!r} with {len(names)} outputs; zoo predicts one number"

@@ -39,7 +39,7 @@ def other_templates(foreign: CheckpointFolder, tokenizer: Tokenizer, segments: b
     Args:
         segments: whether the model distinguishes the two texts of a pair.
     """
-    if target.recipe is not None and target.recipe.writes_around(foreign.tokenizer_class):
+    if target.recipe is not None and target.recipe.adds_special_tokens_for(foreign.tokenizer_class):
         return ()
     chosen = target.classes[0]
     ours, found = with_template(tokenizer, segments, chosen), []
@@ -62,9 +62,9 @@ def other_switches(foreign: CheckpointFolder, target: Target) -> tuple[str, ...]
     named = foreign.tokenizer_class or own_class
     own = read_backend(foreign.read(BACKEND_FILE), str(foreign.folder / BACKEND_FILE))
     found: list[tuple[list[str], list[str]]] = []
-    if recipe is not None and recipe.least is not None and recipe.is_of(named):
+    if recipe is not None and recipe.minimal_files is not None and recipe.builds(named):
         switches = {name: value for name, value in options.items() if not name.endswith("_token")}
-        found.append((pieces(recipe.build(recipe.least, {**switches, "add_bos_token": False})), pieces(own)))
+        found.append((pieces(recipe.build(recipe.minimal_files, {**switches, "add_bos_token": False})), pieces(own)))
     elif (rebuilt := rebuilt_backend(foreign.folder, named)) is not None:
         found += [(tokens(rebuilt, text), tokens(own, text)) for text in (SWITCHED, COMPOSED)]
     return tuple(f"'{' '.join(theirs)}' (here '{' '.join(ours)}')" for theirs, ours in found if theirs != ours)

@@ -16,7 +16,7 @@ from zoo.examples.template import Template
 from zoo.hub.exporting.tokenizer_files import DEFAULT_CHAT, THEIR_ROLES
 from zoo.hub.importing.generation import read_first
 from zoo.hub.sources.folder import ADDED, CHAT, CHATS, GENERATION, OPTIONS, SPECIAL, CheckpointFolder, Json
-from zoo.hub.targets.declare.recipes import spelling
+from zoo.hub.targets.declare.recipes import token_text
 from zoo.hub.targets.declare.target import NativeClass, Target
 from zoo.strict_json import parse_json
 
@@ -42,7 +42,7 @@ def read_tokenizer(foreign: CheckpointFolder, config: Json, target: Target, chos
     config = {**config, **foreign.read_json(GENERATION)} if chosen.generates else config
     named = named_tokens(foreign, options, backend, target)
     every = named_or_numbered(named, config, backend, target, chosen.generates)
-    own = target.recipe is not None and target.recipe.writes_around(foreign.tokenizer_class)
+    own = target.recipe is not None and target.recipe.adds_special_tokens_for(foreign.tokenizer_class)
     tokens = role_tokens(backend, every, target, chosen, own)
     if passed_over(tokens.get("extract"), backend, config, target, chosen):
         del tokens["extract"]
@@ -130,7 +130,7 @@ def find_backend(foreign: CheckpointFolder, options: Json, target: Target) -> Ba
         unread = ", ".join(name for name in UNREAD if foreign.has(name))
         return f"{wanted}; zoo does not read {unread}" if unread else wanted
     named = foreign.tokenizer_class
-    if not recipe.is_of(named):
+    if not recipe.builds(named):
         return f"no {BACKEND_FILE}, and a tokenizer_class ({named!r:.80}) whose recipe zoo does not know"
     with explain_failure(str(foreign.folder), "no tokenizer can be made from its vocabulary files"):
         files = {name: foreign.read(name) for name in recipe.files}
@@ -151,13 +151,13 @@ def added_tokens(foreign: CheckpointFolder, options: Json, own: Mapping[str, str
     listed = options.get(LISTED)
     if listed is None:  # added_tokens.json maps spellings to ids; the other files say which tokens are special
         named = [value for source in (options, foreign.read_json(SPECIAL), own) for value in source.values()]
-        special = {spelling(t) for value in named for t in (value if isinstance(value, list) else [value])}
+        special = {token_text(t) for value in named for t in (value if isinstance(value, list) else [value])}
         older = foreign.read_json(ADDED)
         listed = {i: {"content": token, "special": token in special} for token, i in older.items()}
     if not isinstance(listed, Mapping) or not all(str(i).isdecimal() for i in listed):
         return []
     found = [token for i in sorted(listed, key=int) if isinstance(token := listed[i], Mapping)]
-    return [added_token(token) for token in found if spelling(token) is not None]
+    return [added_token(token) for token in found if token_text(token) is not None]
 
 
 def added_token(token: Mapping[str, Any]) -> AddedToken:
@@ -173,7 +173,7 @@ def named_tokens(foreign: CheckpointFolder, options: Json, backend: Backend, tar
     found: Tokens = {}
     for source in (older_names(foreign, options), options, default):
         for name, token in source.items():
-            spelled = spelling(token)
+            spelled = token_text(token)
             if name not in found and spelled is not None and backend.token_to_id(spelled) is not None:
                 found[name] = spelled
     return found

@@ -4,7 +4,7 @@ from typing import Any
 
 from transformers import PreTrainedConfig
 
-from zoo.hub.targets.shell import MODEL_TYPE, SETTINGS, image_size, read_settings
+from zoo.hub.targets.zoo_target import MODEL_TYPE, SETTINGS, image_size, read_settings
 from zoo.models.settings import ModelSettings
 
 

@@ -15,8 +15,8 @@ from zoo.hub.modeling.cache import StateCache
 from zoo.hub.modeling.config import ZooConfig
 from zoo.hub.modeling.losses import LOSSES, detection_loss, mean_loss, problem_of
 from zoo.hub.modeling.rows import documents_of, part_input, shift
-from zoo.hub.targets.declare.words import articles
-from zoo.hub.targets.shell import heads_of, plain_settings, with_heads
+from zoo.hub.targets.declare.spelling import name_parts
+from zoo.hub.targets.zoo_target import heads_of, plain_settings, with_heads
 from zoo.models.kinds.part import Encoder, Memory, PartInput
 from zoo.models.model import Model
 from zoo.models.reading import Reading
@@ -118,8 +118,8 @@ class Shell(PreTrainedModel):  # type: ignore[misc]
         """
         settings, name = config.model_settings, type(self).__name__
         if self.sides and tuple(settings.parts) not in self.sides:
-            can = " or ".join(map(articles, self.sides))
-            raise ValueError(f"{name} has {can}; this model has {articles(settings.parts)}")
+            can = " or ".join(map(name_parts, self.sides))
+            raise ValueError(f"{name} has {can}; this model has {name_parts(settings.parts)}")
         if self.carries is None:
             return settings
         return with_heads(settings, heads_of(settings, name) or self.carries, config.num_labels)

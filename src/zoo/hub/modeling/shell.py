@@ -22,7 +22,7 @@ from zoo.hub.modeling.losses import IGNORED, mean_loss
 from zoo.hub.modeling.model import LABELS, ROW, Shell, answering
 from zoo.hub.modeling.pictures import ZooImageProcessor
 from zoo.hub.modeling.rows import part_input, shift
-from zoo.hub.targets.shell import MODEL_TYPE
+from zoo.hub.targets.zoo_target import MODEL_TYPE
 
 ENCODER, DECODER, BOTH = ("encoder",), ("decoder",), ("encoder", "decoder")
 TARGET = ("decoder_input_ids", "decoder_attention_mask")

@@ -2,8 +2,8 @@
 
 from zoo.hub.targets.declare.registry import targets
 from zoo.hub.targets.declare.target import Target
-from zoo.hub.targets.shell import MODEL_TYPE as SHELL
-from zoo.hub.targets.shell import MODULE, target_of
+from zoo.hub.targets.zoo_target import MODEL_TYPE as SHELL
+from zoo.hub.targets.zoo_target import MODULE, target_of
 from zoo.models.settings import ModelSettings
 from zoo.wording import refuse_unknown
 
@@ -43,11 +43,13 @@ def choose_target(settings: ModelSettings, name: str | None = None) -> Target:
         near = [target for target in targets if targets[target].sides == tuple(settings.parts)]
         reasons = [f"{target}: {in_the_way[target]}" for target in near]
         reasons += [f"{', '.join(target for target in targets if target not in near)}: made of other parts"]
-        raise ValueError(f"export: no transformers class matches this model. {'; '.join(reasons)}. {way_out(settings)}")
+        raise ValueError(
+            f"export: no transformers class matches this model. {'; '.join(reasons)}. {shell_advice(settings)}"
+        )
     return targets[fitting[0]]
 
 
-def way_out(settings: ModelSettings) -> str:
+def shell_advice(settings: ModelSettings) -> str:
     """How to export a model that fits no native target, or why that is not possible."""
     try:
         target_of(settings)

@@ -15,7 +15,7 @@ from zoo.hub.targets.declare.flat_settings import FlatSettings
 from zoo.hub.targets.declare.key import first_value, key, value_of
 from zoo.hub.targets.declare.registry import register
 from zoo.hub.targets.declare.renaming import ROW, Rename, affine, same, split_halves
-from zoo.hub.targets.declare.requirements import EACH_ITS_WAY, UNSCALED, activation, both, exactly, plain_blocks
+from zoo.hub.targets.declare.requirements import NO_IS_CAUSAL, UNSCALED, activation, both_sides, exactly, plain_blocks
 from zoo.hub.targets.declare.target import ROLES, Copy, Requirement, Target
 
 TOKENS = "{}.stack.embeddings.tokens.weight"
@@ -67,19 +67,19 @@ ALIASES = {
     "num_hidden_layers": "encoder_layers",
 }
 SIZES = (
-    key("d_model", *both("d_model"), default=1024),
+    key("d_model", *both_sides("d_model"), default=1024),
     key("encoder_layers", "encoder.n_layers", default=12),
     key("decoder_layers", "decoder.n_layers", default=12),
     key("encoder_attention_heads", "encoder.n_heads", default=16),
     key("decoder_attention_heads", "decoder.n_heads", default=16),
     key("encoder_ffn_dim", "encoder.d_ff", default=4096),
     key("decoder_ffn_dim", "decoder.d_ff", default=4096),
-    activation("activation_function", *both("feed_forward.activation"), default="gelu"),
-    key("max_position_embeddings", *both("max_length"), merge=max, default=1024),
+    activation("activation_function", *both_sides("feed_forward.activation"), default="gelu"),
+    key("max_position_embeddings", *both_sides("max_length"), merge=max, default=1024),
     key("scale_embedding", "embeddings.scale", default=False),
-    key("dropout", *both("dropout"), merge=first_value, default=0.1),
-    key("attention_dropout", *both("attention.dropout"), merge=first_value, default=0.0),
-    key("activation_dropout", *both("feed_forward.dropout"), merge=first_value, default=0.0),
+    key("dropout", *both_sides("dropout"), merge=first_value, default=0.1),
+    key("attention_dropout", *both_sides("attention.dropout"), merge=first_value, default=0.0),
+    key("activation_dropout", *both_sides("feed_forward.dropout"), merge=first_value, default=0.0),
 )
 SHARED = "model.shared.weight"
 COPIES = (
@@ -102,7 +102,7 @@ def stacks(block: str, ends_with_norm: bool) -> tuple[Requirement, ...]:
 
 def sines(flat: FlatSettings) -> Tensor:
     """The sinusoidal table of all positions, all sines before all cosines."""
-    longest = max(flat[path][0] for path in both("max_length"))
+    longest = max(flat[path][0] for path in both_sides("max_length"))
     table: Tensor = COLUMNS.forward(sinusoids(longest, flat["encoder.d_model"][0]))
     return table
 
@@ -155,7 +155,7 @@ target = Target(
     copies=COPIES,
     tables=TABLES,
     lenient=("forced_eos_token_id",),
-    demands=EACH_ITS_WAY,
+    demands=NO_IS_CAUSAL,
     aliases=ALIASES,
 )
 register(target)

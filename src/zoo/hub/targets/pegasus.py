@@ -12,7 +12,7 @@ from zoo.hub.targets.declare.key import key
 from zoo.hub.targets.declare.recipes import PEGASUS
 from zoo.hub.targets.declare.registry import register
 from zoo.hub.targets.declare.renaming import same
-from zoo.hub.targets.declare.requirements import UNSCALED, both, exactly
+from zoo.hub.targets.declare.requirements import UNSCALED, both_sides, exactly
 from zoo.hub.targets.marian import COLUMNS, LAYERS, LOGITS_BIAS, SHARED, SIZES, TOKENS, stacks, writes_stream
 from zoo.hub.targets.marian import target as marian
 
@@ -25,7 +25,7 @@ target = dataclasses.replace(
     example="transformer-pre-norm",
     rank=10,
     requirements=(*stacks("pre_norm", ends_with_norm=True), *exactly("embeddings", shared=True)),
-    keys=(key("vocab_size", *both("vocab_size"), default=50265), *SIZES),
+    keys=(key("vocab_size", *both_sides("vocab_size"), default=50265), *SIZES),
     constants={**marian.constants, "tie_word_embeddings": True},
     renames=(
         same(TOKENS.format("encoder"), SHARED, COLUMNS),

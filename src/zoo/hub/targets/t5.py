@@ -14,7 +14,7 @@ from zoo.hub.targets.declare.key import Config, first_value, key, value_of
 from zoo.hub.targets.declare.recipes import T5
 from zoo.hub.targets.declare.registry import register
 from zoo.hub.targets.declare.renaming import Rename, same
-from zoo.hub.targets.declare.requirements import EACH_ITS_WAY, as_in, both, exactly
+from zoo.hub.targets.declare.requirements import NO_IS_CAUSAL, as_in, both_sides, exactly
 from zoo.hub.targets.declare.target import Copy, Requirement, Target
 
 FEED_FORWARDS = {
@@ -106,18 +106,18 @@ target = Target(
         *exactly("embeddings", scale=False, norm=None, segments=0, shared=True),
     ),
     keys=(
-        key("vocab_size", *both("vocab_size"), default=32128),
-        key("d_model", *both("d_model"), default=512),
-        key("d_kv", *both("attention.d_key"), default=64),
-        key("d_ff", *both("d_ff"), default=2048),
+        key("vocab_size", *both_sides("vocab_size"), default=32128),
+        key("d_model", *both_sides("d_model"), default=512),
+        key("d_kv", *both_sides("attention.d_key"), default=64),
+        key("d_ff", *both_sides("d_ff"), default=2048),
         key("num_layers", "encoder.n_layers", default=6),
         key("num_decoder_layers", "decoder.n_layers", default=None, null_means=decoder_depth),
         # the model ignores it, but generate() creates a cache with this many layers, else with the encoder's
         key("decoder_layers", "decoder.n_layers", default=None, null_means=decoder_depth),
-        key("num_heads", *both("n_heads"), default=8),
-        key("relative_attention_num_buckets", *both("position.buckets"), default=32),
-        key("relative_attention_max_distance", *both("position.max_distance"), default=128),
-        key("layer_norm_epsilon", *both("norm.eps"), default=1e-6),
+        key("num_heads", *both_sides("n_heads"), default=8),
+        key("relative_attention_num_buckets", *both_sides("position.buckets"), default=32),
+        key("relative_attention_max_distance", *both_sides("position.max_distance"), default=128),
+        key("layer_norm_epsilon", *both_sides("norm.eps"), default=1e-6),
         key(
             "feed_forward_proj",
             "encoder.feed_forward",
@@ -127,10 +127,10 @@ target = Target(
             default="relu",
             synonyms={"gated-gelu_new": "gated-gelu"},
         ),
-        key("n_positions", *both("max_length"), merge=max, default=512),  # the tasks' limit, not the model's
+        key("n_positions", *both_sides("max_length"), merge=max, default=512),  # the tasks' limit, not the model's
         key(
             "dropout_rate",
-            *both("dropout", "attention.dropout", "feed_forward.dropout"),
+            *both_sides("dropout", "attention.dropout", "feed_forward.dropout"),
             merge=first_value,
             default=0.1,
         ),
@@ -178,7 +178,7 @@ target = Target(
         "head_dim": "d_kv",
     },
     modernize=modernize,
-    demands=EACH_ITS_WAY,
+    demands=NO_IS_CAUSAL,
     recipe=T5,
     strays=("EncDecAttention.relative_attention_bias.weight",),
 )

@@ -7,7 +7,7 @@ from typing import Any
 
 from zoo.hub.targets.declare.flat_settings import FlatSettings
 from zoo.hub.targets.declare.renaming import Conversion
-from zoo.hub.targets.declare.words import listed
+from zoo.hub.targets.declare.spelling import join_values
 from zoo.registry import REQUIRED
 
 Merge = Callable[[Sequence[Any]], Any]
@@ -58,11 +58,11 @@ class Key:
         """Say why the key cannot hold these settings; None if it can."""
         values = self.values(flat) if self.applies(flat) else []
         if len(values) > 1 and self.merge is None:
-            return f"{' and '.join(self.paths)} differ ({listed(values)}); {family} has one value for all"
+            return f"{' and '.join(self.paths)} differ ({join_values(values)}); {family} has one value for all"
         unknown = [value for value in values if self.names is not None and value not in self.names]
         if unknown:
             settings = " and ".join(self.paths if self.joined else self.paths[:1])
-            return f"{settings} is {listed(unknown)}; {family} has {listed(list(self.names or ()), ' or ')}"
+            return f"{settings} is {join_values(unknown)}; {family} has {join_values(list(self.names or ()), ' or ')}"
         return None
 
     def value(self, flat: FlatSettings) -> Any:
@@ -87,7 +87,9 @@ class Key:
             # types are compared too, since True == 1 in Python
             known = [ours for ours, theirs in self.names.items() if type(theirs) is type(value) and theirs == value]
             if not known:
-                raise ValueError(f"{self.theirs} is {value!r}; zoo reads {listed(list(self.names.values()), ' or ')}")
+                raise ValueError(
+                    f"{self.theirs} is {value!r}; zoo reads {join_values(list(self.names.values()), ' or ')}"
+                )
             value = known[0]
         if self.conversion is not None and self.conversion.inverse is not None:
             value = self.conversion.inverse(value)

@@ -25,33 +25,34 @@ class Recipe:
     """How to build a tokenizer from a family's vocabulary files.
 
     Args:
-        class_name: the tokenizer class that the recipe reproduces; `alike`: further classes that build the same.
+        class_name: the tokenizer class that the recipe reproduces. other_classes: further classes that build the same.
         files: the vocabulary files that it needs.
         tokens: default special tokens, by their names in tokenizer_config.json.
         build: builds the tokenizer from the vocabulary files and the options in tokenizer_config.json.
-        least: minimal vocabulary files, to see what options in tokenizer_config.json do to a text; None: not compared.
-        frames: whether the class adds its own special tokens around a text, whatever tokenizer.json says.
+        minimal_files: the smallest vocabulary files, to see what options in tokenizer_config.json do to a text; None:
+            not compared.
+        adds_special_tokens: whether the class adds its own special tokens around a text, whatever tokenizer.json says.
     """
 
     class_name: str
     files: tuple[str, ...]
     tokens: Mapping[str, str]
     build: Callable[[Files, Options], Backend]
-    least: Files | None = None
-    alike: tuple[str, ...] = ()
-    frames: bool = True
+    minimal_files: Files | None = None
+    other_classes: tuple[str, ...] = ()
+    adds_special_tokens: bool = True
 
-    def is_of(self, named: Any) -> bool:
+    def builds(self, named: Any) -> bool:
         """Return whether a class, or its Fast version, builds this tokenizer; None means the family's own class."""
-        every = (self.class_name, *self.alike)
+        every = (self.class_name, *self.other_classes)
         return named is None or named in (*every, *(f"{name}Fast" for name in every))
 
-    def writes_around(self, named: Any) -> bool:
+    def adds_special_tokens_for(self, named: Any) -> bool:
         """Return whether a folder's tokenizer class adds its own special tokens, whatever tokenizer.json says."""
-        return self.frames and self.is_of(named)
+        return self.adds_special_tokens and self.builds(named)
 
 
-def option(options: Options, name: str, default: bool | None) -> bool | None:
+def read_switch(options: Options, name: str, default: bool | None) -> bool | None:
     """Read a switch of tokenizer_config.json.
 
     Raises:
@@ -63,7 +64,7 @@ def option(options: Options, name: str, default: bool | None) -> bool | None:
     return value
 
 
-def spelling(token: Any) -> str | None:
+def token_text(token: Any) -> str | None:
     """The text of a token, which a file gives as a string or as a map with `content`; None if it is neither."""
     token = token.get("content") if isinstance(token, Mapping) else token
     return token if isinstance(token, str) and token else None
@@ -100,13 +101,13 @@ def wordpiece(files: Files, options: Options) -> Backend:
     """BERT's tokenizer: `BasicTokenizer`, then greedy longest-match-first WordPiece (Devlin et al. 2019)."""
     words = files["vocab.txt"].decode("utf-8").removesuffix("\n").split("\n")
     vocabulary = {word.rstrip("\r"): i for i, word in enumerate(words)}
-    unk = spelling(options.get("unk_token")) or BERT.tokens["unk_token"]
+    unk = token_text(options.get("unk_token")) or BERT.tokens["unk_token"]
     backend = Backend(models.WordPiece(vocabulary, unk_token=unk))
     backend.normalizer = normalizers.BertNormalizer(
         clean_text=True,
-        handle_chinese_chars=bool(option(options, "tokenize_chinese_chars", True)),
-        strip_accents=option(options, "strip_accents", None),
-        lowercase=bool(option(options, "do_lower_case", True)),
+        handle_chinese_chars=bool(read_switch(options, "tokenize_chinese_chars", True)),
+        strip_accents=read_switch(options, "strip_accents", None),
+        lowercase=bool(read_switch(options, "do_lower_case", True)),
     )
     backend.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     backend.decoder = decoders.WordPiece(prefix="##")
@@ -123,9 +124,11 @@ def wordpiece(files: Files, options: Options) -> Backend:
 def byte_level(files: Files, options: Options) -> Backend:
     """GPT-2's tokenizer: byte-level BPE; words include their leading space (Radford et al. 2019, section 2.2)."""
     backend = Backend(models.BPE(read_vocabulary(files), read_merges(files), continuing_subword_prefix=""))
-    backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=bool(option(options, "add_prefix_space", False)))
+    backend.pre_tokenizer = pre_tokenizers.ByteLevel(
+        add_prefix_space=bool(read_switch(options, "add_prefix_space", False))
+    )
     backend.decoder = decoders.ByteLevel()
-    around = {name: end_of_text(options, name, backend) for name in ENDS if option(options, f"add_{name}", False)}
+    around = {name: end_of_text(options, name, backend) for name in ENDS if read_switch(options, f"add_{name}", False)}
     if around:
         single = [*filter(None, (around.get("bos_token"), "$A", around.get("eos_token")))]
         pair = [*single, *("$B" if piece == "$A" else piece for piece in single)]
@@ -141,7 +144,7 @@ def end_of_text(options: Options, name: str, backend: Backend) -> str:
         ValueError: `name` is not a token of the vocabulary.
     """
     named = options.get(name, ENDING)
-    token = spelling(named)
+    token = token_text(named)
     if token is None or backend.token_to_id(token) is None:
         raise ValueError(f"tokenizer_config.json: add_{name} is true, but {name} is not a token: {named!r:.80}")
     return token
@@ -149,7 +152,7 @@ def end_of_text(options: Options, name: str, backend: Backend) -> str:
 
 def word_ends(files: Files, options: Options) -> Backend:
     """GPT-1's tokenizer: BPE within lower-cased words, with `</w>` at the end of a word (Radford et al. 2018)."""
-    unk = spelling(options.get("unk_token")) or OPENAI_GPT.tokens["unk_token"]
+    unk = token_text(options.get("unk_token")) or OPENAI_GPT.tokens["unk_token"]
     merges = read_merges(files)
     backend = Backend(models.BPE(read_vocabulary(files), merges, end_of_word_suffix="</w>", unk_token=unk))
     backend.normalizer = normalizers.BertNormalizer(lowercase=True)
@@ -161,7 +164,7 @@ def word_ends(files: Files, options: Options) -> Backend:
 def t5_pieces(files: Files, options: Options) -> Backend:
     """T5's tokenizer: a unigram model, then the sentinels, with <extra_id_0> as the last id (Raffel et al. 2020)."""
     found = read_pieces(files[SPIECE], SPIECE)
-    sentinels = [f"<extra_id_{i}>" for i in reversed(range(whole(options, "extra_ids", 100)))]
+    sentinels = [f"<extra_id_{i}>" for i in reversed(range(read_count(options, "extra_ids", 100)))]
     backend = unigram([*found.scored, *((token, 0.0) for token in sentinels)], found.unk, found)
     if found.charsmap:
         backend.normalizer = normalizers.Precompiled(found.charsmap)
@@ -173,7 +176,7 @@ def t5_pieces(files: Files, options: Options) -> Backend:
 
 def pegasus_pieces(files: Files, options: Options) -> Backend:
     """Pegasus's tokenizer: special and unused tokens, then the pieces of a unigram model (Zhang et al. 2020)."""
-    found, offset = read_pieces(files[SPIECE], SPIECE), whole(options, "offset", 103)
+    found, offset = read_pieces(files[SPIECE], SPIECE), read_count(options, "offset", 103)
     ahead = ["<pad>", "</s>", "<mask_1>", "<mask_2>"]
     unused = [f"<unk_{i}>" for i in range(2, offset)]
     # the model's own first two pieces stand for <pad> and </s>, which `ahead` has
@@ -211,7 +214,7 @@ def unigram(scored: list[tuple[str, float]], unk: int, found: Pieces) -> Backend
     return backend
 
 
-def whole(options: Options, name: str, default: int) -> int:
+def read_count(options: Options, name: str, default: int) -> int:
     """Read a count from tokenizer_config.json.
 
     Raises:
@@ -232,8 +235,8 @@ BERT = Recipe(
     ("vocab.txt",),
     {"unk_token": "[UNK]", "sep_token": "[SEP]", "pad_token": "[PAD]", "cls_token": "[CLS]", "mask_token": "[MASK]"},
     wordpiece,
-    least={"vocab.txt": b"[UNK]\n"},
-    alike=("BertTokenizer", "DistilBertTokenizer", "ElectraTokenizer"),
+    minimal_files={"vocab.txt": b"[UNK]\n"},
+    other_classes=("BertTokenizer", "DistilBertTokenizer", "ElectraTokenizer"),
 )
 MERGED = ("vocab.json", "merges.txt")
 GPT2 = Recipe(
@@ -241,10 +244,10 @@ GPT2 = Recipe(
     MERGED,
     dict.fromkeys(("unk_token", *ENDS), ENDING),
     byte_level,
-    least={"vocab.json": b"{}", "merges.txt": b""},
-    frames=False,
+    minimal_files={"vocab.json": b"{}", "merges.txt": b""},
+    adds_special_tokens=False,
 )
-OPENAI_GPT = Recipe("OpenAIGPTTokenizer", MERGED, {"unk_token": "<unk>"}, word_ends, frames=False)
+OPENAI_GPT = Recipe("OpenAIGPTTokenizer", MERGED, {"unk_token": "<unk>"}, word_ends, adds_special_tokens=False)
 SEQ2SEQ = {"unk_token": "<unk>", "pad_token": "<pad>", "eos_token": "</s>"}
 T5 = Recipe("T5Tokenizer", (SPIECE,), SEQ2SEQ, t5_pieces)
 PEGASUS = Recipe("PegasusTokenizer", (SPIECE,), SEQ2SEQ, pegasus_pieces)

@@ -23,7 +23,7 @@ def as_in(path: str, other: str) -> Requirement:
     return Requirement(path, lambda flat: flat[other], f"as {other}")
 
 
-def both(*names: str) -> tuple[str, ...]:
+def both_sides(*names: str) -> tuple[str, ...]:
     """The paths of settings on both sides."""
     return tuple(f"{side}.{name}" for name in names for side in ("encoder", "decoder"))
 
@@ -94,7 +94,7 @@ def plain_blocks(side: str, block: str, position: str, ends_with_norm: bool) -> 
 # for `demands`: with `is_causal` transformers 5 makes all attention causal or not, in encoder and decoder alike
 CAUSAL: Mapping[str, tuple[Any, ...]] = {"is_causal": (True,)}
 UNMASKED: Mapping[str, tuple[Any, ...]] = {"is_causal": (False, None)}
-EACH_ITS_WAY: Mapping[str, tuple[Any, ...]] = {"is_causal": ()}  # the sides differ, so every value is refused
+NO_IS_CAUSAL: Mapping[str, tuple[Any, ...]] = {"is_causal": ()}  # the sides differ, so every value is refused
 SEGMENTS = "embeddings.segments"
 # `flatten` writes the width out; null comes first, so that import leaves a derived width unset
 SAME_WIDTH = Requirement("embeddings.width", lambda flat: (None, *flat["encoder.d_model"]), "as encoder.d_model")

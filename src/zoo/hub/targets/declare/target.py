@@ -12,7 +12,7 @@ from zoo.hub.targets.declare.flat_settings import FlatSettings, flatten
 from zoo.hub.targets.declare.key import Key
 from zoo.hub.targets.declare.recipes import Recipe
 from zoo.hub.targets.declare.renaming import Rename
-from zoo.hub.targets.declare.words import articles, carried_heads, listed
+from zoo.hub.targets.declare.spelling import carried_heads, join_values, name_parts
 from zoo.models.settings import ModelSettings
 
 Allowed = tuple[Any, ...] | Callable[[FlatSettings], tuple[Any, ...]]
@@ -44,7 +44,7 @@ class Requirement:
         if not wrong:
             return None
         meaning = f" ({self.meaning})" if self.meaning else ""
-        return f"{self.path} is {listed(wrong)}; {family} has {listed(allowed, ' or ')}{meaning}"
+        return f"{self.path} is {join_values(wrong)}; {family} has {join_values(allowed, ' or ')}{meaning}"
 
 
 @dataclass(frozen=True)
@@ -196,7 +196,7 @@ class Target:
     def obstacle(self, settings: ModelSettings) -> str | None:
         """Say which choice keeps a model from fitting this target, the first if there are several; None if it fits."""
         if tuple(settings.parts) != self.sides:
-            return f"the model has {articles(settings.parts)}; {self.family} has {articles(self.sides)}"
+            return f"the model has {name_parts(settings.parts)}; {self.family} has {name_parts(self.sides)}"
         for side, kind in ((side, part.kind) for side, part in settings.parts.items() if part.kind != "transformer"):
             return f"{side}.kind is {kind}; {self.family} has transformer"
         chosen = self.native_class(settings)

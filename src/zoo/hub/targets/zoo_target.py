@@ -13,8 +13,8 @@ from zoo.hub.sources.headers import find_tensors
 from zoo.hub.targets.declare import classes
 from zoo.hub.targets.declare.classes import SCORES
 from zoo.hub.targets.declare.renaming import same
+from zoo.hub.targets.declare.spelling import carried_heads, name_parts
 from zoo.hub.targets.declare.target import ROLES, NativeClass, Target, class_of
-from zoo.hub.targets.declare.words import articles, carried_heads
 from zoo.models.cost import Bounds, on_meta
 from zoo.models.heads.head import heads
 from zoo.models.kinds.part import PartChoice
@@ -123,7 +123,7 @@ def own_class(settings: ModelSettings) -> NativeClass:
     classifier = next((one for one in known if "classification" in one.heads), None)
     if classifier is None or any(name in one.heads for table in CLASSES.values() for one in table):
         carried = f"{FAMILY} classes have {carried_heads(known)}"
-        raise ValueError(f"the first head is {name}; with {articles(settings.parts)}, {carried}")
+        raise ValueError(f"the first head is {name}; with {name_parts(settings.parts)}, {carried}")
     own = dataclasses.replace(classifier, heads={name: SCORES}, pipeline=None)
     return own if heads[name].scores_documents else dataclasses.replace(own, name=TAGGER, auto=TAGGER_AUTO)
 

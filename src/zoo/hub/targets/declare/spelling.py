@@ -4,23 +4,23 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 
-def articles(sides: Sequence[str] | Mapping[str, Any]) -> str:
+def name_parts(sides: Sequence[str] | Mapping[str, Any]) -> str:
     """Name parts with their articles: 'an encoder and a decoder', 'a decoder alone'."""
     named = [f"{'an' if side[0] in 'aeiou' else 'a'} {side}" for side in sides]
     return " and ".join(named) if len(named) > 1 else f"{named[0]} alone"
 
 
-def listed(values: Sequence[Any], between: str = ", ") -> str:
+def join_values(values: Sequence[Any], between: str = ", ") -> str:
     """Join the distinct values, spelled as in config files."""
-    return between.join(dict.fromkeys(map(written, values)))
+    return between.join(dict.fromkeys(map(spell_value, values)))
 
 
-def written(value: Any) -> str:
+def spell_value(value: Any) -> str:
     """Spell a value as config files do."""
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
     if isinstance(value, tuple):
-        return " ".join(map(written, value))
+        return " ".join(map(spell_value, value))
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
@@ -33,4 +33,4 @@ def carried_heads(classes: Iterable[Any]) -> str:
         for head in table:
             beside = " and ".join(other for other in table if other != head)
             found.append(head if head in alone else f"{head} beside {beside}")
-    return listed(found, " or ")
+    return join_values(found, " or ")
