@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from zoo.hub.modeling.rows import documents_of, shift
+from zoo.hub.modeling.inputs import documents_of, shift
 
 ROW = torch.zeros(2, 3)
 MASK = torch.tensor([[0, 1, 1, 0, 1], [1, 1, 1, 1, 1]])

@@ -37,7 +37,7 @@ def test_any_choice_is_loaded_as_it_was_and_saved_as_it_is(
     first = load(report)
     first.save_pretrained(tmp_path / "again")
     stored = load_file(report.folder / "model.safetensors"), load_file(tmp_path / "again" / "model.safetensors")
-    assert stored[0].keys() == stored[1].keys() == unique_tensors(first.inside).keys()
+    assert stored[0].keys() == stored[1].keys() == unique_tensors(first.zoo_model).keys()
     assert all(torch.equal(tensor, stored[1][key]) for key, tensor in stored[0].items())
     configs = [json.loads((folder / "config.json").read_text()) for folder in (report.folder, tmp_path / "again")]
     assert configs[0]["settings"] == configs[1]["settings"] and "auto_map" not in configs[0]
@@ -159,7 +159,7 @@ def test_types_of_tokens_are_segments(shelled: Shelled):
     model = load(shelled("bert-nano", SCALED))
     ids, types = torch.tensor([[2, 9, 4, 10, 4]]), torch.tensor([[0, 0, 0, 1, 1]])
     theirs = model(ids, token_type_ids=types)
-    ours = model.inside(ids, segments=types).heads
+    ours = model.zoo_model(ids, segments=types).heads
     assert torch.equal(theirs.prediction_logits, ours["masked_lm"])
     assert torch.equal(theirs.seq_relationship_logits, ours["next_sentence"])
     losses = model(ids, token_type_ids=types, labels=ids, next_sentence_label=torch.tensor([1])).loss

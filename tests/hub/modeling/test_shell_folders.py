@@ -149,8 +149,8 @@ def test_importing_it_gives_the_same_model(shelled: Shelled, tmp_path: Path, nam
     said = import_folder(report.folder, tmp_path / "run")
     assert (said.target, said.class_name, said.remarks()) == ("zoo", wanted, [])
     loaded, model = load_checkpoint(tmp_path / "run"), load(report)
-    assert dump_settings(loaded.model.settings) == dump_settings(model.inside.settings)
-    ours, theirs = unique_tensors(loaded.model), unique_tensors(model.inside)
+    assert dump_settings(loaded.model.settings) == dump_settings(model.zoo_model.settings)
+    ours, theirs = unique_tensors(loaded.model), unique_tensors(model.zoo_model)
     assert ours.keys() == theirs.keys() and all(torch.equal(tensor, theirs[key]) for key, tensor in ours.items())
     text = "A small boy."
     tokenizer = transformers.AutoTokenizer.from_pretrained(report.folder)

@@ -13,8 +13,8 @@ from transformers.utils.generic import can_return_tuple
 from zoo.blocks.rows.documents import Documents
 from zoo.hub.modeling.cache import StateCache
 from zoo.hub.modeling.config import ZooConfig
+from zoo.hub.modeling.inputs import documents_of, part_input, shift
 from zoo.hub.modeling.losses import LOSSES, detection_loss, mean_loss, problem_of
-from zoo.hub.modeling.rows import documents_of, part_input, shift
 from zoo.hub.targets.declare.spelling import name_parts
 from zoo.hub.targets.zoo_target import heads_of, plain_settings, with_heads
 from zoo.models.kinds.part import Encoder, Memory, PartInput
@@ -28,7 +28,7 @@ LABELS = ("labels", "num_items_in_batch")
 OLD_CACHE = "past_key_values"  # transformers' name of `cache` before 5.24
 
 
-def answering(forward: F) -> F:
+def checked_forward(forward: F) -> F:
     """Let a forward pass return a tuple for `return_dict=False`, and refuse arguments that its class does not take.
 
     Tools pass `inputs_embeds`, `position_ids`, `output_attentions` and the like to every model, mostly empty. Empty
@@ -39,11 +39,11 @@ def answering(forward: F) -> F:
     @wraps(forward)
     def wrapped(self: Any, *given: Any, **named: Any) -> Any:
         said = {name: value for name, value in named.items() if value is not None and value is not False}
-        if "cache" in self.takes and OLD_CACHE in said:
+        if "cache" in self.arguments and OLD_CACHE in said:
             if "cache" in said:
                 raise ValueError(f"cache and {OLD_CACHE} are two names of one thing; pass one of them")
             said["cache"] = said.pop(OLD_CACHE)
-        if refused := [name for name in said if name not in self.takes]:
+        if refused := [name for name in said if name not in self.arguments]:
             raise ValueError(f"{type(self).__name__} does not take {', '.join(refused)}")
         if hasattr(self, "_hf_hook") and any(parameter.is_meta for parameter in self.parameters()):
             # accelerate loads offloaded weights when their module is called, but a tied head reads them directly
@@ -56,13 +56,13 @@ def answering(forward: F) -> F:
 class SourceReader(nn.Module):
     """An encoder with the arguments and the output that `generate` expects."""
 
-    takes = ("input_ids", "attention_mask", "pixel_values")
+    arguments = ("input_ids", "attention_mask", "pixel_values")
 
     def __init__(self, encoder: Encoder) -> None:
         super().__init__()
         self.encoder = encoder
 
-    @answering
+    @checked_forward
     def forward(
         self, input_ids: Tensor | None = None, attention_mask: Tensor | None = None, pixel_values: Tensor | None = None
     ) -> Any:
@@ -74,10 +74,10 @@ class Shell(PreTrainedModel):  # type: ignore[misc]
     """A zoo model that transformers loads, saves, trains and generates with.
 
     Class attributes:
-        carries: the heads of the class, unless the folder names others for it; None: the folder's heads, all unused.
+        head_names: the heads of the class, unless the folder names others for it; None: the folder's heads, all unused.
         sides: the allowed combinations of parts; empty: any.
-        takes: the arguments of `forward` that the class accepts.
-        answers: the type of its output, whose fields decide what is returned.
+        arguments: the arguments of `forward` that the class accepts.
+        output_class: the type of its output, whose fields decide what is returned.
         shifts: whether the logits at a position are compared with the label of the next one.
     """
 
@@ -87,21 +87,21 @@ class Shell(PreTrainedModel):  # type: ignore[misc]
     accepts_loss_kwargs = True  # `num_items_in_batch`: labels in the whole optimizer step, by which losses are divided
     _supports_sdpa = True
     _is_stateful = True  # a state cannot drop tokens, which assisted generation needs
-    carries: ClassVar[tuple[str, ...] | None] = ()
+    head_names: ClassVar[tuple[str, ...] | None] = ()
     sides: ClassVar[tuple[tuple[str, ...], ...]] = ()
-    takes: ClassVar[tuple[str, ...]] = (*ROW, *LABELS)
-    answers: ClassVar[type[ModelOutput]]
+    arguments: ClassVar[tuple[str, ...]] = (*ROW, *LABELS)
+    output_class: ClassVar[type[ModelOutput]]
     shifts: ClassVar[bool] = False
-    inside: Model
+    zoo_model: Model
 
     def __init__(self, config: ZooConfig) -> None:
-        settings = self.settle(config)
+        settings = self.class_settings(config)
         super().__init__(config)
         self.config.settings = plain_settings(settings)  # what `save_pretrained` writes
         model = Model(settings)
-        self.__dict__["inside"] = model  # not as a submodule, so that each tensor has one name only
+        self.__dict__["zoo_model"] = model  # not as a submodule, so that each tensor has one name only
         self.encoder, self.decoder, self.heads, self.pooler = model.encoder, model.decoder, model.heads, model.pooler
-        self._modules = model._modules  # shared, so that `inside` uses modules that peft replaces
+        self._modules = model._modules  # shared, so that `zoo_model` uses modules that peft replaces
         if model.parts[0].image_size is not None:
             self.main_input_name = "pixel_values"
         # `generate` reads this attribute of the module named `encoder`
@@ -110,7 +110,7 @@ class Shell(PreTrainedModel):  # type: ignore[misc]
         self._no_split_modules = {type(part).__name__ for part in model.parts}
         self.post_init()
 
-    def settle(self, config: ZooConfig) -> ModelSettings:
+    def class_settings(self, config: ZooConfig) -> ModelSettings:
         """The settings, with the heads of this class.
 
         Raises:
@@ -120,11 +120,11 @@ class Shell(PreTrainedModel):  # type: ignore[misc]
         if self.sides and tuple(settings.parts) not in self.sides:
             can = " or ".join(map(name_parts, self.sides))
             raise ValueError(f"{name} has {can}; this model has {name_parts(settings.parts)}")
-        if self.carries is None:
+        if self.head_names is None:
             return settings
-        return with_heads(settings, heads_of(settings, name) or self.carries, config.num_labels)
+        return with_heads(settings, heads_of(settings, name) or self.head_names, config.num_labels)
 
-    @answering
+    @checked_forward
     def forward(
         self,
         input_ids: Tensor | None = None,
@@ -140,22 +140,22 @@ class Shell(PreTrainedModel):  # type: ignore[misc]
         logits_to_keep: int = 0,
         num_items_in_batch: Tensor | int | None = None,
     ) -> Any:
-        """Compute the class's output; `takes` lists the arguments that it accepts."""
+        """Compute the class's output; `arguments` lists the arguments that it accepts."""
         row, mask, memory = input_ids if pixel_values is None else pixel_values, attention_mask, None
         if self.main_input_name == "pixel_values":
             mask = None  # `generate` makes one for any input, here of shape (batch, channels)
         if self.config.is_encoder_decoder:
             if cache is None:
                 encoder_outputs = encoder_outputs or self.get_encoder()(row, mask)
-                memory = self.remember(encoder_outputs[0], mask)
+                memory = self.memory_of(encoder_outputs[0], mask)
             row, mask = decoder_input_ids, decoder_attention_mask
             if row is None and labels is not None:
                 row = shift(labels, self.config.decoder_start_token_id, self.config.pad_token_id)
         given = part_input(row, mask, token_type_ids)
-        states, cache = self.read(given, memory, cache, use_cache)
+        states, cache = self.hidden_states(given, memory, cache, use_cache)
         said: dict[str, Any] = {"last_hidden_state": states, "cache": cache, OLD_CACHE: cache}
         said["encoder_last_hidden_state"] = None if encoder_outputs is None else encoder_outputs[0]
-        if self.carries is not None:
+        if self.head_names is not None:
             states = states[:, -logits_to_keep:] if logits_to_keep else states
             said["logits"] = logits = self.logits_of(states, given)
             if labels is not None:
@@ -165,15 +165,15 @@ class Shell(PreTrainedModel):  # type: ignore[misc]
                     self.config.problem_type = self.config.problem_type or problem_of(logits, labels)
                     loss = LOSSES[self.config.problem_type]
                 said["loss"] = loss(*pair, num_items_in_batch)
-        return self.answers(**{name: said.get(name) for name in self.answers.__dataclass_fields__})
+        return self.output_class(**{name: said.get(name) for name in self.output_class.__dataclass_fields__})
 
     def logits_of(self, states: Tensor, given: PartInput, head: str | None = None) -> Tensor:
         """The logits of the named head, by default the first one."""
-        model, name = self.inside, head or next(iter(self.heads))
+        model, name = self.zoo_model, head or next(iter(self.heads))
         reading = Reading(model.stream, given, {}, model.averages)
         return model.score(name, reading.select(name, model.heads_by_name()[name], states)).logits()
 
-    def read(
+    def hidden_states(
         self,
         given: PartInput,
         memory: Memory | None = None,
@@ -181,7 +181,7 @@ class Shell(PreTrainedModel):  # type: ignore[misc]
         use_cache: bool | None = None,
     ) -> tuple[Tensor, StateCache | None]:
         """The hidden states of a row; with a cache, those of the new tokens."""
-        model = self.inside
+        model = self.zoo_model
         if model.decoder is None:
             assert model.encoder is not None
             return model.encoder(given).states, None
@@ -198,19 +198,19 @@ class Shell(PreTrainedModel):  # type: ignore[misc]
         assert not isinstance(given.documents, Documents)  # `part_input` gives a tensor or None
         return cache.step(given.tokens, given.documents), cache
 
-    def remember(self, states: Tensor, mask: Tensor | None) -> Memory:
+    def memory_of(self, states: Tensor, mask: Tensor | None) -> Memory:
         """The memory, from an encoder's hidden states and the mask of its sources."""
-        encoder = self.inside.encoder
+        encoder = self.zoo_model.encoder
         assert encoder is not None
         return Memory(states, Documents.of(documents_of(mask, states), states), encoder)
 
     def _replicate_for_data_parallel(self) -> Any:
-        replica, inside = (nn.Module._replicate_for_data_parallel(each) for each in (self, self.inside))  # type: ignore[no-untyped-call]
-        replica.__dict__["inside"], inside._modules = inside, replica._modules  # which torch fills in later
+        replica, inner = (nn.Module._replicate_for_data_parallel(each) for each in (self, self.zoo_model))  # type: ignore[no-untyped-call]
+        replica.__dict__["zoo_model"], inner._modules = inner, replica._modules  # which torch fills in later
         return replica
 
     def get_encoder(self, modality: str | None = None) -> nn.Module:
-        encoder = self.inside.encoder
+        encoder = self.zoo_model.encoder
         return self if encoder is None else SourceReader(encoder)
 
     @torch.no_grad()
@@ -219,7 +219,7 @@ class Shell(PreTrainedModel):  # type: ignore[misc]
         named = [(name, p) for name, p in self.named_parameters() if not p.is_meta]
         fresh = [name for name, p in named if not getattr(p, "_is_hf_initialized", False)]
         if fresh:
-            begun = Model.drawn(self.inside.settings, int(torch.randint(2**31, ())))
+            begun = Model.drawn(self.zoo_model.settings, int(torch.randint(2**31, ())))
             drawn = dict(begun.named_parameters())
             for name in fresh:
                 self.get_parameter(name).copy_(drawn[name])
@@ -232,11 +232,11 @@ class Shell(PreTrainedModel):  # type: ignore[misc]
         return False  # `generate` would create one for keys and values, which not every decoder has
 
     def _set_gradient_checkpointing(self, enable: bool = True, *_: Any, **__: Any) -> None:
-        for part in self.inside.parts:
+        for part in self.zoo_model.parts:
             part.checkpointing = enable
 
     def get_input_embeddings(self) -> nn.Module:
-        embeddings = self.inside.stream.embeddings
+        embeddings = self.zoo_model.stream.embeddings
         if embeddings is None:
             raise NotImplementedError(f"{type(self).__name__} has no token embeddings: it reads images")
         return embeddings.tokens

@@ -18,10 +18,10 @@ from transformers import GenerationMixin, modeling_outputs
 from transformers.models.auto.image_processing_auto import AutoImageProcessor
 
 from zoo.hub.modeling.config import ZooConfig
+from zoo.hub.modeling.image_processor import ZooImageProcessor
+from zoo.hub.modeling.inputs import part_input, shift
 from zoo.hub.modeling.losses import IGNORED, mean_loss
-from zoo.hub.modeling.model import LABELS, ROW, Shell, answering
-from zoo.hub.modeling.pictures import ZooImageProcessor
-from zoo.hub.modeling.rows import part_input, shift
+from zoo.hub.modeling.model import LABELS, ROW, Shell, checked_forward
 from zoo.hub.targets.zoo_target import MODEL_TYPE
 
 ENCODER, DECODER, BOTH = ("encoder",), ("decoder",), ("encoder", "decoder")
@@ -32,20 +32,20 @@ WRITING = (*LABELS, "cache", "use_cache", "logits_to_keep")
 class ZooModel(Shell):
     """Hidden states of every position, of the targets if there are sources; heads are kept but not used."""
 
-    carries, takes, answers = None, (*ROW, *TARGET, "pixel_values"), modeling_outputs.Seq2SeqModelOutput
+    head_names, arguments, output_class = None, (*ROW, *TARGET, "pixel_values"), modeling_outputs.Seq2SeqModelOutput
 
 
 class ZooForCausalLM(Shell, GenerationMixin):  # type: ignore[misc]
     """Logits of the next token."""
 
-    carries, sides, takes = ("language",), (DECODER,), (*ROW, *WRITING)
-    answers, shifts = modeling_outputs.CausalLMOutputWithPast, True
+    head_names, sides, arguments = ("language",), (DECODER,), (*ROW, *WRITING)
+    output_class, shifts = modeling_outputs.CausalLMOutputWithPast, True
 
 
 class TargetWriter(Shell, GenerationMixin):  # type: ignore[misc]
     """Logits of the next token of a target, given its source; labels are targets without their start token."""
 
-    carries, sides, answers = ("language",), (BOTH,), modeling_outputs.Seq2SeqLMOutput
+    head_names, sides, output_class = ("language",), (BOTH,), modeling_outputs.Seq2SeqLMOutput
 
     def prepare_decoder_input_ids_from_labels(self, labels: Tensor) -> Tensor:
         """The decoder's inputs for labels. `DataCollatorForSeq2Seq` calls this method if a model has it."""
@@ -55,48 +55,48 @@ class TargetWriter(Shell, GenerationMixin):  # type: ignore[misc]
 class ZooForConditionalGeneration(TargetWriter):
     """A target generated from a text."""
 
-    takes = ("input_ids", "attention_mask", *TARGET, "encoder_outputs", *WRITING)
+    arguments = ("input_ids", "attention_mask", *TARGET, "encoder_outputs", *WRITING)
 
 
 class ZooForImageTextToText(TargetWriter):
     """A target generated from an image."""
 
     # `generate` makes a mask for any input, though an image needs none
-    takes = ("pixel_values", "attention_mask", *TARGET, "encoder_outputs", *WRITING)
+    arguments = ("pixel_values", "attention_mask", *TARGET, "encoder_outputs", *WRITING)
 
 
 class ZooForMaskedLM(Shell):
     """Logits of masked tokens."""
 
-    carries, sides, answers = ("masked_lm",), (ENCODER,), modeling_outputs.MaskedLMOutput
+    head_names, sides, output_class = ("masked_lm",), (ENCODER,), modeling_outputs.MaskedLMOutput
 
 
 class ZooForNextSentencePrediction(Shell):
     """Logits of whether the second text follows the first (label 0: it does)."""
 
-    carries, sides, answers = ("next_sentence",), (ENCODER,), modeling_outputs.NextSentencePredictorOutput
+    head_names, sides, output_class = ("next_sentence",), (ENCODER,), modeling_outputs.NextSentencePredictorOutput
 
 
 class ZooForSequenceClassification(Shell):
     """Logits of the classes of each row."""
 
-    carries, sides = ("classification",), (ENCODER, DECODER)
-    answers = modeling_outputs.SequenceClassifierOutput
+    head_names, sides = ("classification",), (ENCODER, DECODER)
+    output_class = modeling_outputs.SequenceClassifierOutput
 
 
 class ZooForTokenClassification(Shell):
     """Logits of the classes of each token."""
 
-    carries, sides, answers = ("tagging",), (ENCODER, DECODER), modeling_outputs.TokenClassifierOutput
+    head_names, sides, output_class = ("tagging",), (ENCODER, DECODER), modeling_outputs.TokenClassifierOutput
 
 
 class ZooForMultipleChoice(Shell):
     """Scores of the choices of each example; inputs have shape (examples, choices, length)."""
 
-    carries, sides, answers = ("choice",), (ENCODER, DECODER), modeling_outputs.MultipleChoiceModelOutput
+    head_names, sides, output_class = ("choice",), (ENCODER, DECODER), modeling_outputs.MultipleChoiceModelOutput
     accepts_loss_kwargs = False  # one label per example, not per row
 
-    @answering
+    @checked_forward
     def forward(  # type: ignore[override]
         self,
         input_ids: Tensor,
@@ -106,7 +106,7 @@ class ZooForMultipleChoice(Shell):
     ) -> Any:
         rows = [None if each is None else each.flatten(0, 1) for each in (input_ids, attention_mask, token_type_ids)]
         given = part_input(*rows)
-        logits = self.logits_of(self.read(given)[0], given).view(input_ids.shape[:2])
+        logits = self.logits_of(self.hidden_states(given)[0], given).view(input_ids.shape[:2])
         loss = None if labels is None else mean_loss(logits, labels)
         return modeling_outputs.MultipleChoiceModelOutput(loss, logits)
 
@@ -114,11 +114,11 @@ class ZooForMultipleChoice(Shell):
 class ZooForQuestionAnswering(Shell):
     """Logits of the positions where the answer starts, and of those where it ends."""
 
-    carries, sides, takes = ("span",), (ENCODER,), (*ROW, "start_positions", "end_positions")
-    answers = modeling_outputs.QuestionAnsweringModelOutput
+    head_names, sides, arguments = ("span",), (ENCODER,), (*ROW, "start_positions", "end_positions")
+    output_class = modeling_outputs.QuestionAnsweringModelOutput
 
     # A signature of its own: Trainer finds the label arguments of a model in it.
-    @answering
+    @checked_forward
     def forward(  # type: ignore[override]
         self,
         input_ids: Tensor,
@@ -128,7 +128,7 @@ class ZooForQuestionAnswering(Shell):
         end_positions: Tensor | None = None,
     ) -> Any:
         given = part_input(input_ids, attention_mask, token_type_ids)
-        begins, ends = self.logits_of(self.read(given)[0], given).unbind(-1)
+        begins, ends = self.logits_of(self.hidden_states(given)[0], given).unbind(-1)
         pairs = (begins, start_positions), (ends, end_positions)
         beyond = input_ids.shape[1]  # as in transformers, a position that was cut off is ignored, and -1 counts as 0
         known = [(logits, at.clamp_min(0)) for logits, at in pairs if at is not None]
@@ -140,8 +140,8 @@ class ZooForQuestionAnswering(Shell):
 class ZooForImageClassification(Shell):
     """Logits of the classes of each image."""
 
-    carries, sides, takes = ("classification",), (ENCODER,), ("pixel_values", *LABELS)
-    answers = modeling_outputs.ImageClassifierOutput
+    head_names, sides, arguments = ("classification",), (ENCODER,), ("pixel_values", *LABELS)
+    output_class = modeling_outputs.ImageClassifierOutput
 
 
 @dataclass
@@ -156,11 +156,11 @@ class PreTrainingOutput(modeling_outputs.ModelOutput):  # type: ignore[misc]
 class ZooForPreTraining(Shell):
     """Logits of masked tokens, and of whether the second text follows the first (label 0: it does)."""
 
-    carries, sides, takes = ("masked_lm", "next_sentence"), (ENCODER,), (*ROW, "labels", "next_sentence_label")
+    head_names, sides, arguments = ("masked_lm", "next_sentence"), (ENCODER,), (*ROW, "labels", "next_sentence_label")
     accepts_loss_kwargs = False  # the two losses count different things
 
     # A signature of its own: Trainer takes every argument with `label` in its name as a label.
-    @answering
+    @checked_forward
     def forward(  # type: ignore[override]
         self,
         input_ids: Tensor,
@@ -170,7 +170,7 @@ class ZooForPreTraining(Shell):
         next_sentence_label: Tensor | None = None,
     ) -> Any:
         given = part_input(input_ids, attention_mask, token_type_ids)
-        states, _ = self.read(given)
+        states, _ = self.hidden_states(given)
         words, follows = self.logits_of(states, given, "masked_lm"), self.logits_of(states, given, "next_sentence")
         pairs = (words, labels), (follows, next_sentence_label)
         losses = [mean_loss(logits, wanted) for logits, wanted in pairs if wanted is not None]

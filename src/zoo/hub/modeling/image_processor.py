@@ -29,21 +29,21 @@ class ZooImageProcessor(BaseImageProcessor):  # type: ignore[misc]
     def __call__(self, images: Any, *_: Any, return_tensors: str | None = None, **__: Any) -> BatchFeature:
         """Prepare one image or several: Pillow images, or uint8 arrays (height, width, channels), stacked or not."""
         several = images if isinstance(images, Sequence) or np.ndim(images) == STACKED else [images]
-        pixels = [square(opened(picture), self.image_size) for picture in several]
+        pixels = [square(to_pillow(picture), self.image_size) for picture in several]
         return BatchFeature({"pixel_values": np.stack(pixels)}, tensor_type=return_tensors)
 
     preprocess = __call__
 
 
-def opened(picture: Any) -> Image.Image:
+def to_pillow(image: Any) -> Image.Image:
     """Convert an image to a Pillow image.
 
     Raises:
         ValueError: it is neither a Pillow image nor an array that Pillow can read.
     """
-    if isinstance(picture, Image.Image):
-        return picture
-    array = np.asarray(picture)
+    if isinstance(image, Image.Image):
+        return image
+    array = np.asarray(image)
     try:
         return Image.fromarray(array)
     except TypeError:
