@@ -22,7 +22,7 @@ from zoo.config import parse_set
 from zoo.data.task import read_task
 from zoo.data.tokenizers.recipes.recipe import tokenizers
 from zoo.data.tokenizers.tokenizer import Tokenizer
-from zoo.hub.exporting.child import reload_apart
+from zoo.hub.exporting.child import reload_in_child
 from zoo.hub.exporting.export import write_files
 from zoo.hub.exporting.samples import TEXTS
 from zoo.hub.exporting.trained_model import TrainedModel, TrainingHistory
@@ -85,7 +85,7 @@ def compare(target: Target, chosen: NativeClass, tokenizer: Tokenizer, pythons: 
         write_files(Path(folder), given, target, chosen)
         for python in pythons:
             try:
-                check = verify(Path(folder), given, target, chosen, partial(reload_apart, python=python))
+                check = verify(Path(folder), given, target, chosen, partial(reload_in_child, python=python))
                 found.append(" / ".join(f"{value:.0e}" for value in check.differences.values()))
             except RuntimeError as error:
                 found.append(f"FAILED: {error}")

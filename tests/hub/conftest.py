@@ -88,7 +88,7 @@ def thorough() -> None:
 def quick(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Checks of few lines and one short generated text, but for a test that asks for `thorough`."""
     if "thorough" not in request.fixturenames:
-        monkeypatch.setattr(samples, "LINES", 30)
+        monkeypatch.setattr(samples, "N_TEXTS", 30)
         monkeypatch.setattr(verify, "PROMPTS", 1)
         monkeypatch.setattr(verify, "NEW_TOKENS", 5)
 

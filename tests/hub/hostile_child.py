@@ -212,7 +212,7 @@ def try_use(guard: Guard, name: str, verb: str, use: Callable[[Path, Path], None
 
 def main(root: Path) -> None:
     torch.set_num_threads(1)
-    samples.LINES = 30
+    samples.N_TEXTS = 30
     (root / "temporary" / "here").mkdir(parents=True)
     os.chdir(root / "temporary" / "here")
     for alarm in (signal.SIGALRM, signal.SIGPROF):

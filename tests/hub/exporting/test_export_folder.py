@@ -17,7 +17,7 @@ import zoo
 from zoo.cli.commands.check import check_folder
 from zoo.hub.exporting import child
 from zoo.hub.exporting import export as exporting
-from zoo.hub.exporting.child import reload_apart
+from zoo.hub.exporting.child import reload_in_child
 from zoo.hub.exporting.export import ExportReport, export_model
 from zoo.hub.exporting.hashes import hash_faults, untrained_heads
 from zoo.hub.exporting.reloading import reload
@@ -55,11 +55,11 @@ def test_the_child_finds_the_packages_of_its_parent_but_not_zoo(
     monkeypatch.setattr(child, "PROGRAM", tmp_path / "program.py")
     if how == "path":
         monkeypatch.syspath_prepend(site)
-        assert reload_apart(tmp_path, {"imports": ""})[0] == {"value": 7}
+        assert reload_in_child(tmp_path, {"imports": ""})[0] == {"value": 7}
         return
     (site / "only_here.py").rename(tmp_path / "only_here.py")
     code = "from pathlib import Path; from zoo.hub.exporting import child; place = Path({!r}); "
-    code += "child.PROGRAM = place / 'program.py'; print(child.reload_apart(place, {{'imports': ''}})[0])"
+    code += "child.PROGRAM = place / 'program.py'; print(child.reload_in_child(place, {{'imports': ''}})[0])"
     path = os.pathsep.join([SOURCE, str(tmp_path)])
     told = {**os.environ, "PYTHONPATH": path}
     command = [sys.executable, "-c", code.format(str(tmp_path))]

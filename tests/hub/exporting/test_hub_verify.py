@@ -13,13 +13,13 @@ from zoo.hub.exporting.samples import SampleRow
 def test_a_folder_that_transformers_cannot_load_is_an_error_with_its_complaint(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    request = {"imports": "", "auto": "AutoModelForCausalLM", "rows": [{"picture": ""}]}
+    request = {"imports": "", "auto": "AutoModelForCausalLM", "rows": [{"image": ""}]}
     with pytest.raises((OSError, ValueError), match="config.json"):
         reloading.reload(tmp_path, request)
     (tmp_path / "program.py").write_text("raise OSError('it has no config.json')")
     monkeypatch.setattr(child, "PROGRAM", tmp_path / "program.py")
     with pytest.raises(RuntimeError, match="(?s)transformers cannot load what was written: .*: it has no config.json$"):
-        child.reload_apart(tmp_path, request)
+        child.reload_in_child(tmp_path, request)
 
 
 def test_the_program_imports_nothing_of_zoo():

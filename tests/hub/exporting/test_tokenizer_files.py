@@ -9,8 +9,8 @@ import pytest
 from transformers import AutoTokenizer
 
 from zoo.data.tokenizers.tokenizer import Tokenizer
-from zoo.hub.exporting.samples import TEXTS, lay_out
-from zoo.hub.exporting.tokenizer_files import in_quotes, tokenizer_files
+from zoo.hub.exporting.samples import TEXTS, fill_template
+from zoo.hub.exporting.tokenizer_files import jinja_string, tokenizer_files
 from zoo.hub.targets.declare.registry import targets
 from zoo.hub.targets.declare.target import NativeClass
 
@@ -36,11 +36,11 @@ def test_texts_and_pairs_have_our_ids(
     tokenizer = trained[kind]
     theirs = load(tokenizer, name, native, tmp_path)
     for text in TEXTS:
-        ours = lay_out(tokenizer.roles, native.text, [tokenizer.encode([text])[0].tolist()], 1000)
+        ours = fill_template(tokenizer.roles, native.text, [tokenizer.encode([text])[0].tolist()], 1000)
         assert theirs(text)["input_ids"] == ours.tokens
     if native.pair:
         ids = [ids.tolist() for ids in tokenizer.encode(TEXTS[:2])]
-        ours, found = lay_out(tokenizer.roles, native.pair, ids, 1000), theirs(*TEXTS[:2])
+        ours, found = fill_template(tokenizer.roles, native.pair, ids, 1000), theirs(*TEXTS[:2])
         assert found["input_ids"] == ours.tokens
         assert found.get("token_type_ids") == (ours.segments if name == "bert" else None)
 
@@ -97,4 +97,4 @@ def test_padding_a_batch_gives_what_the_model_reads(trained: dict[str, Tokenizer
 
 @pytest.mark.parametrize("text", ["</s>", "it's", "a\\n'b'", "\\", "\n", "\r\n", "{{ x }}", "끝 🙂"])
 def test_a_text_in_a_template_renders_as_it_is(text: str):
-    assert jinja2.Template(f"{{{{ {in_quotes(text)} }}}}", keep_trailing_newline=True).render() == text
+    assert jinja2.Template(f"{{{{ {jinja_string(text)} }}}}", keep_trailing_newline=True).render() == text

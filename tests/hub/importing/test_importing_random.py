@@ -17,7 +17,7 @@ import zoo
 from zoo.data.tokenizers.tokenizer import Tokenizer
 from zoo.hub.checkpoint import load_checkpoint
 from zoo.hub.exporting.config_files import config_file
-from zoo.hub.exporting.reloading import Unrounded, scores_in
+from zoo.hub.exporting.reloading import KeepFloat64, logits_of
 from zoo.hub.exporting.weights import native_tensors
 from zoo.hub.targets.declare.flat_settings import flatten
 from zoo.hub.targets.declare.registry import targets
@@ -37,12 +37,12 @@ def compare(stranger: Stranger, theirs: Any, folder: Path) -> None:
     given = {"input_ids": tokens} if source is None else {"input_ids": source, "decoder_input_ids": tokens}
     for dtype, tolerance in DTYPES.items():
         kind = getattr(torch, dtype)
-        with Unrounded() if dtype == "float64" else nullcontext():
+        with KeepFloat64() if dtype == "float64" else nullcontext():
             expected = theirs.to(kind)(**given)
         heads = ours.to(kind)(tokens, source).heads
         assert set(heads) == set(stranger.outputs)
         for head, field in stranger.outputs.items():
-            wanted = scores_in(expected, field)
+            wanted = logits_of(expected, field)
             torch.testing.assert_close(heads[head], wanted, atol=tolerance, rtol=tolerance)
     theirs.float()
 

@@ -13,7 +13,7 @@ from untold import untold_run
 
 from zoo.data.tokenizers.tokenizer import Tokenizer
 from zoo.hub.checkpoint import load_checkpoint
-from zoo.hub.exporting.reloading import Unrounded
+from zoo.hub.exporting.reloading import KeepFloat64
 from zoo.hub.exporting.weights import native_tensors
 from zoo.hub.importing.importing import import_folder
 from zoo.hub.targets.declare.flat_settings import flatten
@@ -79,7 +79,7 @@ def agree(theirs: Any, folder: Path, run: Path) -> Loaded:
     import_folder(folder, run)
     loaded = load_checkpoint(run)
     tokens = torch.randint(3, 37, (3, 11), generator=torch.Generator().manual_seed(1))
-    with Unrounded():
+    with KeepFloat64():
         wanted = theirs.double()(tokens).logits
     torch.testing.assert_close(loaded.model.double().eval()(tokens).logits, wanted, atol=1e-10, rtol=1e-10)
     return loaded

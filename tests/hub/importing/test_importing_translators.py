@@ -14,7 +14,7 @@ from strangers import OPUS, T5, TOKENS
 import zoo
 from zoo.hub.checkpoint import load_checkpoint, resolve
 from zoo.hub.exporting.export import export_model
-from zoo.hub.exporting.reloading import Unrounded, reload
+from zoo.hub.exporting.reloading import KeepFloat64, reload
 from zoo.hub.exporting.trained_model import load_trained
 from zoo.hub.importing.importing import import_folder
 from zoo.inference.loaded import Loaded
@@ -59,7 +59,7 @@ def check(theirs: Any, folder: Path) -> None:
     model = load_checkpoint(folder / "run").model.double().eval()
     source, tokens = torch.randint(4, 37, (2, 7)), torch.randint(4, 29, (2, 5))
     there = torch.tensor([[1] * 7, [1] * 4 + [0] * 3])
-    with Unrounded():
+    with KeepFloat64():
         wanted = theirs.double()(source, attention_mask=there, decoder_input_ids=tokens).logits
     torch.testing.assert_close(model(tokens, source, source_documents=there).logits, wanted, atol=1e-10, rtol=1e-10)
 

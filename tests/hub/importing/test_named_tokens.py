@@ -10,7 +10,7 @@ from published_tokenizers import backend, publish
 from tokenizers.processors import TemplateProcessing
 
 from zoo.data.tokenizers.tokenizer import Tokenizer
-from zoo.hub.exporting.tokenizer_files import with_template
+from zoo.hub.exporting.tokenizer_files import with_post_processor
 from zoo.hub.importing.tokenizer import read_tokenizer
 from zoo.hub.sources.folder import CheckpointFolder
 from zoo.hub.targets.declare.registry import targets
@@ -40,7 +40,7 @@ def test_texts_stand_between_the_tokens_that_transformers_writes(
     assert isinstance(ours, Tokenizer)
     theirs = transformers.AutoTokenizer.from_pretrained(tmp_path)
     for texts in (("add it",), ("add it", "one more")):
-        assert with_template(ours, True, bert.classes[0]).encode(*texts).ids == theirs(*texts).input_ids
+        assert with_post_processor(ours, True, bert.classes[0]).encode(*texts).ids == theirs(*texts).input_ids
 
 
 @pytest.mark.parametrize("listed", [{}, {"added_tokens_decoder": {}}])
@@ -55,7 +55,7 @@ def test_the_older_file_goes_before_the_newer_one_that_lists_no_tokens(
     ours = read_tokenizer(CheckpointFolder(tmp_path), {}, bert, bert.classes[0])
     assert isinstance(ours, Tokenizer)
     theirs = transformers.AutoTokenizer.from_pretrained(tmp_path)
-    assert with_template(ours, True, bert.classes[0]).encode("add it").ids == theirs("add it").input_ids
+    assert with_post_processor(ours, True, bert.classes[0]).encode("add it").ids == theirs("add it").input_ids
     assert ours.role_tokens["separator"] == ("[SEP]" if listed else "[MASK]")
 
 

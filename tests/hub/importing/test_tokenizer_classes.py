@@ -11,7 +11,7 @@ from test_rebuilt_tokenizers import publish as publish_rules
 from tokenizers.processors import TemplateProcessing
 
 from zoo.data.tokenizers.tokenizer import Tokenizer
-from zoo.hub.exporting.tokenizer_files import with_template
+from zoo.hub.exporting.tokenizer_files import with_post_processor
 from zoo.hub.importing.other_texts import other_switches
 from zoo.hub.importing.tokenizer import read_tokenizer
 from zoo.hub.sources.folder import CheckpointFolder
@@ -45,7 +45,7 @@ def test_the_class_in_the_config_says_what_stands_around_texts(tmp_path: Path, n
     ours = read_tokenizer(folder, folder.config, bert, bert.classes[0])
     assert isinstance(ours, Tokenizer)
     theirs = transformers.AutoTokenizer.from_pretrained(tmp_path)
-    assert with_template(ours, True, bert.classes[0]).encode(*TEXTS).ids == theirs(*TEXTS).input_ids
+    assert with_post_processor(ours, True, bert.classes[0]).encode(*TEXTS).ids == theirs(*TEXTS).input_ids
 
 
 def test_switches_of_another_class_than_the_one_in_the_config_do_not_count(tmp_path: Path):

@@ -12,7 +12,7 @@ from tokenizers import Tokenizer as Backend
 from tokenizers import processors
 
 from zoo.data.tokenizers.tokenizer import Tokenizer
-from zoo.hub.exporting.tokenizer_files import tokenizer_files, with_template
+from zoo.hub.exporting.tokenizer_files import tokenizer_files, with_post_processor
 from zoo.hub.importing.other_texts import other_switches, texts_otherwise
 from zoo.hub.importing.tokenizer import read_tokenizer
 from zoo.hub.sources.folder import CheckpointFolder
@@ -291,7 +291,7 @@ def test_an_export_begins_texts_as_the_imported_tokenizer_does(single: str | Non
         made.post_processor = processors.TemplateProcessing(single=single, special_tokens=special)
     made.save(str(tmp_path / "tokenizer.json"))
     tokenizer, native = read(tmp_path, "gpt2"), targets["gpt2"].classes[0]
-    exported = with_template(tokenizer, False, native)
+    exported = with_post_processor(tokenizer, False, native)
     for text in ("a b", "ab ab"):
         assert exported.encode(text).ids == tokenizer.begin(text)
     assert exported.encode("a").ids[:-1] == [made.token_to_id(ENDING)] * (single or "").partition("$A")[0].count(ENDING)

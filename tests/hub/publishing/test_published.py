@@ -19,7 +19,7 @@ MODEL |= {"tokenizer_config.json", "hashes.json"}
 @pytest.fixture(scope="module")
 def exported(build: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(samples, "LINES", 30)
+        patch.setattr(samples, "N_TEXTS", 30)
         return export_model(build("gpt2-nano"), tmp_path_factory.mktemp("exported") / "out", reload=reload).folder
 
 

@@ -15,7 +15,7 @@ from zoo.data.tokenizers.tokenizer import Tokenizer
 from zoo.hub.checkpoint import resolve
 from zoo.hub.exporting.export import export_model
 from zoo.hub.exporting.reloading import reload
-from zoo.hub.exporting.samples import ODD, TEXTS
+from zoo.hub.exporting.samples import ODD_STRINGS, TEXTS
 from zoo.hub.exporting.trained_model import load_trained
 from zoo.hub.importing.importing import import_folder
 from zoo.hub.importing.tokenizer import read_tokenizer
@@ -23,7 +23,7 @@ from zoo.hub.sources.folder import CheckpointFolder
 from zoo.hub.sources.sentencepiece import CONTROL, USER_DEFINED, read_pieces
 from zoo.hub.targets.declare.registry import targets
 
-LINES = [*TEXTS, " ".join(ODD), "two  spaces\nand a line ", "", " <extra_id_3> </s> <unk_7>"]
+LINES = [*TEXTS, " ".join(ODD_STRINGS), "two  spaces\nand a line ", "", " <extra_id_3> </s> <unk_7>"]
 Piece = tuple[str, float, int]
 
 

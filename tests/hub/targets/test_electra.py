@@ -13,7 +13,7 @@ from untold import untold
 import zoo
 import zoo.hub.modeling.shell
 from zoo.hub.checkpoint import load_checkpoint
-from zoo.hub.exporting.reloading import Unrounded
+from zoo.hub.exporting.reloading import KeepFloat64
 from zoo.hub.targets.choose import choose_target, obstacles
 from zoo.models.settings import load_settings
 
@@ -40,7 +40,7 @@ def test_its_encoder_is_electra_model(build: Any, export: Any):
     theirs, faults = transformers.AutoModel.from_pretrained(report.folder, output_loading_info=True)
     assert type(theirs).__name__ == "ElectraModel" and not faults["missing_keys"] and not faults["mismatched_keys"]
     tokens = torch.randint(7, 100, (2, 9), generator=torch.Generator().manual_seed(0))
-    with torch.no_grad(), Unrounded():
+    with torch.no_grad(), KeepFloat64():
         wanted = theirs.double().eval()(tokens).last_hidden_state
         states = trained.model.double().eval()(tokens).states
     torch.testing.assert_close(states, wanted, atol=1e-11, rtol=0)
@@ -104,7 +104,7 @@ def test_a_published_folder_gives_its_logits(tmp_path: Path, name: str, head: st
     assert loaded.model.generator is None and list(loaded.model.heads) == [head]
     assert loaded.model.settings.embeddings.width == 6
     tokens = torch.tensor([[2, 5, 9, 6, 7, 3]])
-    with torch.no_grad(), Unrounded():
+    with torch.no_grad(), KeepFloat64():
         wanted = theirs.double()(tokens).logits
         found = loaded.model.double().eval()(tokens).heads[head]
     torch.testing.assert_close(found.view_as(wanted), wanted, atol=1e-10, rtol=0)

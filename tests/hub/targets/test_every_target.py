@@ -16,7 +16,7 @@ from zoo.config import parse_set
 from zoo.data.tokenizers.tokenizer import Tokenizer
 from zoo.hub.checkpoint import load_checkpoint
 from zoo.hub.exporting.export import export_model, write_files
-from zoo.hub.exporting.reloading import Unrounded, reload, scores_in
+from zoo.hub.exporting.reloading import KeepFloat64, logits_of, reload
 from zoo.hub.exporting.trained_model import TrainedModel
 from zoo.hub.sources.folder import OPTIONS
 from zoo.hub.targets.choose import choose_target, fits, obstacles
@@ -102,12 +102,12 @@ def test_a_model_that_transformers_made_gives_its_logits(
     inputs = {"input_ids": tokens.flip(0), "decoder_input_ids": tokens} if both else {"input_ids": tokens}
     if chosen.choices:  # each row is the one choice of an example
         inputs = {"input_ids": tokens[:, None]}
-    with torch.no_grad(), Unrounded():
+    with torch.no_grad(), KeepFloat64():
         expected = theirs.double()(**inputs)
         found = ours(tokens, tokens.flip(0) if both else None).heads
     for head, field in chosen.heads.items():
         torch.testing.assert_close(
-            found[head], scores_in(expected, field, chosen.choices > 0), atol=1e-6, rtol=1e-6
+            found[head], logits_of(expected, field, chosen.choices > 0), atol=1e-6, rtol=1e-6
         )  # their sinusoids are float32
 
 

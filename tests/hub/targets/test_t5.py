@@ -8,7 +8,7 @@ import pytest
 import torch
 import transformers
 
-from zoo.hub.exporting.reloading import Unrounded
+from zoo.hub.exporting.reloading import KeepFloat64
 from zoo.hub.exporting.trained_model import TrainedModel
 from zoo.hub.targets.choose import fits, obstacles
 from zoo.models.settings import load_settings
@@ -64,7 +64,7 @@ def test_padding_on_either_side_agrees_with_the_rows_alone(build: Any, export: A
     for row, ids in enumerate(sources):
         where = slice(30 - len(ids), None) if left else slice(len(ids))
         source[row, where], there[row, where] = ids, 1
-    with Unrounded():
+    with KeepFloat64():
         theirs = model(source, attention_mask=there, decoder_input_ids=tokens).logits
     said = ours(tokens, source, source_documents=there).logits
     torch.testing.assert_close(said, theirs, **EXACT)
@@ -77,7 +77,7 @@ def test_their_loss_shifts_labels_as_ours_are_taught(build: Any, export: Any):
     given = build("t5-nano", moved=False)
     model, roles = exported(given, export), given.tokenizer.roles
     source, target = torch.tensor([[9, 8, 11, roles.end]]), torch.tensor([[7, 12, roles.end]])
-    with Unrounded():
+    with KeepFloat64():
         theirs = model(source, labels=target).loss
     inputs = torch.tensor([[roles.start, 7, 12]])
     logits = given.model.double().eval()(inputs, source).logits

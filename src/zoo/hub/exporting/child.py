@@ -24,7 +24,7 @@ RUN = "runpy.run_path(sys.argv.pop(1), run_name='__main__')"
 LINES = 5  # of a failed child's error output that the message holds
 
 
-def reload_apart(
+def reload_in_child(
     folder: Path, request: dict[str, Any], python: str = sys.executable
 ) -> tuple[dict[str, Any], dict[str, Tensor]]:
     """Reload in a child process without network and without zoo, but with the other packages of this process.

@@ -13,8 +13,8 @@ from torch.nn import functional as F
 from zoo.data.columns.pictures import decode
 from zoo.data.ids import Roles
 from zoo.data.tokenizers.tokenizer import Tokenizer
-from zoo.hub.exporting.samples import SampleRow, lay_out
-from zoo.hub.exporting.tokenizer_files import ahead_of
+from zoo.hub.exporting.samples import SampleRow, fill_template
+from zoo.hub.exporting.tokenizer_files import prefix_ids
 from zoo.hub.targets.declare.target import NativeClass
 from zoo.inference.loaded import refuse_not_finite
 from zoo.models.generation.generate import generate
@@ -62,9 +62,9 @@ def check_logits(dtype: str, ours: Mapping[str, Tensor], rows: Sequence[SampleRo
     Raises:
         RuntimeError: they are not.
     """
-    there = pad([row.tokens for row in rows])[1].bool()[..., None]
+    real = pad([row.tokens for row in rows])[1].bool()[..., None]
     for head, logits in ours.items():
-        known = logits.where(there, 0) if logits.dim() == 3 else logits
+        known = logits.where(real, 0) if logits.dim() == 3 else logits
         refuse_not_finite(map(float, known.aminmax()), f"logits of {head} in {dtype}")
 
 
@@ -79,7 +79,7 @@ def compare_logits(
     Raises:
         RuntimeError: shapes differ, or a difference exceeds the tolerance.
     """
-    there = pad([row.tokens for row in rows])[1].bool()[..., None]
+    real = pad([row.tokens for row in rows])[1].bool()[..., None]
     largest = 0.0
     for name, found in theirs.items():
         side, head = name.split("/")
@@ -88,7 +88,7 @@ def compare_logits(
         if mine.shape != found.shape:
             raise RuntimeError(f"{what}: ours are {tuple(mine.shape)}, theirs {tuple(found.shape)}")
         if mine.dim() == 3:
-            mine, found = mine.where(there, 0), found.where(there, 0)
+            mine, found = mine.where(real, 0), found.where(real, 0)
         largest = max(largest, compare(what, dtype, mine, found))
     return largest
 
@@ -139,7 +139,7 @@ def compare_losses(
 def mean_loss(head: str, logits: Tensor, rows: Sequence[SampleRow], native: NativeClass, answer: Answer) -> Tensor:
     """A head's mean loss, written independently of the losses in zoo's transformers classes, which it also checks."""
     if heads[head].picks_places:
-        return mean_of_places(logits, rows, native.label_of(head).split())
+        return mean_position_loss(logits, rows, native.label_of(head).split())
     labels = [row.labels[native.label_of(head)] for row in rows]
     if native.choices and heads[head].scores_documents:
         return F.cross_entropy(logits.view(-1, native.choices), torch.tensor(labels[:: native.choices]))
@@ -159,7 +159,7 @@ def mean_cost(answer: Answer, logits: Tensor, labels: Tensor) -> Tensor:
     return found.sum / found.count
 
 
-def mean_of_places(logits: Tensor, rows: Sequence[SampleRow], names: Sequence[str]) -> Tensor:
+def mean_position_loss(logits: Tensor, rows: Sequence[SampleRow], names: Sequence[str]) -> Tensor:
     """The mean cross-entropy over rows and kinds of scores, where each label is a position in its row."""
     losses = [
         F.cross_entropy(logits[number, : len(row.tokens), kind], torch.tensor(row.labels[name]))
@@ -173,11 +173,11 @@ def pixels_of(rows: Sequence[SampleRow], size: int | None) -> Tensor | None:
     """The images of all rows as zoo prepares them, as one tensor; None if the model reads tokens."""
     if size is None:
         return None
-    found = [decode(base64.b64decode(row.picture), f"image {i}", size) for i, row in enumerate(rows)]
+    found = [decode(base64.b64decode(row.image), f"image {i}", size) for i, row in enumerate(rows)]
     return torch.stack([torch.from_numpy(picture) for picture in found])
 
 
-def compare_pictures(ours: Tensor | None, theirs: Tensor | None) -> None:
+def compare_pixels(ours: Tensor | None, theirs: Tensor | None) -> None:
     """Check that AutoImageProcessor gives the same pixels as zoo.
 
     Raises:
@@ -208,12 +208,12 @@ def compare_texts(
     extra = theirs.keys() - {"input_ids", "attention_mask", *(["token_type_ids"] if segments else [])}
     if extra:
         raise RuntimeError(f"AutoTokenizer gives {', '.join(sorted(extra))}, which the model does not read")
-    ahead = ahead_of(tokenizer, native)
+    ahead = prefix_ids(tokenizer, native)
     for number, text in enumerate(texts):
         template = native.text if len(text) == 1 else native.pair
         encoded = map(tokenizer.encode_with_roles, text) if native.reads_roles else tokenizer.encode(text)
         written = [ids.tolist() for ids in encoded]
-        row = lay_out(tokenizer.roles, template, written, sys.maxsize)
+        row = fill_template(tokenizer.roles, template, written, sys.maxsize)
         tokens = row.tokens if ahead is None else [*ahead, *written[0]]
         expected = {"input_ids": tokens, **({"token_type_ids": row.segments} if segments else {})}
         for name, ids in expected.items():

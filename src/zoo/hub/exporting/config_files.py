@@ -59,11 +59,11 @@ def generation_file(trained: TrainedModel, target: Target) -> Json:
     beams: Json = {"num_beams": settings.beams}
     if settings.beams > 1:  # transformers warns about these keys without beams
         beams |= {"early_stopping": False, "length_penalty": settings.length_penalty}
-    most = min(settings.max_new_tokens, most_new_tokens(flatten(trained.settings)))
+    most = min(settings.max_new_tokens, max_new_tokens(flatten(trained.settings)))
     return {**token_ids(trained, target), **sampling, **beams, "max_new_tokens": most}
 
 
-def most_new_tokens(flat: FlatSettings) -> int:
+def max_new_tokens(flat: FlatSettings) -> int:
     """The number of decoder positions; half of it in a decoder alone, where a prompt comes first.
 
     The last token of an output is never read, so the start token costs no position: `generate` counts in the same way.

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from zoo.disk import at_home, sync
 from zoo.hub.exporting.card.card import CARD, card_files
-from zoo.hub.exporting.child import Reload, reload_apart
+from zoo.hub.exporting.child import Reload, reload_in_child
 from zoo.hub.exporting.config_files import config_file, generation_file
 from zoo.hub.exporting.hashes import hash_files
 from zoo.hub.exporting.tokenizer_files import DEFAULT_CHAT, chat_template, to_json, tokenizer_files
@@ -64,7 +64,7 @@ class ExportReport:
 
 
 def export_model(
-    trained: TrainedModel, folder: Path, target_name: str | None = None, reload: Reload = reload_apart
+    trained: TrainedModel, folder: Path, target_name: str | None = None, reload: Reload = reload_in_child
 ) -> ExportReport:
     """Write a model into a new or empty folder, as the named target or the first native one that fits.
 
@@ -91,7 +91,7 @@ def export_model(
     folder = at_home(folder)
     check_folder(folder)
     try:
-        with locked(folder), partial_folder(folder) as aside:
+        with lock_folder(folder), partial_folder(folder) as aside:
             write_files(aside, trained, target, native)
             check = verify(aside, trained, target, native, reload)
             write_all(aside, card_files(trained, target, native, check, left_out))
@@ -113,7 +113,7 @@ def check_folder(folder: Path) -> None:
 
 
 @contextmanager
-def locked(folder: Path) -> Iterator[None]:
+def lock_folder(folder: Path) -> Iterator[None]:
     """Lock a new or empty folder against other exports and runs; a new folder that stays empty is removed.
 
     Raises:

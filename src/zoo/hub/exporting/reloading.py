@@ -27,7 +27,7 @@ Request = dict[str, Any]
 IGNORED = -100  # the label of positions that do not count
 
 
-class Unrounded(TorchFunctionMode):
+class KeepFloat64(TorchFunctionMode):
     """Compute in float64 where a class casts to float32, as norms do; remaining differences are then not rounding."""
 
     def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -47,11 +47,12 @@ def reload(folder: Path, request: Request) -> tuple[dict[str, Any], dict[str, Te
 
     Args:
         request: `auto` (an Auto class), `pad` (an id), `rows` (tokens, segments, source, image, labels by argument),
-            `outputs` (head -> field, or several separated by spaces), `alone` (whether the loss is computed row by row,
-            without padding), `left` (heads whose logits can agree with padding on the left), `relative` (whether
-            padding on the left needs no position_ids), `texts`, `pairs`, `segments` (whether token types are read),
-            `prompts` (tokens and limits), `beams` (settings of a beam search), `choices` (rows per example; 0: each row
-            is one), `last_positions` (the argument for the last position of each row).
+            `outputs` (head -> field, or several separated by spaces), `loss_by_row` (whether the loss is computed row
+            by row, without padding), `left_heads` (those whose logits can agree with padding on the left),
+            `relative_positions` (whether padding on the left needs no position_ids), `texts`, `pairs`, `segments`
+            (whether token types are read), `prompts` (tokens and limits), `beams` (settings of a beam search),
+            `choices` (rows per example; 0: each row is one), `last_positions` (the argument for the last position of
+            each row).
     """
     request["pixels"] = pixels_of(folder, request["rows"])
     auto = getattr(transformers, request["auto"])
@@ -59,12 +60,12 @@ def reload(folder: Path, request: Request) -> tuple[dict[str, Any], dict[str, Te
     model.eval()
     logits: dict[str, Tensor] = {} if request["pixels"] is None else {"pixels": request["pixels"].contiguous()}
     losses = {}
-    for name, rounding in (("float32", nullcontext()), ("float64", Unrounded())):
+    for name, rounding in (("float32", nullcontext()), ("float64", KeepFloat64())):
         model.to(getattr(torch, name))  # float64 is exact for all that is stored in float32
         with rounding:
             said, losses[name] = run(model, request)
         logits |= {f"{name}/{key}": tensor for key, tensor in said.items()}
-    with Unrounded():
+    with KeepFloat64():
         greedy = generate(model, request, {"num_beams": 1})
         beams = generate(model, request, request["beams"])
     report = {
@@ -80,10 +81,10 @@ def reload(folder: Path, request: Request) -> tuple[dict[str, Any], dict[str, Te
 
 def pixels_of(folder: Path, rows: list[dict[str, Any]]) -> Tensor | None:
     """The rows' images as the folder's own processor prepares them; None if rows are tokens."""
-    if not rows[0]["picture"]:
+    if not rows[0]["image"]:
         return None
     processor = AutoImageProcessor.from_pretrained(folder, local_files_only=True)
-    files = [Image.open(io.BytesIO(base64.b64decode(row["picture"]))) for row in rows]
+    files = [Image.open(io.BytesIO(base64.b64decode(row["image"]))) for row in rows]
     pixels: Tensor = processor(files, return_tensors="pt")["pixel_values"]
     return pixels
 
@@ -101,27 +102,30 @@ def ids_of(folder: Path, request: Request) -> dict[str, Any]:
 def run(model: Any, request: Request) -> tuple[dict[str, Tensor], float]:
     """Logits of all rows in one batch, padded on the right and, where that can agree, on the left; and the loss."""
     outputs, rows = request["outputs"], request["rows"]
-    forget_longest(model)
-    if request["alone"]:
+    reset_dynamic_rope(model)
+    if request["loss_by_row"]:
         output = model(**inputs(request, left=False))
         loss = sum(loss_of_row(model, request, row) for row in rows) / len(rows)
     else:
         output = model(**inputs(request, left=False), **labels(rows, model.dtype, request["choices"]))
         loss = sum(float(each) for name, each in output.items() if name.endswith("loss"))  # of each of its heads
-    logits = {f"right/{head}": scores_in(output, name, request["choices"] > 0) for head, name in outputs.items()}
+    logits = {f"right/{head}": logits_of(output, name, request["choices"] > 0) for head, name in outputs.items()}
     takes_positions = "position_ids" in inspect.signature(model.forward).parameters
-    if request["left"] and (takes_positions or request["relative"]):
+    if request["left_heads"] and (takes_positions or request["relative_positions"]):
         given = inputs(request, left=True)
         if takes_positions:
             given["position_ids"] = (given["attention_mask"].cumsum(1) - 1).clamp_min(0)
-        forget_longest(model)
+        reset_dynamic_rope(model)
         shifted = model(**given)
         lengths = [len(row["tokens"]) for row in rows]
-        logits |= {f"left/{head}": to_the_right(scores_in(shifted, outputs[head]), lengths) for head in request["left"]}
+        logits |= {
+            f"left/{head}": move_padding_right(logits_of(shifted, outputs[head]), lengths)
+            for head in request["left_heads"]
+        }
     return logits, loss
 
 
-def forget_longest(model: Any) -> None:
+def reset_dynamic_rope(model: Any) -> None:
     """Reset dynamic rotary scaling: transformers scales by the longest text so far, zoo by the current one."""
     for module in model.modules():
         if getattr(module, "rope_type", None) == "dynamic":
@@ -131,11 +135,11 @@ def forget_longest(model: Any) -> None:
 
 def loss_of_row(model: Any, request: Request, row: dict[str, Any]) -> float:
     """The loss of one row, without padding."""
-    forget_longest(model)
+    reset_dynamic_rope(model)
     return float(model(**inputs({**request, "rows": [row]}, left=False), **labels([row], model.dtype)).loss)
 
 
-def scores_in(output: Any, names: str, choices: bool = False) -> Tensor:
+def logits_of(output: Any, names: str, choices: bool = False) -> Tensor:
     """A head's logits, row by row: one output field, several fields stacked, or (`[]`) a field of single scores.
 
     Args:
@@ -169,10 +173,10 @@ def inputs(request: Request, left: bool) -> dict[str, Tensor]:
     ]:  # a decoder: it does not see padding on the right, and its class takes no mask of choices
         given.pop("attention_mask")
         given[request["last_positions"]] = torch.tensor([len(row["tokens"]) - 1 for row in rows])
-    return {name: grouped(each, request["choices"]) for name, each in given.items()}
+    return {name: group_choices(each, request["choices"]) for name, each in given.items()}
 
 
-def grouped(rows: Tensor, choices: int) -> Tensor:
+def group_choices(rows: Tensor, choices: int) -> Tensor:
     """Rows grouped into examples of `choices` rows each; unchanged if `choices` is 0."""
     return rows.reshape(-1, choices, *rows.shape[1:]) if choices else rows
 
@@ -187,7 +191,7 @@ def labels(rows: list[dict[str, Any]], dtype: torch.dtype, choices: int = 0) -> 
     places = {name for name, found in given.items() if isinstance(found[0], list)}
     found = {name: batch(ids, IGNORED)[0] if name in places else torch.tensor(ids) for name, ids in given.items()}
     if choices:
-        found = {n: grouped(ids, choices) if n in places else ids[::choices] for n, ids in found.items()}
+        found = {n: group_choices(ids, choices) if n in places else ids[::choices] for n, ids in found.items()}
     return {name: ids.to(dtype) if ids.is_floating_point() else ids for name, ids in found.items()}
 
 
@@ -203,7 +207,7 @@ def batch(rows: list[list[int]], fill: int, left: bool = False) -> tuple[Tensor,
     return torch.tensor(ids), torch.tensor(there)
 
 
-def to_the_right(scores: Tensor, lengths: list[int]) -> Tensor:
+def move_padding_right(scores: Tensor, lengths: list[int]) -> Tensor:
     """Move padding in scores from the left to the right; scores of whole rows stay unchanged."""
     if scores.dim() == 2:
         return scores.contiguous()
@@ -219,7 +223,7 @@ def generate(model: Any, request: Request, settings: dict[str, Any]) -> list[lis
         given = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
         given = given if pixels is None else {"pixel_values": pixels[prompt["row"], None]}
         limits = {"max_length": prompt["longest"], "max_new_tokens": None}
-        forget_longest(model)
+        reset_dynamic_rope(model)
         output = model.generate(**given, do_sample=False, **limits, **settings)
         found.append(output[0, prompt["skip"] :].tolist())
     return found

@@ -25,15 +25,15 @@ PAIRS = ((TEXTS[0], TEXTS[4]), (TEXTS[4], TEXTS[1]))
 PROMPTS = 3  # the number of rows, the first ones, that serve as prompts for generation
 SPACES = ("", " ", "  ", "\t", "\n", "\u00a0", "\u200b")
 # what tokenizers treat specially: case, accents composed or not, scripts, symbols, numbers, URLs, joined emoji
-ODD = (
+ODD_STRINGS = (
     *"don't I'LL naïve nai\u0308ve İstanbul straße ﬁne ½ 3.14159 1,000,000 U.S.A. $5 50%".split(),
     *"-- … ' \" ( ] \\ <b> x_1 https://a.example/b?c=d#e me@example.org".split(),
     *"日本語 한국어 Ελλάδα Россия العربية हिन्दी ไทย ١٢٣ 🙂 👩\u200d👩\u200d👧".split(),
 )
-LINES = 1000
+N_TEXTS = 1000
 LENGTHS = (11, 25, 30, 17, 3)  # of rows of random ids, if there is no tokenizer
 # (Pillow mode, width, height): tall, wide and square, smaller and larger than models read, grey, transparent, palette
-SIDES = (("RGB", 40, 30), ("RGB", 17, 41), ("L", 23, 23), ("RGBA", 31, 20), ("P", 12, 12), ("RGB", 96, 96))
+IMAGES = (("RGB", 40, 30), ("RGB", 17, 41), ("L", 23, 23), ("RGBA", 31, 20), ("P", 12, 12), ("RGB", 96, 96))
 LONGEST = 64  # tokens per row: enough for every tensor to have an effect, and affordable with large models
 
 
@@ -42,21 +42,21 @@ class SampleRow:
     """One document: the tokens that the model reads, and its source if the model has an encoder and a decoder.
 
     Args:
-        picture: an image file in base64 if the model reads images, in place of the source or of the tokens.
+        image: an image file in base64 if the model reads images, in place of the source or of the tokens.
         labels: by the argument of the class that takes them.
     """
 
     tokens: list[int]
     segments: list[int]
     source: list[int]
-    picture: str = ""
+    image: str = ""
     labels: dict[str, Any] = field(default_factory=dict)
 
 
 def sample_rows(trained: TrainedModel, native: NativeClass, longest: int) -> list[SampleRow]:
     """Rows of different lengths: texts, pairs, random ids up to `longest` tokens; images if it reads them."""
     stream, limit = trained.stream, min(longest, LONGEST)
-    files = pictures() if stream.image_size is not None else []
+    files = sample_images() if stream.image_size is not None else []
     if not stream.has_text:
         return [SampleRow([0], [], [], file) for file in files]  # an image is one position of its row
     texts, roles = [*encode(trained), random_ids(trained, limit, 0)], trained.roles
@@ -64,14 +64,14 @@ def sample_rows(trained: TrainedModel, native: NativeClass, longest: int) -> lis
         start, targets = roles.id("start"), [*texts[1:-1], texts[0], texts[-1]]
         if files:
             return [SampleRow([start, *ids][:limit], [], [], file) for file, ids in zip(files, targets, strict=True)]
-        sources = [lay_out(roles, native.text, [ids], limit) for ids in texts]
+        sources = [fill_template(roles, native.text, [ids], limit) for ids in texts]
         return [
             SampleRow([start, *ids][:limit], [], source.tokens) for source, ids in zip(sources, targets, strict=True)
         ]
-    rows = [lay_out(roles, native.text, [ids], limit) for ids in texts]
+    rows = [fill_template(roles, native.text, [ids], limit) for ids in texts]
     if native.pair and limit >= overhead(native.pair):
         numbers = [[TEXTS.index(text) for text in pair] for pair in PAIRS]
-        rows += [lay_out(roles, native.pair, [texts[i] for i in pair], limit) for pair in numbers]
+        rows += [fill_template(roles, native.pair, [texts[i] for i in pair], limit) for pair in numbers]
     return rows[: len(rows) // native.choices * native.choices] if native.choices else rows
 
 
@@ -89,10 +89,10 @@ def random_ids(trained: TrainedModel, length: int, seed: int) -> list[int]:
     return found
 
 
-def pictures() -> list[str]:
+def sample_images() -> list[str]:
     """PNG files in base64, of different sizes and modes: a colour gradient with noise."""
     generator, found = np.random.default_rng(0), []
-    for mode, width, height in SIDES:
+    for mode, width, height in IMAGES:
         slope = np.linspace(0, 200, width)[None, :, None] * np.linspace(0.2, 1, height)[:, None, None]
         pixels = (slope + generator.integers(0, 55, (height, width, 4))).astype(np.uint8)
         file = io.BytesIO()
@@ -101,15 +101,15 @@ def pictures() -> list[str]:
     return found
 
 
-def lines(tokenizer: Tokenizer) -> list[str]:
+def sample_texts(tokenizer: Tokenizer) -> list[str]:
     """Texts of up to 29 words or tokens: the sample texts, their words mixed with odd strings, and random tokens.
 
     Some of them spell a special token.
     """
     generator = np.random.default_rng(0)
-    words = np.array([*" ".join(TEXTS).split(), *SPACES, *ODD, *tokenizer.role_tokens.values()], dtype=object)
+    words = np.array([*" ".join(TEXTS).split(), *SPACES, *ODD_STRINGS, *tokenizer.role_tokens.values()], dtype=object)
     found = list(TEXTS)
-    for number in range(LINES - len(TEXTS)):
+    for number in range(N_TEXTS - len(TEXTS)):
         size = int(generator.integers(30))
         if number % 2:
             found.append(tokenizer.decode(generator.choice(tokenizer.roles.text, size).tolist()))
@@ -118,7 +118,7 @@ def lines(tokenizer: Tokenizer) -> list[str]:
     return found
 
 
-def lay_out(roles: Roles, template: Template, texts: list[list[int]], limit: int) -> SampleRow:
+def fill_template(roles: Roles, template: Template, texts: list[list[int]], limit: int) -> SampleRow:
     """Fill a template with ids, each text cut to an equal share of what the limit leaves."""
     room = max(0, limit - overhead(template)) // len(texts)
     pieces = iter(texts)

@@ -14,7 +14,7 @@ from zoo.hub.sources.folder import CHAT, OPTIONS
 from zoo.hub.targets.declare.target import NativeClass
 
 # transformers' names of special tokens -> zoo's roles; [CLS] is start, both [SEP] are separator
-THEIR_ROLES = {
+ROLE_OF_TOKEN = {
     "pad_token": "pad",
     "unk_token": "unk",
     "bos_token": "start",
@@ -42,16 +42,16 @@ def tokenizer_files(
     alone = [*chats] == [DEFAULT_CHAT]
     listed = [{"name": name, "template": template} for name, template in chats.items()]
     return {
-        BACKEND_FILE: with_template(tokenizer, segments, native).to_str(pretty=True).encode(),
+        BACKEND_FILE: with_post_processor(tokenizer, segments, native).to_str(pretty=True).encode(),
         OPTIONS: to_json(config | ({"chat_template": listed} if listed and not alone else {})),
         **({CHAT: chats[DEFAULT_CHAT].encode()} if alone else {}),
     }
 
 
-def with_template(tokenizer: Tokenizer, segments: bool, native: NativeClass) -> Backend:
+def with_post_processor(tokenizer: Tokenizer, segments: bool, native: NativeClass) -> Backend:
     """A copy of the tokenizer that adds special tokens where the objective's examples have them."""
     backend = Backend.from_str(tokenizer.backend.to_str())  # a copy: zoo's own use needs no template
-    if (ahead := ahead_of(tokenizer, native)) is not None:
+    if (ahead := prefix_ids(tokenizer, native)) is not None:
         single = [*(f"{tokenizer.spell(i)}:0" for i in ahead), "$A:0"]
         special = [(tokenizer.spell(i), i) for i in dict.fromkeys(ahead)]
         backend.post_processor = TemplateProcessing(single=single, pair=[*single, "$B:0"], special_tokens=special)
@@ -66,7 +66,7 @@ def with_template(tokenizer: Tokenizer, segments: bool, native: NativeClass) -> 
     return backend
 
 
-def ahead_of(tokenizer: Tokenizer, native: NativeClass) -> list[int] | None:
+def prefix_ids(tokenizer: Tokenizer, native: NativeClass) -> list[int] | None:
     """The ids that an imported tokenizer adds before a text that a decoder continues (`Tokenizer.begin`).
 
     None: the tokenizer has no template of its own or the class continues no texts, so the class's template applies.
@@ -91,7 +91,7 @@ def tokenizer_config(tokenizer: Tokenizer, segments: bool, native: NativeClass, 
     """The content of tokenizer_config.json."""
     inputs = ["input_ids", *(["token_type_ids"] if segments else []), "attention_mask"]
     known = tokenizer.special_tokens
-    tokens = {name: t for name, role in THEIR_ROLES.items() if (t := tokenizer.role_tokens.get(role)) in known}
+    tokens = {name: t for name, role in ROLE_OF_TOKEN.items() if (t := tokenizer.role_tokens.get(role)) in known}
     return {
         # every version knows this class, and no other takes tokenizer.json unchanged
         "tokenizer_class": "PreTrainedTokenizerFast",
@@ -113,7 +113,7 @@ def chat_template(tokenizer: Tokenizer) -> str:
     special = tokenizer.special_tokens
     ids = {role: tokenizer.roles.id(role) for role in ("start", "separator", "end")}
     texts = {role: t if (t := tokenizer.spell(i)) in special else tokenizer.decode([i]) for role, i in ids.items()}
-    start, separator, end = map(in_quotes, texts.values())
+    start, separator, end = map(jinja_string, texts.values())
     content = f"{{{{ '{space}' + message['content'] | trim }}}}"
     return (
         f"{{{{ {start} }}}}{{% for message in messages %}}{{% if message['role'] == 'assistant' %}}"
@@ -122,7 +122,7 @@ def chat_template(tokenizer: Tokenizer) -> str:
     )
 
 
-def in_quotes(text: str) -> str:
+def jinja_string(text: str) -> str:
     """A text as a Jinja string."""
     escaped = text.replace("\\", "\\\\").replace("'", "\\'").replace("\r", "\\r")  # Jinja turns CR into LF
     return f"'{escaped}'"

@@ -16,12 +16,12 @@ from zoo.hub.exporting.comparing import (
     compare_generated,
     compare_logits,
     compare_losses,
-    compare_pictures,
+    compare_pixels,
     compare_texts,
     pixels_of,
     score,
 )
-from zoo.hub.exporting.samples import PAIRS, PROMPTS, SampleRow, lines, sample_rows
+from zoo.hub.exporting.samples import PAIRS, PROMPTS, SampleRow, sample_rows, sample_texts
 from zoo.hub.exporting.trained_model import TrainedModel
 from zoo.hub.targets.declare.flat_settings import flatten
 from zoo.hub.targets.declare.target import NativeClass, Target
@@ -52,7 +52,7 @@ class Check:
     pictures: int
 
     @property
-    def same(self) -> str:
+    def identical(self) -> str:
         """What is identical, in words."""
         pixels = f"the pixels of {self.pictures} images" * bool(self.pictures)
         ids = f"the ids of {self.texts} texts" * bool(self.texts)
@@ -62,18 +62,18 @@ class Check:
     @property
     def largest(self) -> str:
         """The largest difference of logits, in words."""
-        return in_words(self.differences)
+        return format_differences(self.differences)
 
     def lines(self) -> list[str]:
         """The check as a terminal shows it."""
-        found = f"largest difference of logits {self.largest}, of the loss {in_words(self.losses)}"
-        same = [f"{self.same} are the same"] * bool(self.same)
+        found = f"largest difference of logits {self.largest}, of the loss {format_differences(self.losses)}"
+        same = [f"{self.identical} are the same"] * bool(self.identical)
         sides = "either side" if self.left else "the right"
         same += [f"sequences were padded on {sides}"] * bool(self.generated or not self.pictures)
         return [f"reloaded by transformers: {found}", "; ".join(same)]
 
 
-def in_words(differences: dict[str, float]) -> str:
+def format_differences(differences: dict[str, float]) -> str:
     """Differences by dtype, in words."""
     return ", ".join(f"{value:.1e} in {dtype}" for dtype, value in differences.items())
 
@@ -89,8 +89,8 @@ def verify(folder: Path, trained: TrainedModel, target: Target, native: NativeCl
     """
     model = copy.deepcopy(trained.model).eval()
     room = min((part.max_length for part in trained.readers.values()), default=1)
-    rows = labelled(sample_rows(trained, native, room), native, trained)
-    texts = [] if trained.tokenizer is None else lines(trained.tokenizer)
+    rows = with_labels(sample_rows(trained, native, room), native, trained)
+    texts = [] if trained.tokenizer is None else sample_texts(trained.tokenizer)
     pairs = list(PAIRS) if native.pair and texts else []
     begun = rows[:PROMPTS] if native.generates else []
     prompts = [prompt_of(row, i, room, trained.stream.source) for i, row in enumerate(begun)]
@@ -103,7 +103,7 @@ def verify(folder: Path, trained: TrainedModel, target: Target, native: NativeCl
     report, logits = reload(folder, request)
     if report["faults"] or report["class"] != native.name:
         raise RuntimeError(f"transformers loads a {report['class']} (wanted: {native.name}) with {report['faults']}")
-    compare_pictures(pixels, logits.pop("pixels", None))
+    compare_pixels(pixels, logits.pop("pixels", None))
     differences, losses = {}, {}
     for dtype, ours in scored.items():
         theirs = {name.removeprefix(f"{dtype}/"): t for name, t in logits.items() if name.startswith(dtype)}
@@ -130,12 +130,12 @@ def request_of(trained: TrainedModel, target: Target, native: NativeClass) -> di
         "segments": trained.segments,
         "outputs": dict(native.heads),
         # transformers' softmax over the positions of a row includes padding
-        "alone": any(heads[head].picks_places for head in native.heads),
+        "loss_by_row": any(heads[head].picks_places for head in native.heads),
         # a pooled head reads position 0, which is padding in rows padded on the left
-        "left": [h for h in native.heads if not (native.choices or (heads[h].scores_documents and pooled))],
+        "left_heads": [h for h in native.heads if not (native.choices or (heads[h].scores_documents and pooled))],
         "choices": native.choices,
         "last_positions": native.last_positions,
-        "relative": target.counts_positions or has_relative_positions(trained, target),
+        "relative_positions": target.counts_positions or has_relative_positions(trained, target),
         "beams": {"num_beams": BEAMS, "length_penalty": 1.0, "early_stopping": False},
     }
 
@@ -146,7 +146,7 @@ def has_relative_positions(trained: TrainedModel, target: Target) -> bool:
     return not any(positions[name].embeds for side in target.sides for name in flat.get(f"{side}.position", ()))
 
 
-def labelled(rows: list[SampleRow], native: NativeClass, trained: TrainedModel) -> list[SampleRow]:
+def with_labels(rows: list[SampleRow], native: NativeClass, trained: TrainedModel) -> list[SampleRow]:
     """The rows with labels, to compare losses: where possible 0 and 1, which every head knows, in turn."""
     choosing = {h.name: h.option("labels") for h in trained.settings.heads if "labels" in heads.options(h.name)}
 
@@ -169,9 +169,9 @@ def labelled(rows: list[SampleRow], native: NativeClass, trained: TrainedModel) 
     return [replace(row, labels=labels(number, row)) for number, row in enumerate(rows)]
 
 
-def prompt_of(row: SampleRow, number: int, room: int, both: bool) -> dict[str, Any]:
+def prompt_of(row: SampleRow, number: int, room: int, has_source: bool) -> dict[str, Any]:
     """A prompt for generation: the beginning of a row, or with an encoder the whole source, which may be an image."""
-    if both:
+    if has_source:
         return {"row": number, "tokens": row.source, "longest": min(NEW_TOKENS + 1, room), "skip": 1}
     beginning = row.tokens[: max(1, room // 2)][:8]
     longest = min(NEW_TOKENS + len(beginning), room)

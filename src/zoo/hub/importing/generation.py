@@ -4,7 +4,7 @@ from contextlib import suppress
 from typing import Any
 
 from zoo.data.ids import Roles
-from zoo.hub.exporting.tokenizer_files import THEIR_ROLES
+from zoo.hub.exporting.tokenizer_files import ROLE_OF_TOKEN
 from zoo.hub.sources.folder import GENERATION, CheckpointFolder, Json
 from zoo.hub.targets.declare.target import Target
 from zoo.models.generation.settings import parse_generate
@@ -134,7 +134,7 @@ def read_first(value: Any, known: int | None = None) -> Any:
 def ids_by_role(said: Json, target: Target, vocab_size: int) -> dict[str, int]:
     """The special tokens that the files name by id; `start` is the token that a decoder starts from."""
     found: dict[str, int] = {}
-    for name, role in {**THEIR_ROLES, "decoder_start_token": "start"}.items():
+    for name, role in {**ROLE_OF_TOKEN, "decoder_start_token": "start"}.items():
         value = read_first(said.get(f"{name}_id"))
         if type(value) is int and 0 <= value < vocab_size:
             found[role] = value

@@ -8,7 +8,7 @@ from tokenizers import Tokenizer as Backend
 
 from zoo.data.tokenizers.backend import read_backend
 from zoo.data.tokenizers.tokenizer import BACKEND_FILE, Tokenizer
-from zoo.hub.exporting.tokenizer_files import with_template
+from zoo.hub.exporting.tokenizer_files import with_post_processor
 from zoo.hub.sources.folder import OPTIONS, CheckpointFolder
 from zoo.hub.targets.declare.target import Target
 from zoo.late import load
@@ -42,7 +42,7 @@ def other_templates(foreign: CheckpointFolder, tokenizer: Tokenizer, segments: b
     if target.recipe is not None and target.recipe.adds_special_tokens_for(foreign.tokenizer_class):
         return ()
     chosen = target.classes[0]
-    ours, found = with_template(tokenizer, segments, chosen), []
+    ours, found = with_post_processor(tokenizer, segments, chosen), []
     for texts in ((LETTERS[0],), LETTERS)[: 2 if chosen.pair else 1]:
         mine, theirs = (backend.encode(*texts) for backend in (ours, tokenizer.backend))
         if theirs.ids != mine.ids or (segments and theirs.type_ids != mine.type_ids):

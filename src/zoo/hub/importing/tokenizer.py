@@ -13,7 +13,7 @@ from zoo.data.ids import ROLES
 from zoo.data.tokenizers.backend import check_ids, explain_failure, read_backend
 from zoo.data.tokenizers.tokenizer import BACKEND_FILE, ROLES_FILE, Tokenizer
 from zoo.examples.template import Template
-from zoo.hub.exporting.tokenizer_files import DEFAULT_CHAT, THEIR_ROLES
+from zoo.hub.exporting.tokenizer_files import DEFAULT_CHAT, ROLE_OF_TOKEN
 from zoo.hub.importing.generation import read_first
 from zoo.hub.sources.folder import ADDED, CHAT, CHATS, GENERATION, OPTIONS, SPECIAL, CheckpointFolder, Json
 from zoo.hub.targets.declare.recipes import token_text
@@ -214,9 +214,9 @@ def role_tokens(backend: Backend, named: Mapping[str, str], target: Target, chos
     """
     found: Tokens = {}
     first = ("cls_token", "bos_token") if target.sides == ("encoder",) else ("bos_token", "cls_token")
-    for name in dict.fromkeys((*first, *THEIR_ROLES)):
+    for name in dict.fromkeys((*first, *ROLE_OF_TOKEN)):
         if name in named:
-            found.setdefault(THEIR_ROLES[name], named[name])
+            found.setdefault(ROLE_OF_TOKEN[name], named[name])
     if target.sides == ("decoder",) and not chosen.generates:  # the tokenizer decides what surrounds a text
         around = ("start", "separator", "extract")
         found = {role: token for role, token in found.items() if role not in around} | written_around(backend)

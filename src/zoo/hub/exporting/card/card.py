@@ -9,7 +9,7 @@ from zoo.hub.exporting.card.front_matter import front_matter
 from zoo.hub.exporting.card.markdown import block, folded, plain, section, table, visible
 from zoo.hub.exporting.card.paths import hide_paths, name_of, without_paths
 from zoo.hub.exporting.card.snippets import CHAT, snippets
-from zoo.hub.exporting.config_files import most_new_tokens
+from zoo.hub.exporting.config_files import max_new_tokens
 from zoo.hub.exporting.samples import TEXTS
 from zoo.hub.exporting.trained_model import TrainedModel, TrainingHistory
 from zoo.hub.exporting.verify import Check
@@ -72,7 +72,7 @@ def usage(trained: TrainedModel, target: Target, native: NativeClass) -> list[st
     """The section on using the model."""
     pairs, tokenizer = "pair" in trained.task.columns, trained.tokenizer
     kind = trained.answer.problem if classifies(native) else CHAT if trained.chats else ""
-    room = most_new_tokens(flatten(trained.settings)) if native.generates else 0
+    room = max_new_tokens(flatten(trained.settings)) if native.generates else 0
     used = snippets(native, trained.address, pairs, target.imports, tokenizer is not None, kind, room)
     members = [member for member in trained.mixture.members.values() if member.head in native.heads]
     orders = any(member.places_each == ORDERS for member in members)
@@ -171,7 +171,9 @@ def checked(check: Check, which: str) -> list[str]:
         [
             f"Before this folder was finished, {which}`transformers` loaded it, and was compared with zoo's model:",
             f"the largest difference of logits over {check.rows} sequences is {check.largest};",
-            f"{check.same} are the same." if check.same else "it has no tokenizer, so the sequences were random ids.",
+            f"{check.identical} are the same."
+            if check.identical
+            else "it has no tokenizer, so the sequences were random ids.",
             "",
         ],
     )
