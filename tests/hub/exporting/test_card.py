@@ -58,7 +58,7 @@ def history(**known: Any) -> TrainingHistory:
         "training": {"steps": 10, "seed": 0},
         "data": {"train": "ab12"},
         "environment": environment,
-        "lines": LINES,
+        "log_lines": LINES,
         "request": REQUEST,
     }
     return TrainingHistory(name="films", step=10, **{**told, **known})
@@ -147,7 +147,7 @@ def test_the_picture_lies_beside_the_card_that_shows_it(classifier: TrainedModel
     pytest.importorskip("matplotlib")
     text = write(classifier)
     assert "![loss and metrics by step](curves.png)\n\nThe dotted line is at the step of these weights." in text
-    bare = dataclasses.replace(classifier, history=history(lines=[]))
+    bare = dataclasses.replace(classifier, history=history(log_lines=[]))
     assert "curves.png" not in write(bare) and "## Evaluation" not in write(bare)
 
 

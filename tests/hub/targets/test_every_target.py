@@ -78,7 +78,7 @@ def test_its_example_is_reloaded_by_transformers_and_imported_back_as_it_was(
     assert before.keys() == after.keys() and all(torch.equal(before[name], after[name]) for name in before)
     again = untold_run(loaded)
     (tmp_path / "again").mkdir()
-    write_files(tmp_path / "again", again, target, again.as_read(chosen))
+    write_files(tmp_path / "again", again, target, again.with_special_tokens(chosen))
     for path in (tmp_path / "again").iterdir():
         # decoders that write no text come back without the role of a separator
         assert path.name == OPTIONS or path.read_bytes() == (tmp_path / "hf" / path.name).read_bytes(), path.name

@@ -80,7 +80,7 @@ def export_model(
     target = choose_target(trained.settings, target_name)
     native = target.native_class(trained.settings)
     assert native is not None
-    native = trained.as_read(native)
+    native = trained.with_special_tokens(native)
     left_out = [head.name for head in trained.settings.heads if head.name not in native.heads]
     check_vocabulary(trained.tokenizer, trained.vocab_size, trained.history.name)
     random = trained.never_trained(native)
@@ -183,7 +183,7 @@ def write_files(folder: Path, trained: TrainedModel, target: Target, native: Nat
     if trained.tokenizer is not None:
         longest: int = flatten(trained.settings)[target.longest][0]
         tokenizer = trained.tokenizer
-        chats = {DEFAULT_CHAT: chat_template(tokenizer)} if trained.chats else tokenizer.chat_templates
+        chats = {DEFAULT_CHAT: chat_template(tokenizer)} if trained.is_chat_model else tokenizer.chat_templates
         contents |= tokenizer_files(tokenizer, trained.segments, native, longest, chats)
     write_all(folder, contents)
     write_tensors(folder / WHOLE, native_tensors(trained, target, native), {"format": "pt"})

@@ -1,7 +1,7 @@
 """Load an exported folder with plain transformers and report what it computes.
 
-`child.py` runs this program in a process that cannot import zoo: it sees what every user of the folder sees who has
-transformers. So it imports nothing of zoo and repeats the few constants that both sides need.
+`child.py` runs this program in a process where importing zoo fails: it sees what every user of the folder sees who has
+transformers. So it uses nothing of zoo and repeats the few constants that both sides need.
 """
 
 import base64

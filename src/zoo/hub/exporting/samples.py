@@ -55,12 +55,12 @@ class SampleRow:
 
 def sample_rows(trained: TrainedModel, native: NativeClass, longest: int) -> list[SampleRow]:
     """Rows of different lengths: texts, pairs, random ids up to `longest` tokens; images if it reads them."""
-    stream, limit = trained.stream, min(longest, LONGEST)
-    files = sample_images() if stream.image_size is not None else []
-    if not stream.has_text:
+    traits, limit = trained.traits, min(longest, LONGEST)
+    files = sample_images() if traits.image_size is not None else []
+    if not traits.has_text:
         return [SampleRow([0], [], [], file) for file in files]  # an image is one position of its row
     texts, roles = [*encode(trained), random_ids(trained, limit, 0)], trained.roles
-    if stream.source:
+    if traits.source:
         start, targets = roles.id("start"), [*texts[1:-1], texts[0], texts[-1]]
         if files:
             return [SampleRow([start, *ids][:limit], [], [], file) for file, ids in zip(files, targets, strict=True)]

@@ -37,7 +37,7 @@ class TrainingHistory:
         data: split -> a hash of the data that was read.
         environment: the command, versions and machine of the training.
         request: arguments of the command, and hashes of the checkpoint that it started from.
-        lines: lines of metrics.jsonl.
+        log_lines: lines of metrics.jsonl.
     """
 
     name: str
@@ -46,7 +46,7 @@ class TrainingHistory:
     data: Mapping[str, Any] = field(default_factory=dict)
     environment: Mapping[str, Any] = field(default_factory=dict)
     request: RequestRecord = RequestRecord()
-    lines: Sequence[Mapping[str, Any]] = ()
+    log_lines: Sequence[Mapping[str, Any]] = ()
 
     @property
     def imported(self) -> bool:
@@ -54,20 +54,22 @@ class TrainingHistory:
         return not self.step and list(self.environment.get("command", ()))[:2] == ["zoo", "import"]
 
     @property
-    def line(self) -> Mapping[str, Any]:
+    def log_line(self) -> Mapping[str, Any]:
         """The log line of the step of these weights; empty if there is none."""
-        return next((line for line in self.lines if line["step"] == self.step), {})
+        return next((line for line in self.log_lines if line["step"] == self.step), {})
 
     @property
-    def sample(self) -> int | None:
+    def n_measured(self) -> int | None:
         """The number of validation examples measured; None: the whole split, even if it has fewer than asked for."""
         asked: int | None = self.training.get("evaluation_examples")
-        return asked and (None if self.line.get(f"{VALIDATION}examples", asked) < asked else asked)
+        return asked and (None if self.log_line.get(f"{VALIDATION}examples", asked) < asked else asked)
 
     @property
     def measured(self) -> dict[str, float]:
         """The validation loss and metrics of these weights."""
-        named = {key.removeprefix(VALIDATION): value for key, value in self.line.items() if key.startswith(VALIDATION)}
+        named = {
+            key.removeprefix(VALIDATION): value for key, value in self.log_line.items() if key.startswith(VALIDATION)
+        }
         # a value that was not finite is null in metrics.jsonl
         known = {key: value for key, value in named.items() if isinstance(value, float)}
         return {key: value for key, value in known.items() if is_metric(key) or key == "loss"}
@@ -107,7 +109,7 @@ class TrainedModel:
         return self.special if self.tokenizer is None else self.tokenizer.roles
 
     @property
-    def stream(self) -> ModelTraits:
+    def traits(self) -> ModelTraits:
         """The model's traits that decide what its examples are."""
         return stream_of(self.model)
 
@@ -126,7 +128,7 @@ class TrainedModel:
     @property
     def segments(self) -> bool:
         """Whether token types distinguish the two texts of a pair."""
-        return self.stream.segments and not self.stream.source
+        return self.traits.segments and not self.traits.source
 
     @property
     def mixture(self) -> Mixture:
@@ -146,17 +148,17 @@ class TrainedModel:
         return ANSWERS[self.task.label_kind](self.task.labels or ())
 
     @property
-    def chats(self) -> bool:
+    def is_chat_model(self) -> bool:
         """Whether it was trained on conversations."""
         return MESSAGES in self.task.columns
 
-    def as_read(self, native: NativeClass) -> NativeClass:
+    def with_special_tokens(self, native: NativeClass) -> NativeClass:
         """The class, set to read special tokens in texts if texts of the task have some (sentinels, ends of turns)."""
         if self.tokenizer is None:
             return native
         asked = [predictors.build(name) for name in self.mixture.members if name in predictors.names()]
         read = any(one.reads_roles(self.tokenizer) for one in asked)
-        chats = self.chats or bool(self.tokenizer.chat_templates)
+        chats = self.is_chat_model or bool(self.tokenizer.chat_templates)
         return dataclasses.replace(native, reads_roles=native.reads_roles or chats or read)
 
     def never_trained(self, native: NativeClass) -> list[str]:
@@ -207,7 +209,7 @@ def load_trained(saved: SavedRun, where: Placement = AS_STORED, address: str = P
         data=saved.data,
         environment=saved.environment,
         request=read_request(saved.folder),
-        lines=saved.metrics,
+        log_lines=saved.metrics,
     )
     tokenizer, task = loaded.given_tokenizer, loaded.task
     return TrainedModel(loaded.model, tokenizer, task, history, loaded.special, loaded.untrained, address)

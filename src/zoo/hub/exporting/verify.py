@@ -93,10 +93,10 @@ def verify(folder: Path, trained: TrainedModel, target: Target, native: NativeCl
     texts = [] if trained.tokenizer is None else sample_texts(trained.tokenizer)
     pairs = list(PAIRS) if native.pair and texts else []
     begun = rows[:PROMPTS] if native.generates else []
-    prompts = [prompt_of(row, i, room, trained.stream.source) for i, row in enumerate(begun)]
+    prompts = [prompt_of(row, i, room, trained.traits.source) for i, row in enumerate(begun)]
     request = request_of(trained, target, native)
     request |= {"rows": [asdict(row) for row in rows], "texts": texts, "pairs": pairs, "prompts": prompts}
-    pixels, scored = pixels_of(rows, trained.stream.image_size), {}
+    pixels, scored = pixels_of(rows, trained.traits.image_size), {}
     for dtype in TOLERANCES:
         scored[dtype] = score(with_dtype(model, getattr(torch, dtype)), rows, pixels)
         check_logits(dtype, scored[dtype], rows)

@@ -35,7 +35,7 @@ def card_files(
 ) -> dict[str, bytes]:
     """The model card, and the image of the training curves if there is one, as name -> content."""
     history = trained.history
-    name, picture = visible(history.name), draw_curves(history.lines, history.step)
+    name, picture = visible(history.name), draw_curves(history.log_lines, history.step)
     lines = [
         *front_matter(trained, native, name),
         *title(trained, target, native, name),
@@ -71,7 +71,7 @@ def others(known: Mapping[str, Any]) -> list[str]:
 def usage(trained: TrainedModel, target: Target, native: NativeClass) -> list[str]:
     """The section on using the model."""
     pairs, tokenizer = "pair" in trained.task.columns, trained.tokenizer
-    kind = trained.answer.problem if classifies(native) else CHAT if trained.chats else ""
+    kind = trained.answer.problem if classifies(native) else CHAT if trained.is_chat_model else ""
     room = max_new_tokens(flatten(trained.settings)) if native.generates else 0
     used = snippets(native, trained.address, pairs, target.imports, tokenizer is not None, kind, room)
     members = [member for member in trained.mixture.members.values() if member.head in native.heads]
@@ -146,7 +146,7 @@ def environment(known: Mapping[str, Any]) -> list[str]:
 
 def limitations(trained: TrainedModel, native: NativeClass) -> list[str]:
     """The section on limitations."""
-    size, own = trained.stream.image_size, trained.task.card.limitations
+    size, own = trained.traits.image_size, trained.task.card.limitations
     reads = [f"the central square of an image, resized to {size} x {size} pixels"] * (size is not None)
     reads += [f"at most {part.max_length:,} tokens ({side})" for side, part in trained.readers.items()]
     tried = "It was not evaluated on held-out data."

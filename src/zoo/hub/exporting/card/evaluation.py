@@ -28,7 +28,7 @@ def evaluation(trained: TrainedModel, native: NativeClass) -> list[str]:
 
 def split_of(history: TrainingHistory) -> str:
     """What was measured: the validation split, or a number of its examples."""
-    return f"{history.sample:,} examples of the validation split" if history.sample else "the validation split"
+    return f"{history.n_measured:,} examples of the validation split" if history.n_measured else "the validation split"
 
 
 def again(trained: TrainedModel, native: NativeClass) -> list[str]:
@@ -46,8 +46,8 @@ def again(trained: TrainedModel, native: NativeClass) -> list[str]:
         folders = ", with the folders of its files" if without_paths(tree) != tree else ""
         first = f", write the task above to {plain(task)}{folders}"
     command = shlex.join(["zoo", "evaluate", place, task, "--split", "validation", *precision])
-    what = "the whole split" if history.sample else "it again"
-    said = [f"To measure {what}{first}:", ""] if first or history.sample else []
+    what = "the whole split" if history.n_measured else "it again"
+    said = [f"To measure {what}{first}:", ""] if first or history.n_measured else []
     return [*said, *block(command)]
 
 

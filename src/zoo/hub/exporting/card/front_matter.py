@@ -38,7 +38,7 @@ def eval_results(
     native: NativeClass, history: TrainingHistory, metrics: Mapping[str, float], datasets: list[str]
 ) -> list[EvalResult]:
     """The results in the Hub's format; empty if the class has no task there, or if only a sample was measured."""
-    if native.pipeline is None or history.sample is not None:
+    if native.pipeline is None or history.n_measured is not None:
         return []
     task = visible(name_of(history.request.task)).removesuffix(".yaml") or "its task"
     return [
