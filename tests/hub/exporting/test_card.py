@@ -17,7 +17,7 @@ from huggingface_hub.repocard_data import model_index_to_eval_results
 from versions import needs
 from zoo.data.task import read_task
 from zoo.hub.exporting.card.card import card_files
-from zoo.hub.exporting.card.markdown import block, plain
+from zoo.hub.exporting.card.markdown import code_block, escape
 from zoo.hub.exporting.card.snippets import PIPELINES, snippets
 from zoo.hub.exporting.export import ExportReport
 from zoo.hub.exporting.trained_model import TrainedModel, TrainingHistory
@@ -181,8 +181,8 @@ def test_text_from_data_stays_text(classifier: TrainedModel):
 
 
 def test_a_block_cannot_be_left_from_within():
-    assert block("a\n```\nb", "yaml") == ["````yaml", "a", "```", "b", "````", ""]
-    assert plain("x\n\ny  z\x00") == "x y z"
+    assert code_block("a\n```\nb", "yaml") == ["````yaml", "a", "```", "b", "````", ""]
+    assert escape("x\n\ny  z\x00") == "x y z"
 
 
 @pytest.mark.parametrize("name", targets)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from test_card import write
 
 from zoo.data.task import read_task
-from zoo.hub.exporting.card.paths import hide_paths, name_of, without_paths
+from zoo.hub.exporting.card.paths import hide_paths, last_component, without_paths
 from zoo.hub.exporting.trained_model import TrainingHistory
 from zoo.runs.request import BaseRecord, RequestRecord
 
@@ -55,7 +55,7 @@ def test_a_relative_file_of_a_task_loses_its_folders_a_repository_and_a_label_st
         "source": {"files": {"train": {"source": "en.gz", "target": "de.gz"}}, "hub": "org/films:small"},
         "tokenizer": {"from": "base"},
     }
-    assert name_of("hub:org/name") == "hub:org/name"
+    assert last_component("hub:org/name") == "hub:org/name"
 
 
 FOLDERS = st.lists(

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from zoo.data.tokenizers.tokenizer import Tokenizer
-from zoo.hub.exporting.card.evaluation import evaluation, shown_task, split_of
+from zoo.hub.exporting.card.evaluation import evaluation, measured_split, shown_task
 from zoo.hub.exporting.card.front_matter import front_matter
-from zoo.hub.exporting.card.markdown import block, folded, plain, section, table, visible
-from zoo.hub.exporting.card.paths import hide_paths, name_of, without_paths
+from zoo.hub.exporting.card.markdown import code_block, collapsible, escape, one_line, section, table
+from zoo.hub.exporting.card.paths import hide_paths, last_component, without_paths
 from zoo.hub.exporting.card.snippets import CHAT, snippets
 from zoo.hub.exporting.config_files import max_new_tokens
 from zoo.hub.exporting.samples import TEXTS
@@ -35,15 +35,15 @@ def card_files(
 ) -> dict[str, bytes]:
     """The model card, and the image of the training curves if there is one, as name -> content."""
     history = trained.history
-    name, picture = visible(history.name), draw_curves(history.log_lines, history.step)
+    name, picture = one_line(history.name), draw_curves(history.log_lines, history.step)
     lines = [
         *front_matter(trained, native, name),
         *title(trained, target, native, name),
         *usage(trained, target, native),
         *architecture(trained, native, left_out),
-        *([] if history.imported else told(trained, native, picture is not None)),
+        *([] if history.imported else training_sections(trained, native, picture is not None)),
         *limitations(trained, native),
-        *checked(check, "" if target.imports else "plain "),
+        *check_section(check, "" if target.imports else "plain "),
     ]
     return {CARD: "\n".join(lines).encode()} | ({CURVES: picture} if picture is not None else {})
 
@@ -52,19 +52,19 @@ def title(trained: TrainedModel, target: Target, native: NativeClass, name: str)
     """The title and one paragraph on what the model is."""
     loads = f"one of {target.family} classes: plain `transformers` loads it"
     if target.imports:
-        needed = " and ".join(["zoo is installed", *others(trained.history.environment)])
+        needed = " and ".join(["zoo is installed", *needed_packages(trained.history.environment)])
         loads = f"in zoo's own class: `transformers` loads it where {needed}, after `import {target.imports}`"
     what = f"A `{native.name}` with {parameters(trained.model):,} parameters"
     if trained.history.imported:
         unknown = "It was imported with zoo; its data and training are unknown here."
-        return [f"# {plain(name)}", "", f"{what}, {loads}. {unknown}", ""]
+        return [f"# {escape(name)}", "", f"{what}, {loads}. {unknown}", ""]
     what = f"{what}, trained for {', '.join(trained.task.objective)}"
-    return [f"# {plain(name)}", "", f"{what}. Trained with zoo, {'' if target.imports else 'and '}{loads}.", ""]
+    return [f"# {escape(name)}", "", f"{what}. Trained with zoo, {'' if target.imports else 'and '}{loads}.", ""]
 
 
-def others(known: Mapping[str, Any]) -> list[str]:
+def needed_packages(known: Mapping[str, Any]) -> list[str]:
     """The condition, in words, that packages with the variants used in training are installed; empty without any."""
-    names = [plain(name) for name in known.get("versions", {}) if name not in PACKAGES]
+    names = [escape(name) for name in known.get("versions", {}) if name not in PACKAGES]
     return [f"the variants that it was trained with ({', '.join(names)}) are"] if names else []
 
 
@@ -76,12 +76,12 @@ def usage(trained: TrainedModel, target: Target, native: NativeClass) -> list[st
     used = snippets(native, trained.address, pairs, target.imports, tokenizer is not None, kind, room)
     members = [member for member in trained.mixture.members.values() if member.head in native.heads]
     orders = any(member.places_each == ORDERS for member in members)
-    joined = native.pipeline == TAGS and tokenizer is not None and not splits_alike(tokenizer)
-    programs = [block(program, "python") for program in used]
+    joined = native.pipeline == TAGS and tokenizer is not None and not splits_words_as_text(tokenizer)
+    programs = [code_block(program, "python") for program in used]
     return section("How to use it", *programs, [BOTH_ORDERS, ""] * orders, [JOINED, ""] * joined)
 
 
-def splits_alike(tokenizer: Tokenizer) -> bool:
+def splits_words_as_text(tokenizer: Tokenizer) -> bool:
     """Return whether words encoded one by one (`is_split_into_words`) have the same ids as in a text."""
     backend, rows = tokenizer.backend, [text.split() for text in TEXTS]
     one_by_one = backend.encode_batch(rows, is_pretokenized=True, add_special_tokens=False)
@@ -99,13 +99,13 @@ def architecture(trained: TrainedModel, native: NativeClass, left_out: list[str]
         sizes = [f"{key} {value}" for key, value in tree[side].items() if type(value) in (int, str)]
         lines.append(f"{side}: {', '.join(sizes)}")
     if names := trained.class_names(native):
-        lines.append(f"classes: {', '.join(map(plain, names))}")
+        lines.append(f"classes: {', '.join(map(escape, names))}")
     if left_out:
         lines.append(f"heads left out, since this class lacks them: {', '.join(left_out)}")
-    return section("Model", listed(lines), settings_of("Every choice", tree))
+    return section("Model", bullet_list(lines), settings_section("Every choice", tree))
 
 
-def told(trained: TrainedModel, native: NativeClass, picture: bool) -> list[str]:
+def training_sections(trained: TrainedModel, native: NativeClass, picture: bool) -> list[str]:
     """The sections on data, training, evaluation and environment."""
     found = [*data(trained), *training(trained, picture), *evaluation(trained, native)]
     return [*found, *environment(trained.history.environment)]
@@ -115,7 +115,7 @@ def data(trained: TrainedModel) -> list[str]:
     """The section on the training data."""
     hashes = trained.history.data.items()
     shown = table(("split", "SHA-256 of the data and of how it is read"), hashes) if hashes else []
-    return section("Data", shown, settings_of("The task", shown_task(trained)))
+    return section("Data", shown, settings_section("The task", shown_task(trained)))
 
 
 def training(trained: TrainedModel, picture: bool) -> list[str]:
@@ -124,13 +124,13 @@ def training(trained: TrainedModel, picture: bool) -> list[str]:
     said = [f"objective: {', '.join(trained.task.objective)}", f"steps of training: {history.step:,}"]
     curves = ["![loss and metrics by step](curves.png)", "", "The dotted line is at the step of these weights.", ""]
     settings = {key: value for key, value in history.training.items() if value is not None}
-    parts = lineage(history), curves if picture else [], settings_of("Every setting", settings)
-    return section("Training", listed(said), *parts)
+    parts = lineage(history), curves if picture else [], settings_section("Every setting", settings)
+    return section("Training", bullet_list(said), *parts)
 
 
 def lineage(history: TrainingHistory) -> list[str]:
     """A table of the checkpoint that was fine-tuned and the ones before it, with hashes of their weights and data."""
-    names = name_of(history.request.start), *["its base"] * len(history.bases)
+    names = last_component(history.request.start), *["its base"] * len(history.bases)
     hashes = [(base.weights_sha256, "; ".join(map(": ".join, base.data.items()))) for base in history.bases]
     rows = [(name, f"{base.step:,}", *of) for name, base, of in zip(names, history.bases, hashes, strict=False)]
     return table(("fine-tuned from", "step", "SHA-256 of its weights", "SHA-256 of its data"), rows) if rows else []
@@ -141,7 +141,7 @@ def environment(known: Mapping[str, Any]) -> list[str]:
     rows = [(name, str(version)) for name, version in known.get("versions", {}).items()]
     rows += [(key, str(known[key])) for key in ("python", "platform", "processes", "threads") if known.get(key)]
     rows += [("devices", ", ".join(map(str, known["devices"])))] if known.get("devices") else []
-    return section("Environment", folded("Versions and machine", table(("what", "which"), rows))) if rows else []
+    return section("Environment", collapsible("Versions and machine", table(("what", "which"), rows))) if rows else []
 
 
 def limitations(trained: TrainedModel, native: NativeClass) -> list[str]:
@@ -151,20 +151,20 @@ def limitations(trained: TrainedModel, native: NativeClass) -> list[str]:
     reads += [f"at most {part.max_length:,} tokens ({side})" for side, part in trained.readers.items()]
     tried = "It was not evaluated on held-out data."
     if trained.history.measured:
-        split = split_of(trained.history)
+        split = measured_split(trained.history)
         tried = f"It was evaluated on {split}, which also selected this checkpoint; expect other figures on other data."
     random = trained.never_trained(native)
     lines = [
         *[f"Newly initialised and never trained, so the answers are random: {', '.join(random)}."] * bool(random),
         f"It reads {' and '.join(reads)}.",
-        plain(hide_paths(own)) if own else "Its author has named no limitations.",
+        escape(hide_paths(own)) if own else "Its author has named no limitations.",
         "It reproduces what its data holds, mistakes and biases included.",
         *([] if trained.history.imported else [tried]),
     ]
-    return section("Limitations", listed(lines))
+    return section("Limitations", bullet_list(lines))
 
 
-def checked(check: Check, which: str) -> list[str]:
+def check_section(check: Check, which: str) -> list[str]:
     """The section on the check of the export; `which` is put before the name of transformers."""
     return section(
         "Check",
@@ -179,11 +179,11 @@ def checked(check: Check, which: str) -> list[str]:
     )
 
 
-def listed(lines: list[str]) -> list[str]:
+def bullet_list(lines: list[str]) -> list[str]:
     """A Markdown list."""
     return [*(f"- {line}" for line in lines), ""]
 
 
-def settings_of(title: str, tree: dict[str, Any]) -> list[str]:
+def settings_section(title: str, tree: dict[str, Any]) -> list[str]:
     """Settings as YAML in a collapsed section; empty without settings."""
-    return folded(title, block(to_yaml(without_paths(tree)), "yaml")) if tree else []
+    return collapsible(title, code_block(to_yaml(without_paths(tree)), "yaml")) if tree else []

@@ -7,8 +7,8 @@ from typing import Any
 from zoo.config import names
 from zoo.data.task import load_task
 from zoo.devices.precision import AUTO
-from zoo.hub.exporting.card.markdown import block, plain, section, table, visible
-from zoo.hub.exporting.card.paths import name_of, without_paths
+from zoo.hub.exporting.card.markdown import code_block, escape, one_line, section, table
+from zoo.hub.exporting.card.paths import last_component, without_paths
 from zoo.hub.exporting.trained_model import PLACEHOLDER, TrainedModel, TrainingHistory
 from zoo.hub.targets.declare.target import NativeClass
 
@@ -22,16 +22,19 @@ def evaluation(trained: TrainedModel, native: NativeClass) -> list[str]:
         return []
     rows = [(name, f"{value:.4f}") for name, value in measured.items()]
     return section(
-        "Evaluation", [f"On {split_of(trained.history)}:", ""], table(("metric", "value"), rows), again(trained, native)
+        "Evaluation",
+        [f"On {measured_split(trained.history)}:", ""],
+        table(("metric", "value"), rows),
+        repeat_command(trained, native),
     )
 
 
-def split_of(history: TrainingHistory) -> str:
+def measured_split(history: TrainingHistory) -> str:
     """What was measured: the validation split, or a number of its examples."""
     return f"{history.n_measured:,} examples of the validation split" if history.n_measured else "the validation split"
 
 
-def again(trained: TrainedModel, native: NativeClass) -> list[str]:
+def repeat_command(trained: TrainedModel, native: NativeClass) -> list[str]:
     """The command that repeats the validation, with the task's file if zoo does not ship it; a note if it cannot."""
     if lacking := trained.objectives_without(native):
         return [f"This folder cannot repeat the validation, which also measured {', '.join(lacking)}.", ""]
@@ -41,14 +44,14 @@ def again(trained: TrainedModel, native: NativeClass) -> list[str]:
     precision = [] if named == AUTO else ["--precision", named]  # the reader's folder does not record it
     task, first = history.request.task, ""
     if not is_shipped(trained):
-        task = FILE if task in ("", *names("tasks")) else visible(name_of(task)) or FILE
+        task = FILE if task in ("", *names("tasks")) else one_line(last_component(task)) or FILE
         tree = shown_task(trained)
         folders = ", with the folders of its files" if without_paths(tree) != tree else ""
-        first = f", write the task above to {plain(task)}{folders}"
+        first = f", write the task above to {escape(task)}{folders}"
     command = shlex.join(["zoo", "evaluate", place, task, "--split", "validation", *precision])
     what = "the whole split" if history.n_measured else "it again"
     said = [f"To measure {what}{first}:", ""] if first or history.n_measured else []
-    return [*said, *block(command)]
+    return [*said, *code_block(command)]
 
 
 def is_shipped(trained: TrainedModel) -> bool:

@@ -6,8 +6,8 @@ from typing import Any
 from huggingface_hub import EvalResult, ModelCardData
 
 from zoo.data.sources.remote.repository import HubName
-from zoo.hub.exporting.card.markdown import visible
-from zoo.hub.exporting.card.paths import name_of
+from zoo.hub.exporting.card.markdown import one_line
+from zoo.hub.exporting.card.paths import last_component
 from zoo.hub.exporting.trained_model import TrainedModel, TrainingHistory
 from zoo.hub.targets.declare.target import NativeClass
 
@@ -24,7 +24,7 @@ def front_matter(trained: TrainedModel, native: NativeClass, name: str) -> list[
         "license": task.card.license,
         "language": task.card.language,
         "datasets": datasets,
-        "base_model": visible(start.removeprefix("hub:")) if history.bases and start.startswith("hub:") else None,
+        "base_model": one_line(start.removeprefix("hub:")) if history.bases and start.startswith("hub:") else None,
         "metrics": list(dict.fromkeys(type_of(metric) for metric in metrics)),
         "model_name": name if results else None,  # the Hub's client wants both or neither
         "eval_results": results,
@@ -40,7 +40,7 @@ def eval_results(
     """The results in the Hub's format; empty if the class has no task there, or if only a sample was measured."""
     if native.pipeline is None or history.n_measured is not None:
         return []
-    task = visible(name_of(history.request.task)).removesuffix(".yaml") or "its task"
+    task = one_line(last_component(history.request.task)).removesuffix(".yaml") or "its task"
     return [
         EvalResult(
             task_type=native.pipeline,

@@ -66,7 +66,7 @@ def snippets(
     imports: str = "",
     tokenizer: bool = True,
     kind: str = "",
-    room: int = NEW_TOKENS,
+    max_new_tokens: int = NEW_TOKENS,
 ) -> list[str]:
     """Programs that show how to use a model: by its pipeline, if it has one, and by its class.
 
@@ -76,18 +76,23 @@ def snippets(
         imports: the module with its classes, if they are not transformers' own.
         tokenizer: whether there is one; without it, the model reads only ids or images.
         kind: of a classifier, the problem type in config.json; of a generator, CHAT if it answers conversations.
-        room: of a generator, the most new tokens that fit after a prompt.
+        max_new_tokens: of a generator, the most new tokens that fit after a prompt.
     """
     task = native.pipeline if tokenizer or not native.text else None
     given = f'{{"text": "{TEXT}", "text_pair": "{TEXTS[4]}"}}' if pairs else f'"{TEXT}"'
-    words = {"given": given, "beginning": TEXT.rsplit(" ", 3)[0], "text": TEXT, "new_tokens": min(NEW_TOKENS, room)}
-    programs = [piped(task, address, len(native.heads) > 1, kind)] if task in PIPELINES else []
-    programs.append(loaded(native, task, address, tokenizer, kind))
+    words = {
+        "given": given,
+        "beginning": TEXT.rsplit(" ", 3)[0],
+        "text": TEXT,
+        "new_tokens": min(NEW_TOKENS, max_new_tokens),
+    }
+    programs = [pipeline_program(task, address, len(native.heads) > 1, kind)] if task in PIPELINES else []
+    programs.append(class_program(native, task, address, tokenizer, kind))
     first = [f"import {imports}  # registers these classes with transformers"] if imports else []
     return ["\n".join([*first, *program]).format(**words) for program in programs]
 
 
-def piped(task: str, address: str, quietly: bool, kind: str) -> list[str]:
+def pipeline_program(task: str, address: str, quietly: bool, kind: str) -> list[str]:
     """A program that uses a model by its pipeline."""
     name, use = PIPELINES[task]
     use, _ = BY_KIND.get((task, kind), (use, ""))
@@ -95,7 +100,7 @@ def piped(task: str, address: str, quietly: bool, kind: str) -> list[str]:
     return [*lines, f'{name} = pipeline("{task}", model="{address}")', f"print({use})"]
 
 
-def loaded(native: NativeClass, task: str | None, address: str, tokenizer: bool, kind: str) -> list[str]:
+def class_program(native: NativeClass, task: str | None, address: str, tokenizer: bool, kind: str) -> list[str]:
     """A program that loads a model by its class, and uses it."""
     inputs, use = USES.get(task or "", ("", ""))
     _, use = BY_KIND.get((task or "", kind), ("", use))
