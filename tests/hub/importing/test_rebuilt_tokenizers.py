@@ -7,7 +7,7 @@ import pytest
 import transformers
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
-from zoo.hub.importing.other_texts import COMPOSED, SWITCHED, other_switches
+from zoo.hub.importing.tokenizer_differences import COMPOSED, SWITCHED, option_differences
 from zoo.hub.sources.folder import CheckpointFolder
 from zoo.hub.targets.declare.registry import targets
 
@@ -51,13 +51,13 @@ def test_what_the_class_makes_of_texts_is_said(
         (theirs.tokenize(text), ours.encode(text, add_special_tokens=False).tokens) for text in (SWITCHED, COMPOSED)
     ]
     expected = tuple(f"'{' '.join(one)}' (here '{' '.join(other)}')" for one, other in pairs if one != other)
-    assert expected and other_switches(CheckpointFolder(folder), targets[family]) == expected
+    assert expected and option_differences(CheckpointFolder(folder), targets[family]) == expected
 
 
 @pytest.mark.parametrize("named", [None, "PreTrainedTokenizerFast", "TokenizersBackend", "AlienTokenizer", 7])
 def test_other_classes_follow_the_file(tmp_path: Path, named: str | None):
     folder = publish(tmp_path, named, "marks")
-    assert other_switches(CheckpointFolder(folder), targets["llama"]) == ()
+    assert option_differences(CheckpointFolder(folder), targets["llama"]) == ()
 
 
 def test_a_folder_that_the_class_cannot_read_is_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -66,4 +66,4 @@ def test_a_folder_that_the_class_cannot_read_is_passed_over(tmp_path: Path, monk
 
     monkeypatch.setattr(transformers.AutoTokenizer, "from_pretrained", fail)
     folder = publish(tmp_path, "LlamaTokenizer", "marks")
-    assert other_switches(CheckpointFolder(folder), targets["llama"]) == ()
+    assert option_differences(CheckpointFolder(folder), targets["llama"]) == ()

@@ -12,8 +12,8 @@ from tokenizers.processors import TemplateProcessing
 
 from zoo.data.tokenizers.tokenizer import Tokenizer
 from zoo.hub.exporting.tokenizer_files import with_post_processor
-from zoo.hub.importing.other_texts import other_switches
 from zoo.hub.importing.tokenizer import read_tokenizer
+from zoo.hub.importing.tokenizer_differences import option_differences
 from zoo.hub.sources.folder import CheckpointFolder
 from zoo.hub.targets.declare.registry import targets
 
@@ -54,7 +54,7 @@ def test_switches_of_another_class_than_the_one_in_the_config_do_not_count(tmp_p
     for named, said in ((None, 1), ("GPT2TokenizerFast", 1), ("PreTrainedTokenizerFast", 0)):
         folder = named_by_config(tmp_path, "gpt2", named)
         tokens = transformers.AutoTokenizer.from_pretrained(tmp_path).tokenize("it")
-        assert len(other_switches(folder, targets["gpt2"])) == said == tokens[0].startswith("\u0120")
+        assert len(option_differences(folder, targets["gpt2"])) == said == tokens[0].startswith("\u0120")
 
 
 @pytest.mark.parametrize("named", ["Qwen2Tokenizer", None])
@@ -63,10 +63,10 @@ def test_what_a_familys_own_class_makes_of_texts_is_said(tmp_path: Path, place: 
     publish_rules(tmp_path, named if place == "tokenizer_config.json" else None, "marks")
     folder = named_by_config(tmp_path, "qwen3", named if place == "config.json" else None)
     assert type(transformers.AutoTokenizer.from_pretrained(tmp_path)).__name__ == "Qwen2Tokenizer"
-    assert other_switches(folder, targets["qwen3"])
+    assert option_differences(folder, targets["qwen3"])
 
 
 def test_without_transformers_nothing_is_compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     publish_rules(tmp_path, "LlamaTokenizer", "marks")
     monkeypatch.setitem(sys.modules, "transformers", None)
-    assert other_switches(CheckpointFolder(tmp_path), targets["llama"]) == ()
+    assert option_differences(CheckpointFolder(tmp_path), targets["llama"]) == ()

@@ -13,8 +13,8 @@ from tokenizers import processors
 
 from zoo.data.tokenizers.tokenizer import Tokenizer
 from zoo.hub.exporting.tokenizer_files import tokenizer_files, with_post_processor
-from zoo.hub.importing.other_texts import other_switches, texts_otherwise
 from zoo.hub.importing.tokenizer import read_tokenizer
+from zoo.hub.importing.tokenizer_differences import option_differences, tokenizer_differences
 from zoo.hub.sources.folder import CheckpointFolder
 from zoo.hub.targets.declare.recipes import read_merges
 from zoo.hub.targets.declare.registry import targets
@@ -55,13 +55,7 @@ def test_a_tokenizer_file_is_taken_as_it_is(tmp_path: Path):
 
 def test_bert_tokens_play_the_roles_of_its_template(tmp_path: Path):
     found = read(publish(tmp_path, "bert"), "bert").role_tokens
-    assert found == {
-        "pad": "[PAD]",
-        "unk": "[UNK]",
-        "start": "[CLS]",
-        "separator": "[SEP]",
-        "mask": "[MASK]",
-    }
+    assert found == {"pad": "[PAD]", "unk": "[UNK]", "start": "[CLS]", "separator": "[SEP]", "mask": "[MASK]"}
 
 
 def test_the_folder_may_name_other_tokens_and_the_config_gives_the_rest_by_id(tmp_path: Path):
@@ -231,9 +225,10 @@ def test_a_template_of_another_kind_is_said(tmp_path: Path, pair: str, said: tup
     (tmp_path / "config.json").write_text(json.dumps({"model_type": "bert"}))
     (tmp_path / "tokenizer_config.json").write_text(json.dumps(names))
     (tmp_path / "tokenizer.json").write_text(made.to_str())
-    assert texts_otherwise(CheckpointFolder(tmp_path), read(tmp_path, "bert"), True, targets["bert"]) == (said, ())
+    tokenizer = read(tmp_path, "bert")
+    assert tokenizer_differences(CheckpointFolder(tmp_path), tokenizer, True, targets["bert"]) == (said, ())
     (tmp_path / "tokenizer_config.json").write_text(json.dumps({**names, "tokenizer_class": None}))  # its own class
-    assert texts_otherwise(CheckpointFolder(tmp_path), read(tmp_path, "bert"), True, targets["bert"]) == ((), ())
+    assert tokenizer_differences(CheckpointFolder(tmp_path), read(tmp_path, "bert"), True, targets["bert"]) == ((), ())
 
 
 @pytest.mark.parametrize(
@@ -257,7 +252,7 @@ def test_switches_that_contradict_the_tokenizers_file_are_said(
 ):
     backend({"electra": "bert"}.get(kind, kind)).save(str(tmp_path / "tokenizer.json"))
     (tmp_path / "tokenizer_config.json").write_text(json.dumps(options))
-    assert other_switches(CheckpointFolder(tmp_path), targets[kind]) == said
+    assert option_differences(CheckpointFolder(tmp_path), targets[kind]) == said
 
 
 def test_gpt2s_own_class_keeps_the_template_of_the_file(tmp_path: Path):
@@ -268,7 +263,7 @@ def test_gpt2s_own_class_keeps_the_template_of_the_file(tmp_path: Path):
     made.save(str(tmp_path / "tokenizer.json"))
     (tmp_path / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": "GPT2Tokenizer"}))
     classifier = dataclasses.replace(targets["gpt2"], classes=(targets["gpt2"].classes[1],))
-    (first, *_), _ = texts_otherwise(CheckpointFolder(tmp_path), read(tmp_path, "gpt2", 1), False, classifier)
+    (first, *_), _ = tokenizer_differences(CheckpointFolder(tmp_path), read(tmp_path, "gpt2", 1), False, classifier)
     assert first.startswith(f"'{ENDING} {ENDING} a' (here ")
 
 
@@ -279,7 +274,8 @@ def test_what_stands_behind_a_text_that_is_continued_is_told(tmp_path: Path):
     for single, told in ((f"{ENDING} $A", ()), (f"$A {ENDING}", (f"'a {ENDING}' (here 'a')",))):
         made.post_processor = processors.TemplateProcessing(single=single, special_tokens=special)
         made.save(str(tmp_path / "tokenizer.json"))
-        assert texts_otherwise(CheckpointFolder(tmp_path), read(tmp_path, "gpt2"), False, targets["gpt2"]) == (told, ())
+        tokenizer = read(tmp_path, "gpt2")
+        assert tokenizer_differences(CheckpointFolder(tmp_path), tokenizer, False, targets["gpt2"]) == (told, ())
 
 
 @pytest.mark.parametrize("single", ["$A", f"{ENDING} $A", f"{ENDING} {ENDING} $A", f"$A {ENDING}", None])

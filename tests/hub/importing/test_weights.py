@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from zoo.hub.importing import weights
-from zoo.hub.importing.weights import choose_class, name_tensors, take_back
+from zoo.hub.importing.weights import choose_class, convert, name_tensors
 from zoo.hub.sources.headers import TensorInfo
 from zoo.hub.targets.declare.registry import targets
 from zoo.hub.targets.declare.renaming import ROW, Rename
@@ -67,10 +67,10 @@ def test_a_class_without_tensors_of_its_own_is_the_one_that_is_named():
 def test_what_cannot_be_taken_apart_is_refused(rename: Rename, tensor: Tensor, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(weights, "load", lambda stored: stored)
     with pytest.raises(ValueError, match="theirs: x cannot have shape "):
-        take_back([rename], {"x": tensor}, "theirs")  # type: ignore[dict-item]
+        convert([rename], {"x": tensor}, "theirs")  # type: ignore[dict-item]
 
 
 def test_a_part_of_a_tensor_does_not_keep_the_whole_of_it(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(weights, "load", lambda stored: stored)
-    found = take_back([Rename(("a", "b"), "x")], {"x": torch.arange(6.0)}, "theirs")  # type: ignore[dict-item]
+    found = convert([Rename(("a", "b"), "x")], {"x": torch.arange(6.0)}, "theirs")  # type: ignore[dict-item]
     assert found["b"].tolist() == [3, 4, 5] and found["b"].untyped_storage().nbytes() == 3 * 4

@@ -23,7 +23,7 @@ from zoo.registry import REQUIRED
 from zoo.wording import nearest
 
 # keys that change the outputs or the tensors of any family, with the values that zoo accepts
-DEMANDS: Mapping[str, tuple[Any, ...]] = {
+ACCEPTED: Mapping[str, tuple[Any, ...]] = {
     "configuration_files": ([],),  # transformers reads one of these in place of config.json, by its own version
     "per_layer_config": (None, {}),
     "quantization_config": (None,),
@@ -31,7 +31,10 @@ DEMANDS: Mapping[str, tuple[Any, ...]] = {
     "transformers_weights": (None, WHOLE),  # the file that is read in place of the usual one
 }
 MOST_LABELS = 2**20
-ODD = ("Cc", "Cs")  # control characters, which a terminal would obey, and surrogates, which UTF-8 cannot hold
+FORBIDDEN_CATEGORIES = (
+    "Cc",
+    "Cs",
+)  # control characters, which a terminal would obey, and surrogates, which UTF-8 cannot hold
 
 
 class ConfigReader:
@@ -92,7 +95,7 @@ class ConfigReader:
             raise ValueError(f"{self.place}: the key '{key}' is missing")
         return value
 
-    def following(self, key: Key, null: Callable[[Config], Any]) -> Any:
+    def null_value(self, key: Key, null: Callable[[Config], Any]) -> Any:
         """The meaning of a null key, computed by `null` from other keys.
 
         Raises:
@@ -112,7 +115,7 @@ class ConfigReader:
         """
         value = self(key.theirs)
         if value is None and key.null_means is not None:
-            value = self.following(key, key.null_means)
+            value = self.null_value(key, key.null_means)
         try:
             return key.read(value)
         except ValueError as error:
@@ -142,7 +145,7 @@ def read_family(foreign: CheckpointFolder, config: ConfigReader) -> tuple[Target
     own = next((chosen for chosen in target.classes if chosen.name == foreign.class_name), None)
     ignored, demands = ((), {}) if own is None else (own.ignored_constants, own.demands)
     demanded = {key: (value,) for key, value in target.constants.items() if key not in (*target.lenient, *ignored)}
-    for key, allowed in {**DEMANDS, **demanded, **target.demands, **demands}.items():
+    for key, allowed in {**ACCEPTED, **demanded, **target.demands, **demands}.items():
         value = config.find(key)
         if value is not REQUIRED and value not in allowed:
             found = f"{key} is {spell_value(value):.80}"
@@ -262,7 +265,7 @@ def label_names(config: ConfigReader) -> list[str]:
     names: list[Any] = [named.get(str(i)) for i in range(len(named))] if isinstance(named, dict) else []
     if not names or not all(isinstance(name, str) for name in names):
         raise ValueError(f"{config.place}: id2label must name the classes 0, 1, …, got {named!r:.80}")
-    odd = [name for name in names if any(category(c) in ODD for c in name)]
+    odd = [name for name in names if any(category(c) in FORBIDDEN_CATEGORIES for c in name)]
     if odd:
         raise ValueError(f"{config.place}: id2label has control characters in {odd[0]!r:.80}")
     return names

@@ -10,24 +10,25 @@ from zoo.hub.targets.declare.target import Target
 from zoo.models.generation.settings import parse_generate
 
 MOST_BEAMS = 256  # each beam is a row in memory
-LIKELIEST = 50  # transformers' top_k when it samples and the key is missing or null
-BEGINS = ("decoder_start_token_id", "bos_token_id")  # the start token of a decoder with an encoder: the first one set
+DEFAULT_TOP_K = 50  # transformers' top_k when it samples and the key is missing or null
+# the start token of a decoder with an encoder: the first one set
+START_KEYS = ("decoder_start_token_id", "bos_token_id")
 SAMPLING = ("temperature", "top_k", "top_p")
 # keys that affect generated texts and have a zoo setting -> that setting
-OURS = {"max_new_tokens": "max_new_tokens", "max_length": "max_new_tokens", "num_beams": "beams"}
-OURS |= {key: key for key in ("length_penalty", *SAMPLING)}
+SETTING_OF_KEY = {"max_new_tokens": "max_new_tokens", "max_length": "max_new_tokens", "num_beams": "beams"}
+SETTING_OF_KEY |= {key: key for key in ("length_penalty", *SAMPLING)}
 # keys that affect generated texts and have no zoo setting, by the value with which they do nothing
-IDLE_AT_ONE = """
+NO_EFFECT_AT_ONE = """
     repetition_penalty encoder_repetition_penalty typical_p num_beam_groups guidance_scale num_return_sequences
 """.split()
-IDLE_WHERE_FALSE = """
+NO_EFFECT_IF_FALSE = """
     no_repeat_ngram_size encoder_no_repeat_ngram_size min_length min_new_tokens min_p top_h epsilon_cutoff eta_cutoff
     diversity_penalty penalty_alpha early_stopping renormalize_logits remove_invalid_values token_healing
     watermarking_config dola_layers max_time bad_words_ids suppress_tokens begin_suppress_tokens stop_strings
     sequence_bias force_words_ids constraints
 """.split()
 # for these keys 0 is a token id and has an effect
-IDLE_WHERE_NULL = ("forced_bos_token_id", "forced_eos_token_id", "exponential_decay_length_penalty")
+NO_EFFECT_IF_NULL = ("forced_bos_token_id", "forced_eos_token_id", "exponential_decay_length_penalty")
 Generation = tuple[Json, dict[str, int], tuple[str, ...]]
 
 
@@ -47,65 +48,65 @@ def read_generation(
         ValueError: the file is not JSON.
     """
     written = foreign.read_json(GENERATION)
-    both = {**config, **written}
-    special = ids_by_role(both, target, vocab_size)
+    keys = {**config, **written}
+    special = ids_by_role(keys, target, vocab_size)
     if not writes:
         return {}, special, ()
     said, alone = written or config, "encoder" not in target.sides  # transformers reads one file only
     wanted = settings_of(said, not alone)
-    settings = possible(wanted)
+    settings = keep_valid(wanted)
     impossible = wanted.keys() - settings.keys()
-    refused = [key for key, ours in OURS.items() if ours in impossible and said.get(key) is not None]
-    left_out = [*without_setting(said), *(f"{key} ({said[key]!r:.40})" for key in refused)]
-    left_out += other_ends(both, endless=said.get("eos_token_id") in (None, []), alone=alone, roles=roles)
+    refused = [key for key, ours in SETTING_OF_KEY.items() if ours in impossible and said.get(key) is not None]
+    left_out = [*unsupported_keys(said), *(f"{key} ({said[key]!r:.40})" for key in refused)]
+    left_out += differing_ends(keys, endless=said.get("eos_token_id") in (None, []), alone=alone, roles=roles)
     left_out += ["do_sample (with beams)"] * (said.get("do_sample") is True and "beams" in wanted)
     counts_prompt = alone and "max_length" in said and "max_new_tokens" not in settings
     return settings, special, (*left_out, *["max_length (it counts the prompt)"] * counts_prompt)
 
 
-def without_setting(said: Json) -> list[str]:
+def unsupported_keys(said: Json) -> list[str]:
     """The keys that affect generated texts and have no zoo setting."""
-    found = [key for key in IDLE_AT_ONE if said.get(key) not in (None, 1)]
-    found += [key for key in IDLE_WHERE_FALSE if said.get(key)]
-    return found + [key for key in IDLE_WHERE_NULL if said.get(key) is not None]
+    found = [key for key in NO_EFFECT_AT_ONE if said.get(key) not in (None, 1)]
+    found += [key for key in NO_EFFECT_IF_FALSE if said.get(key)]
+    return found + [key for key in NO_EFFECT_IF_NULL if said.get(key) is not None]
 
 
-def other_ends(both: Json, endless: bool, alone: bool, roles: Roles) -> list[str]:
+def differing_ends(keys: Json, endless: bool, alone: bool, roles: Roles) -> list[str]:
     """Describe the start and end tokens of the folder that differ from those that zoo uses.
 
     Args:
-        both: the keys of config.json, overridden by those of generation_config.json.
+        keys: those of config.json, overridden by those of generation_config.json.
         endless: whether the file that transformers generates from names no end token.
         alone: whether it is a decoder without an encoder.
     """
-    ends = both.get("eos_token_id")
-    end = read_first(ends, roles.end)
+    ends = keys.get("eos_token_id")
+    end = pick_id(ends, roles.end)
     found = [f"eos_token_id (but {end})"] * (isinstance(ends, list) and len(ends) > 1)
     found += [f"eos_token_id (none, but {roles.end})"] * (endless and roles.end is not None)
-    begins = BEGINS[0] if alone or both.get(BEGINS[0]) is not None else BEGINS[1]
-    for key, value, read in (("eos_token_id", end, roles.end), (begins, both.get(begins), roles.start)):
+    begins = START_KEYS[0] if alone or keys.get(START_KEYS[0]) is not None else START_KEYS[1]
+    for key, value, read in (("eos_token_id", end, roles.end), (begins, keys.get(begins), roles.start)):
         found += [f"{key} ({value})"] * (type(value) is int and read is not None and read != value)
     return found
 
 
-def settings_of(said: Json, both: bool) -> Json:
+def settings_of(said: Json, has_encoder: bool) -> Json:
     """Translate generation keys into zoo's settings, valid or not.
 
     Args:
-        both: whether there is an encoder, so that an output has a start token of its own, which `max_length` counts.
+        has_encoder: if so, an output has a start token of its own, which `max_length` counts.
     """
     found: Json = {}
     longest = said.get("max_length")
     if said.get("max_new_tokens") is not None:
         found["max_new_tokens"] = said["max_new_tokens"]
-    elif both and longest is not None:
+    elif has_encoder and longest is not None:
         found["max_new_tokens"] = longest - 1 if type(longest) is int else longest
     if said.get("num_beams") not in (None, 1):
         found["beams"] = said["num_beams"]
         if said.get("length_penalty") is not None:
             found["length_penalty"] = said["length_penalty"]
     elif said.get("do_sample") is True:
-        top_k = LIKELIEST if said.get("top_k") is None else said["top_k"]
+        top_k = DEFAULT_TOP_K if said.get("top_k") is None else said["top_k"]
         top_p = said.get("top_p")
         found["temperature"] = 1.0 if said.get("temperature") is None else said["temperature"]
         found |= {"top_k": top_k} if top_k != 0 else {}
@@ -113,7 +114,7 @@ def settings_of(said: Json, both: bool) -> Json:
     return found
 
 
-def possible(wanted: Json) -> Json:
+def keep_valid(wanted: Json) -> Json:
     """Drop settings with invalid values, and settings that have no effect without a dropped one."""
     found: Json = {}
     for key, value in wanted.items():
@@ -124,7 +125,7 @@ def possible(wanted: Json) -> Json:
     return {key: value for key, value in found.items() if key not in gone}
 
 
-def read_first(value: Any, known: int | None = None) -> Any:
+def pick_id(value: Any, known: int | None = None) -> Any:
     """Pick one of several ids that may end a text: `known` if it is among them, else the first."""
     if not isinstance(value, list) or not value:
         return value
@@ -135,7 +136,7 @@ def ids_by_role(said: Json, target: Target, vocab_size: int) -> dict[str, int]:
     """The special tokens that the files name by id; `start` is the token that a decoder starts from."""
     found: dict[str, int] = {}
     for name, role in {**ROLE_OF_TOKEN, "decoder_start_token": "start"}.items():
-        value = read_first(said.get(f"{name}_id"))
+        value = pick_id(said.get(f"{name}_id"))
         if type(value) is int and 0 <= value < vocab_size:
             found[role] = value
     found.setdefault("pad", found.get("end", 0))

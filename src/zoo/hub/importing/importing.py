@@ -18,8 +18,8 @@ from zoo.hub.exporting.tokenizer_files import DEFAULT_CHAT, chat_template, to_js
 from zoo.hub.importing import weights
 from zoo.hub.importing.config import ConfigReader, LabelNames, build_settings, read_family, read_flat, read_labels
 from zoo.hub.importing.generation import read_generation
-from zoo.hub.importing.other_texts import texts_otherwise
 from zoo.hub.importing.tokenizer import read_tokenizer
+from zoo.hub.importing.tokenizer_differences import tokenizer_differences
 from zoo.hub.sources.folder import OPTIONS, CheckpointFolder
 from zoo.hub.sources.headers import find_tensors, refuse_adapter
 from zoo.hub.targets.declare.renaming import Tensors
@@ -37,7 +37,7 @@ from zoo.runs.run import RunFiles, check_folder, create_run
 from zoo.runs.tensors import load_matching, part_of, unique_tensors
 
 CODE = ("auto_map", "custom_pipelines", "custom_generate")
-FRESH_SEED = 0  # so that missing tensors are initialised to the same values in each import
+INIT_SEED = 0  # so that missing tensors are initialised to the same values in each import
 
 
 @dataclass(frozen=True)
@@ -47,13 +47,14 @@ class ImportReport:
     Args:
         run: the new run.
         target, class_name: what the folder was read as.
-        fresh: parts that are missing from the folder and newly initialised.
+        initialised: parts that are missing from the folder and newly initialised.
         untrained: heads that were newly initialised when the folder was exported, and have not been trained.
         dropped: modules of the folder that the model does not have.
         no_tokenizer: why there is no tokenizer; empty if there is one, or if the model reads no text.
-        templates: the special tokens that its tokenizer adds to texts, where zoo adds others.
-        switches: what transformers makes of sample texts by tokenizer_config.json, where tokenizer.json says otherwise.
-        idle: keys of the folder that affect generated texts and that zoo has no setting for.
+        special_tokens: those that its tokenizer adds to texts, where zoo adds others.
+        tokenizer_options: what transformers makes of sample texts by tokenizer_config.json, where tokenizer.json says
+            otherwise.
+        unsupported_generation: keys of the folder that affect generated texts and that zoo has no setting for.
         ignored: keys that ask to run code from the folder.
     """
 
@@ -61,25 +62,25 @@ class ImportReport:
     target: str
     class_name: str
     parameters: int
-    fresh: tuple[str, ...]
+    initialised: tuple[str, ...]
     untrained: tuple[str, ...]
     dropped: tuple[str, ...]
     no_tokenizer: tuple[str, ...]
-    templates: tuple[str, ...]
-    switches: tuple[str, ...]
-    idle: tuple[str, ...]
+    special_tokens: tuple[str, ...]
+    tokenizer_options: tuple[str, ...]
+    unsupported_generation: tuple[str, ...]
     ignored: tuple[str, ...]
 
     def remarks(self) -> list[str]:
         """What a user should know before using the model, one line each."""
         found = {
-            "newly initialised (missing from the checkpoint)": self.fresh,
+            "newly initialised (missing from the checkpoint)": self.initialised,
             "newly initialised, never trained before the export": self.untrained,
             f"left out, since {self.class_name} has no such tensor": self.dropped,
             "no tokenizer, so the model reads token ids only": self.no_tokenizer,
-            "its tokenizer adds special tokens in another way than zoo": self.templates,
-            "zoo follows tokenizer.json; transformers follows tokenizer_config.json and gives": self.switches,
-            "generation settings that zoo lacks": self.idle,
+            "its tokenizer adds special tokens in another way than zoo": self.special_tokens,
+            "zoo follows tokenizer.json; transformers follows tokenizer_config.json and gives": self.tokenizer_options,
+            "generation settings that zoo lacks": self.unsupported_generation,
             "ignored, since zoo runs no code of a checkpoint": self.ignored,
         }
         return [f"{what}: {', '.join(names)}" for what, names in found.items() if names]
@@ -104,7 +105,7 @@ def recognise(
     stored, strange = weights.name_tensors(find_tensors(foreign), target, place)
     target = target.narrowed(weights.choose_class(target, foreign.class_name, stored))
     labels = read_labels(config, target.classes[0])
-    settings = settings or settle(config, target, stored, labels.count, place)
+    settings = settings or folder_settings(config, target, stored, labels.count, place)
     return target, stored, strange, labels, settings
 
 
@@ -129,21 +130,21 @@ def import_folder(source: Path, folder: Path) -> ImportReport:
     size = settings.vocab_size
     check_vocabulary(tokenizer, size, place)
     roles = tokenizer.roles if isinstance(tokenizer, Tokenizer) else NO_ROLES
-    generate, special, idle = read_generation(foreign, config.tree, target, chosen.generates, size, roles)
+    generate, special, unsupported = read_generation(foreign, config.tree, target, chosen.generates, size, roles)
     tensors, missing, extra = weights.read_tensors(stored, settings, target, place)
     model = on_meta(settings)
     stream = stream_of(model)
     files = RunFiles(
         dump_settings(settings),
-        task_of(settings, stream, labels.plain(), generate, chats_as_ours(tokenizer), about_answers(config)),
+        task_of(settings, stream, labels.plain(), generate, has_zoo_chat_template(tokenizer), span_options(config)),
         tokenizer=tokenizer_files(tokenizer, special) if stream.has_text else {},
         environment={"command": ["zoo", "import", source.name], "versions": versions()},
     )
     read_task(files.task, config.place)  # refuse a task that the run could not be read with, before writing it
-    tensors = completed(settings, tensors) if missing else tensors
+    tensors = fill_missing(settings, tensors) if missing else tensors
     random = [name for name in untrained_heads(foreign) if name in model.heads]
     untrained = sorted({*missing_heads(model, missing), *random})
-    with whole_or_nothing(folder), create_run(folder, files) as run:
+    with empty_on_failure(folder), create_run(folder, files) as run:
         run.save(0, {"weights": tensors}, {"step": 0, "untrained": untrained})
     return ImportReport(
         folder,
@@ -154,14 +155,14 @@ def import_folder(source: Path, folder: Path) -> ImportReport:
         tuple(random),
         modules_of(strange + extra),
         (tokenizer,) if isinstance(tokenizer, str) and stream.has_text else (),
-        *texts_otherwise(foreign, tokenizer, stream.segments, target),
-        idle,
+        *tokenizer_differences(foreign, tokenizer, stream.segments, target),
+        unsupported,
         code_asked_for(config.tree, foreign.read_json(OPTIONS)),
     )
 
 
 @contextmanager
-def whole_or_nothing(folder: Path) -> Iterator[None]:
+def empty_on_failure(folder: Path) -> Iterator[None]:
     """Empty a new or empty folder again if it could not be filled.
 
     Raises:
@@ -204,18 +205,20 @@ def code_asked_for(*trees: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(key for key in CODE if any(key in tree for tree in trees))
 
 
-def settle(config: ConfigReader, target: Target, stored: weights.Stored, labels: int, place: str) -> ModelSettings:
+def folder_settings(
+    config: ConfigReader, target: Target, stored: weights.Stored, labels: int, place: str
+) -> ModelSettings:
     """The model's settings: what config.json says, then what the presence of tensors shows."""
     flat, elements = read_flat(config, target), [tensor.elements for tensor in stored.values()]
-    weights.settle_copies(stored, flat, target, place)
-    weights.settle_presence(stored, flat, target)
+    weights.resolve_ties(stored, flat, target, place)
+    weights.infer_settings(stored, flat, target)
     if labels:
         choosing = [name for name in target.classes[0].heads if "labels" in heads.options(name)]
         flat |= {f"heads.{name}.labels": (labels,) for name in choosing}
     return build_settings(flat, target, elements, config.place)
 
 
-def chats_as_ours(tokenizer: Tokenizer | str) -> bool:
+def has_zoo_chat_template(tokenizer: Tokenizer | str) -> bool:
     """Return whether the tokenizer's chat template is the one that zoo writes for models trained on conversations."""
     if isinstance(tokenizer, str) or not {"start", "separator", "end"} <= set(tokenizer.role_tokens):
         return False
@@ -243,7 +246,7 @@ def task_of(
     return {"objective": members, "source": {}, **{key: value for key, value in known.items() if value}}
 
 
-def about_answers(config: ConfigReader) -> dict[str, Any]:
+def span_options(config: ConfigReader) -> dict[str, Any]:
     """The options of the objective `span` that config.json gives."""
     stride = config.find(STRIDE)
     options = {"no_answer": True} if config.find(IMPOSSIBLE) is True else {}
@@ -269,8 +272,8 @@ def missing_heads(model: Model, missing: list[str]) -> list[str]:
     ]
 
 
-def completed(settings: ModelSettings, tensors: Tensors) -> Tensors:
+def fill_missing(settings: ModelSettings, tensors: Tensors) -> Tensors:
     """All tensors of the model; missing ones are initialised as for training from scratch."""
-    model = Model.drawn(settings, FRESH_SEED)
+    model = Model.drawn(settings, INIT_SEED)
     load_matching(model, tensors)
     return unique_tensors(model)

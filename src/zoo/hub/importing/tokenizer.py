@@ -14,7 +14,7 @@ from zoo.data.tokenizers.backend import check_ids, explain_failure, read_backend
 from zoo.data.tokenizers.tokenizer import BACKEND_FILE, ROLES_FILE, Tokenizer
 from zoo.examples.template import Template
 from zoo.hub.exporting.tokenizer_files import DEFAULT_CHAT, ROLE_OF_TOKEN
-from zoo.hub.importing.generation import read_first
+from zoo.hub.importing.generation import pick_id
 from zoo.hub.sources.folder import ADDED, CHAT, CHATS, GENERATION, OPTIONS, SPECIAL, CheckpointFolder, Json
 from zoo.hub.targets.declare.recipes import token_text
 from zoo.hub.targets.declare.target import NativeClass, Target
@@ -42,9 +42,9 @@ def read_tokenizer(foreign: CheckpointFolder, config: Json, target: Target, chos
     config = {**config, **foreign.read_json(GENERATION)} if chosen.generates else config
     named = named_tokens(foreign, options, backend, target)
     every = named_or_numbered(named, config, backend, target, chosen.generates)
-    own = target.recipe is not None and target.recipe.adds_special_tokens_for(foreign.tokenizer_class)
-    tokens = role_tokens(backend, every, target, chosen, own)
-    if passed_over(tokens.get("extract"), backend, config, target, chosen):
+    class_adds = target.recipe is not None and target.recipe.adds_special_tokens_for(foreign.tokenizer_class)
+    tokens = role_tokens(backend, every, target, chosen, class_adds)
+    if counts_as_padding(tokens.get("extract"), backend, config, target, chosen):
         del tokens["extract"]
     if "pad" not in tokens:
         return f"its tokenizer has no padding token, and none that could serve as one ({', '.join(tokens)})"
@@ -57,9 +57,9 @@ def read_tokenizer(foreign: CheckpointFolder, config: Json, target: Target, chos
     special = {*named.values(), *written_tokens(backend)}
     tokenizer.match(token for token in tokens.values() if token in special)
     # a unigram model may still make a special token of a text that spells it: pre-tokenize such texts apart
-    found = [t for role, t in tokens.items() if role != "unk" and t in special and is_found(t, tokenizer)]
+    found = [t for role, t in tokens.items() if role != "unk" and t in special and is_encoded_as_token(t, tokenizer)]
     if found:
-        cuts = pre_tokenizers.Sequence([*filter(None, [backend.pre_tokenizer]), *map(cut, found)])
+        cuts = pre_tokenizers.Sequence([*filter(None, [backend.pre_tokenizer]), *map(split_token, found)])
         tokenizer.backend.pre_tokenizer = cuts
         tokenizer.match(())  # rebuilds what was derived from the old pre-tokenizer
     tokenizer.chat_templates = read_chat_templates(foreign, options)
@@ -98,13 +98,13 @@ def read_text(foreign: CheckpointFolder, name: str) -> str:
         raise ValueError(f"{foreign.folder / name}: not UTF-8 text: byte {error.start + 1}") from None
 
 
-def is_found(token: str, tokenizer: Tokenizer) -> bool:
+def is_encoded_as_token(token: str, tokenizer: Tokenizer) -> bool:
     """Return whether a text that spells a role's token gets its id, as with a unigram model that has it as a piece."""
     texts = [text.format(token) for text in ("{}", "a {} b", "a{}b")]
     return len(token) > 1 and any(tokenizer.vocabulary[token] in ids for ids in tokenizer.encode(texts))
 
 
-def cut(token: str) -> pre_tokenizers.PreTokenizer:
+def split_token(token: str) -> pre_tokenizers.PreTokenizer:
     """A pre-tokenizer that splits texts after the first letter of a token's spelling, so that no piece equals it."""
     return pre_tokenizers.Split(Regex(f"{re.escape(token[0])}(?={re.escape(token[1:])})"), "merged_with_previous")
 
@@ -134,7 +134,7 @@ def find_backend(foreign: CheckpointFolder, options: Json, target: Target) -> Ba
         return f"no {BACKEND_FILE}, and a tokenizer_class ({named!r:.80}) whose recipe zoo does not know"
     with explain_failure(str(foreign.folder), "no tokenizer can be made from its vocabulary files"):
         files = {name: foreign.read(name) for name in recipe.files}
-        backend = recipe.build(files, {**options, **older_names(foreign, options)})
+        backend = recipe.build(files, {**options, **special_tokens_map(foreign, options)})
     # before the tokenizer is serialized, which takes memory for every id up to the largest
     check_ids(backend.get_vocab(), str(foreign.folder))
     for token in added_tokens(foreign, options, recipe.tokens):
@@ -171,7 +171,7 @@ def named_tokens(foreign: CheckpointFolder, options: Json, backend: Backend, tar
     """The special tokens by name (`cls_token` …), from the folder's files, else from its tokenizer class."""
     default = target.recipe.tokens if target.recipe is not None else {}
     found: Tokens = {}
-    for source in (older_names(foreign, options), options, default):
+    for source in (special_tokens_map(foreign, options), options, default):
         for name, token in source.items():
             spelled = token_text(token)
             if name not in found and spelled is not None and backend.token_to_id(spelled) is not None:
@@ -179,7 +179,7 @@ def named_tokens(foreign: CheckpointFolder, options: Json, backend: Backend, tar
     return found
 
 
-def older_names(foreign: CheckpointFolder, options: Json) -> Json:
+def special_tokens_map(foreign: CheckpointFolder, options: Json) -> Json:
     """The special tokens that special_tokens_map.json names.
 
     As in transformers, this older file overrides tokenizer_config.json, unless that one lists the added tokens itself.
@@ -196,7 +196,7 @@ def named_or_numbered(named: Tokens, config: Json, backend: Backend, target: Tar
     """
     own = named.get("eos_token")  # the one that ends a chat model's turns, where several may end a text
     known = None if own is None else backend.token_to_id(own)
-    ids = {name.removesuffix("_id"): read_first(i, known) for name, i in config.items() if name.endswith("_token_id")}
+    ids = {name.removesuffix("_id"): pick_id(i, known) for name, i in config.items() if name.endswith("_token_id")}
     # the library raises OverflowError for ids beyond 32 bits
     numbered = {name: backend.id_to_token(i) for name, i in ids.items() if type(i) is int and 0 <= i < 2**31}
     by_id = {name: token for name, token in numbered.items() if token is not None}
@@ -206,11 +206,14 @@ def named_or_numbered(named: Tokens, config: Json, backend: Backend, target: Tar
     return by_id | named | {name: token for name, token in deciding.items() if token is not None}
 
 
-def role_tokens(backend: Backend, named: Mapping[str, str], target: Target, chosen: NativeClass, own: bool) -> Tokens:
+def role_tokens(
+    backend: Backend, named: Mapping[str, str], target: Target, chosen: NativeClass, class_adds_tokens: bool
+) -> Tokens:
     """Assign tokens to roles; one token may have several roles.
 
     Args:
-        own: whether the folder's class adds the named tokens to a text, whatever the tokenizer's template shows.
+        class_adds_tokens: whether the folder's class adds the named tokens to a text, whatever the tokenizer's template
+            shows.
     """
     found: Tokens = {}
     first = ("cls_token", "bos_token") if target.sides == ("encoder",) else ("bos_token", "cls_token")
@@ -221,7 +224,7 @@ def role_tokens(backend: Backend, named: Mapping[str, str], target: Target, chos
         around = ("start", "separator", "extract")
         found = {role: token for role, token in found.items() if role not in around} | written_around(backend)
     written = written_roles(backend, chosen.text) | written_roles(backend, chosen.pair)
-    found = written | found if own and target.sides == ("encoder",) else found | written
+    found = written | found if class_adds_tokens and target.sides == ("encoder",) else found | written
     if "start" not in found and "end" in found and chosen.generates:  # as in GPT-2, one token does both
         found["start"] = found["end"]
     stand_ins = [found[role] for role in ("end", "unk", "separator", "start") if role in found]
@@ -230,7 +233,7 @@ def role_tokens(backend: Backend, named: Mapping[str, str], target: Target, chos
     return {role: found[role] for role in ROLES if role in found}
 
 
-def passed_over(token: str | None, backend: Backend, config: Json, target: Target, chosen: NativeClass) -> bool:
+def counts_as_padding(token: str | None, backend: Backend, config: Json, target: Target, chosen: NativeClass) -> bool:
     """Return whether `token`, which the tokenizer appends to a text, is padding to a decoder that classifies texts.
 
     Its transformers class reads the last token that is not `pad_token_id`, so it would read the one before `token`.

@@ -15,7 +15,7 @@ from zoo.models.settings import ModelSettings
 from zoo.runs.tensors import finite, part_of, shape, wrong_shapes
 from zoo.wording import first_few
 
-ROUNDED = 4e-3  # rounding of sines and cosines in half precision
+TABLE_TOLERANCE = 4e-3  # rounding of sines and cosines in half precision
 OLD_NAMES = {".gamma": ".weight", ".beta": ".bias"}  # of norms, in the first published checkpoints
 Stored = dict[str, TensorInfo]  # by the current name of a tensor in its class
 
@@ -64,7 +64,7 @@ def choose_class(target: Target, named: str | None, names: Collection[str]) -> N
     return whole[0] if whole else declared or fitting[0]
 
 
-def settle_copies(stored: Stored, flat: FlatSettings, target: Target, place: str) -> None:
+def resolve_ties(stored: Stored, flat: FlatSettings, target: Target, place: str) -> None:
     """Keep one of two tied tensors if a file holds both; if they differ, set them as untied in `flat`.
 
     Raises:
@@ -95,7 +95,7 @@ def fits_head(path: str, flat: FlatSettings, target: Target) -> bool:
     return not any(demand.obstacle(flat, target.family) for demand in demands)
 
 
-def settle_presence(stored: Stored, flat: FlatSettings, target: Target) -> None:
+def infer_settings(stored: Stored, flat: FlatSettings, target: Target) -> None:
     """Add settings that no key gives, from the presence of tensors."""
     for rename in target.renames:
         if rename.when is not None and rename.when[0] not in flat and isinstance(rename.when[1], bool):
@@ -122,7 +122,7 @@ def read_tensors(
     if beyond:
         raise ValueError(f"{place}: a model of these sizes has no layer for the tensor {beyond[0]}")
     check_tables(stored, flat, target, place)
-    tensors = take_back([rename for rename in table if rename.theirs in stored], stored, place)
+    tensors = convert([rename for rename in table if rename.theirs in stored], stored, place)
     wrong = wrong_shapes(expected, tensors)
     if wrong:
         raise ValueError(f"{place}: the tensors do not have the sizes of config.json: {first_few(wrong, '; ')}")
@@ -139,13 +139,13 @@ def check_tables(stored: Stored, flat: FlatSettings, target: Target, place: str)
         make = target.tables[name]
         with torch.device("meta"):  # compare shapes first: the settings may claim a huge table
             alike = stored[name].shape == make(flat).shape
-        if not alike or not torch.allclose(load(stored[name]), make(flat).float(), rtol=0, atol=ROUNDED):
+        if not alike or not torch.allclose(load(stored[name]), make(flat).float(), rtol=0, atol=TABLE_TOLERANCE):
             raise ValueError(
                 f"{place}: {name} is not the table that {target.family} computes, the only one that zoo has"
             )
 
 
-def take_back(table: Sequence[Rename], stored: Stored, place: str) -> Tensors:
+def convert(table: Sequence[Rename], stored: Stored, place: str) -> Tensors:
     """Convert the folder's tensors to zoo's; only one of them is held in memory at a time.
 
     Raises:

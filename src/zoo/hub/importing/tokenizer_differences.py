@@ -15,22 +15,24 @@ from zoo.late import load
 
 LETTERS = ("a", "b")  # sample texts that show the template around them
 # families whose tokenizer classes in transformers 5 take only the vocabulary from tokenizer.json
-REBUILDING = ("Bert", "GPT2", "Gemma", "Llama", "OpenAIGPT", "Pegasus", "Qwen2", "T5")
-OWN = {"qwen3": "Qwen2Tokenizer"}  # the class of a family without a recipe, if a folder names none
+VOCABULARY_ONLY = ("Bert", "GPT2", "Gemma", "Llama", "OpenAIGPT", "Pegasus", "Qwen2", "T5")
+DEFAULT_CLASSES = {"qwen3": "Qwen2Tokenizer"}  # the class of a family without a recipe, if a folder names none
 SWITCHED = "Ab \u00c9 \u6f22\u5b57"  # a text that options such as lower-casing change
 COMPOSED = f" e\u0301 {SWITCHED}"  # the same after a space and a letter that NFC composes
 
 
-def texts_otherwise(
+def tokenizer_differences(
     foreign: CheckpointFolder, tokenizer: Tokenizer | str, segments: bool, target: Target
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Describe where transformers encodes texts in another way than zoo: special tokens, and tokenizer options."""
     if isinstance(tokenizer, str):
         return (), ()
-    return other_templates(foreign, tokenizer, segments, target), other_switches(foreign, target)
+    return template_differences(foreign, tokenizer, segments, target), option_differences(foreign, target)
 
 
-def other_templates(foreign: CheckpointFolder, tokenizer: Tokenizer, segments: bool, target: Target) -> tuple[str, ...]:
+def template_differences(
+    foreign: CheckpointFolder, tokenizer: Tokenizer, segments: bool, target: Target
+) -> tuple[str, ...]:
     """Describe the special tokens that the folder's tokenizer adds to texts, where zoo adds others.
 
     Empty if the family's own class adds its template, whatever tokenizer.json says. A text that a decoder continues
@@ -46,11 +48,11 @@ def other_templates(foreign: CheckpointFolder, tokenizer: Tokenizer, segments: b
     for texts in ((LETTERS[0],), LETTERS)[: 2 if chosen.pair else 1]:
         mine, theirs = (backend.encode(*texts) for backend in (ours, tokenizer.backend))
         if theirs.ids != mine.ids or (segments and theirs.type_ids != mine.type_ids):
-            found.append(f"'{spelled(theirs, segments)}' (here '{spelled(mine, segments)}')")
+            found.append(f"'{format_tokens(theirs, segments)}' (here '{format_tokens(mine, segments)}')")
     return tuple(found)
 
 
-def other_switches(foreign: CheckpointFolder, target: Target) -> tuple[str, ...]:
+def option_differences(foreign: CheckpointFolder, target: Target) -> tuple[str, ...]:
     """Describe what transformers' class makes of sample texts by tokenizer_config.json, where tokenizer.json differs.
 
     In transformers 5 these classes take the vocabulary from tokenizer.json, and all else from their own options.
@@ -58,7 +60,7 @@ def other_switches(foreign: CheckpointFolder, target: Target) -> tuple[str, ...]
     if not foreign.has(BACKEND_FILE):
         return ()
     options, recipe = foreign.read_json(OPTIONS), target.recipe
-    own_class = OWN.get(target.model_type) if recipe is None else recipe.class_name
+    own_class = DEFAULT_CLASSES.get(target.model_type) if recipe is None else recipe.class_name
     named = foreign.tokenizer_class or own_class
     own = read_backend(foreign.read(BACKEND_FILE), str(foreign.folder / BACKEND_FILE))
     found: list[tuple[list[str], list[str]]] = []
@@ -71,8 +73,8 @@ def other_switches(foreign: CheckpointFolder, target: Target) -> tuple[str, ...]
 
 
 def rebuilt_backend(folder: Path, named: Any) -> Backend | None:
-    """The tokenizer that a class of `REBUILDING` builds from a folder; None for other classes, or if that fails."""
-    if not isinstance(named, str) or named.removesuffix("Fast").removesuffix("Tokenizer") not in REBUILDING:
+    """The tokenizer that a class of `VOCABULARY_ONLY` builds from a folder; None for another class, or if it fails."""
+    if not isinstance(named, str) or named.removesuffix("Fast").removesuffix("Tokenizer") not in VOCABULARY_ONLY:
         return None
     try:
         maker = load("transformers:AutoTokenizer")
@@ -95,7 +97,7 @@ def pieces(backend: Backend) -> list[str]:
     return [piece for piece, _ in cut_up]
 
 
-def spelled(encoding: Encoding, segments: bool) -> str:
+def format_tokens(encoding: Encoding, segments: bool) -> str:
     """The tokens of a text, each with its segment if there are several segments."""
     several = segments and len(set(encoding.type_ids)) > 1
     return " ".join(f"{t}:{n}" if several else t for t, n in zip(encoding.tokens, encoding.type_ids, strict=True))
