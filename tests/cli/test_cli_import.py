@@ -20,7 +20,7 @@ from zoo.hub.exporting.export import export_model, write_files
 from zoo.hub.exporting.reloading import reload
 from zoo.hub.exporting.trained_model import TrainedModel, TrainingHistory
 from zoo.hub.importing import importing
-from zoo.hub.sources.headers import WHOLE
+from zoo.hub.sources.headers import WEIGHTS_FILE
 from zoo.hub.targets.declare.registry import targets
 from zoo.models.model import Model
 from zoo.models.settings import load_settings
@@ -148,9 +148,9 @@ def test_escape_sequences_are_shown_and_not_obeyed():
 def test_a_model_whose_outputs_are_not_finite_fails_in_every_command(
     zoo: Zoo, folder: Path, data: Path, tmp_path: Path
 ):
-    tensors = load_file(folder / WHOLE)
+    tensors = load_file(folder / WEIGHTS_FILE)
     tensors["bert.encoder.layer.0.output.dense.weight"][0, 0] = 3e38  # a finite number, so the import accepts it
-    save_file(tensors, folder / WHOLE, {"format": "pt"})
+    save_file(tensors, folder / WEIGHTS_FILE, {"format": "pt"})
     run = str(tmp_path / "run")
     assert zoo("import", str(folder), run).status == 0
     predicted = zoo("predict", run, "the red [MASK]", "--json")

@@ -31,7 +31,7 @@ def load(path: str | Path, *, device: DeviceName = AUTO, precision: str = EXACT)
     Raises:
         ValueError: there is no checkpoint, a file of it is damaged, or there is no such device.
     """
-    refuse_no_path(path=path)
+    check_paths(path=path)
     return load_checkpoint(path, choose_placement(device, precision)).model
 
 
@@ -49,7 +49,7 @@ def pipeline(path: str | Path, *, device: DeviceName = AUTO, precision: str = AU
     Raises:
         ValueError: as `load`, or the batch is below 1.
     """
-    refuse_no_path(path=path)
+    check_paths(path=path)
     refuse_below(1, **{"--batch": check(batch, int, "--batch")})
     return Pipeline(load_checkpoint(path, choose_placement(device, precision)), batch)
 
@@ -70,12 +70,12 @@ def export(
         ValueError: no such checkpoint or target, a model that does not fit the target, or a folder that is not empty.
         RuntimeError: the exported model computes something else than zoo's; nothing is left behind.
     """
-    refuse_no_path(path=path, folder=folder)
+    check_paths(path=path, folder=folder)
     target = check(target, str | None, "target")
     return export_on(path, Path(folder), target, device)
 
 
-def refuse_no_path(**given: Any) -> None:
+def check_paths(**given: Any) -> None:
     """Check that these arguments, given by name, are paths.
 
     Raises:

@@ -38,8 +38,8 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def send(private: bool = False, patience: RetryPolicy = QUICK) -> PushReport:
-    return push("runs/mine", NAME, private, patience)
+def send(private: bool = False, retry_policy: RetryPolicy = QUICK) -> PushReport:
+    return push("runs/mine", NAME, private, retry_policy)
 
 
 def shown(repo: Repo) -> dict[str, bytes]:
@@ -158,7 +158,7 @@ def test_a_failure_at_any_request_shows_nothing_half_written_and_a_rerun_complet
         hub.forget()
         hub.faults = {number: fault for number in range(index, 99)}
         with pytest.raises(RuntimeError, match="half-written is visible; to complete the push: zoo push runs/mine "):
-            send(patience=HASTY if fault == STALL else QUICK)
+            send(retry_policy=HASTY if fault == STALL else QUICK)
         seen = [shown(Repo(commits=[commit])) for repo in hub.repos.values() for commit in repo.commits]
         assert all(files in ({}, FILES) for files in seen)
         hub.forget()
@@ -174,7 +174,7 @@ def test_a_failure_that_passes_is_tried_again(hub: LocalHub, files: Path, fault:
         hub.stored.clear()
         hub.forget()
         hub.faults = {index: fault}
-        send(patience=replace(QUICK, timeout=0.3) if fault == STALL else QUICK)
+        send(retry_policy=replace(QUICK, timeout=0.3) if fault == STALL else QUICK)
         assert shown(hub.repos[NAME]) == FILES and len(hub.repos[NAME].commits) == 2
 
 
@@ -228,10 +228,10 @@ def test_the_wait_that_the_hub_asks_for_is_kept_up_to_a_limit(monkeypatch: pytes
     asked = iter([0, 7, 900])
 
     def fail() -> None:
-        raise HubFailure("busy", passing=True, wait=next(asked, 0))
+        raise HubFailure("busy", temporary=True, wait=next(asked, 0))
 
     with pytest.raises(HubFailure, match="busy"):
-        RetryPolicy(retries=4, first_wait=1, longest_wait=60).persist(fail)
+        RetryPolicy(retries=4, first_wait=1, longest_wait=60).run(fail)
     assert waited == [1, 7, 60, 8]
 
 
@@ -294,7 +294,7 @@ def test_the_clients_of_a_users_program_are_used_and_come_back(hub: LocalHub, fi
 
 
 def test_a_download_inside_a_push_leaves_the_pushs_time_out():
-    with RetryPolicy(timeout=60).applied():
-        with RetryPolicy(timeout=10).applied():
+    with RetryPolicy(timeout=60).patched_client():
+        with RetryPolicy(timeout=10).patched_client():
             assert _http.get_session().timeout.read == 10
         assert _http.get_session().timeout.read == 60

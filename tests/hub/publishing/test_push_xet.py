@@ -62,20 +62,20 @@ def test_large_files_go_through_xet_and_are_shown_by_one_commit(
     store.mkdir()
     with local_hub() as hub:
         connect(hub, store, monkeypatch)
-        assert push("runs/mine", "org/name", patience=QUICK).written == ("README.md", "model.safetensors")
+        assert push("runs/mine", "org/name", retry_policy=QUICK).written == ("README.md", "model.safetensors")
         repo = hub.repos["org/name"]
         assert "GET /api/models/org/name/xet-write-token/main" in hub.requests and len(repo.commits) == 2
         assert not [request for request in hub.requests if "storage" in request or "lfs" in request]
         assert repo.files["model.safetensors"].large and list(store.rglob("*.mdb"))
-        assert push("runs/mine", "org/name", patience=QUICK).written == ()
+        assert push("runs/mine", "org/name", retry_policy=QUICK).written == ()
         (model / "model.safetensors").write_bytes(b"other weights" * 500)
         hub.forget()
         hub.faults = {2: 403}
         with pytest.raises(RuntimeError, match="uploading to org/name: .*; to complete the push: zoo push runs/mine"):
-            push("runs/mine", "org/name", patience=QUICK)
+            push("runs/mine", "org/name", retry_policy=QUICK)
         assert len(repo.commits) == 2
         hub.forget()
-        assert push("runs/mine", "org/name", patience=QUICK).written == ("model.safetensors",)
+        assert push("runs/mine", "org/name", retry_policy=QUICK).written == ("model.safetensors",)
 
 
 @pytest.mark.parametrize("fault", FAULTS)
@@ -86,7 +86,7 @@ def test_a_failure_at_any_request_shows_nothing_half_written_and_a_rerun_complet
     hasty = RetryPolicy(retries=0, timeout=0.2) if fault == STALL else QUICK
     with local_hub() as hub:
         connect(hub, tmp_path / "store", monkeypatch)
-        push("runs/mine", NAME, patience=QUICK)
+        push("runs/mine", NAME, retry_policy=QUICK)
         count = len(hub.requests)
         assert count >= 7, hub.requests
         for index in range(count):
@@ -96,11 +96,11 @@ def test_a_failure_at_any_request_shows_nothing_half_written_and_a_rerun_complet
             with pytest.raises(
                 RuntimeError, match="Nothing half-written is visible; to complete the push: zoo push runs/mine "
             ):
-                push("runs/mine", NAME, patience=hasty)
+                push("runs/mine", NAME, retry_policy=hasty)
             commits = [commit for repo in hub.repos.values() for commit in repo.commits]
             assert all(hashes(commit) in ({}, WHOLE) for commit in commits)
             hub.forget()
-            push("runs/mine", NAME, patience=QUICK)
+            push("runs/mine", NAME, retry_policy=QUICK)
             assert hashes(hub.repos[NAME].files) == WHOLE
 
 
@@ -111,9 +111,9 @@ def test_a_store_that_is_not_there_is_one_message_and_a_rerun_completes(
     with local_hub() as hub:
         connect(hub, tmp_path / "store", monkeypatch)
         with pytest.raises(RuntimeError, match="uploading to org/name: .*; to complete the push: zoo push runs/mine"):
-            push("runs/mine", NAME, patience=QUICK)
+            push("runs/mine", NAME, retry_policy=QUICK)
         assert hashes(hub.repos[NAME].files) == {}
         (tmp_path / "store").unlink()
         (tmp_path / "store").mkdir()
-        push("runs/mine", NAME, patience=QUICK)
+        push("runs/mine", NAME, retry_policy=QUICK)
         assert hashes(hub.repos[NAME].files) == WHOLE

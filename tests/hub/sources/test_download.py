@@ -12,7 +12,7 @@ from strangers import saved
 
 import zoo
 from zoo.hub.checkpoint import resolve
-from zoo.hub.sources.download import download, within
+from zoo.hub.sources.download import download, run_within
 from zoo.hub.sources.failures import HubFailure
 
 
@@ -50,9 +50,9 @@ def test_a_copy_that_serves_because_the_hub_failed_is_said(
     assert not caplog.records
 
     def fail(repository: str) -> list[str]:
-        raise HubFailure("looking for org/model: the Hub has an error (503)", passing=True, wait=0)
+        raise HubFailure("looking for org/model: the Hub has an error (503)", temporary=True, wait=0)
 
-    monkeypatch.setattr("zoo.hub.sources.download.look", fail)
+    monkeypatch.setattr("zoo.hub.sources.download.list_files", fail)
     assert download("hub:org/model") == before
     words = (
         "hub:org/model: looking for org/model: the Hub has an error (503); using the copy that was downloaded before"
@@ -90,8 +90,8 @@ def test_an_export_comes_with_its_hashes_and_damaged_weights_are_refused(publish
 def test_what_does_not_answer_is_left_to_itself():
     answer = Event()
     with pytest.raises(TimeoutError, match="no answer in 0.01 s"):
-        within(0.01, answer.wait)
+        run_within(0.01, answer.wait)
     answer.set()
-    assert within(60, lambda: 7) == 7
+    assert run_within(60, lambda: 7) == 7
     with pytest.raises(KeyError, match="this"):
-        within(60, lambda: {}["this"])
+        run_within(60, lambda: {}["this"])

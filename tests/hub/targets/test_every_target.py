@@ -18,7 +18,7 @@ from zoo.hub.checkpoint import load_checkpoint
 from zoo.hub.exporting.export import export_model, write_files
 from zoo.hub.exporting.reloading import KeepFloat64, logits_of, reload
 from zoo.hub.exporting.trained_model import TrainedModel
-from zoo.hub.sources.folder import OPTIONS
+from zoo.hub.sources.folder import TOKENIZER_CONFIG
 from zoo.hub.targets.choose import choose_target, fits, obstacles
 from zoo.hub.targets.declare.flat_settings import flatten
 from zoo.hub.targets.declare.key import Key
@@ -81,7 +81,9 @@ def test_its_example_is_reloaded_by_transformers_and_imported_back_as_it_was(
     write_files(tmp_path / "again", again, target, again.with_special_tokens(chosen))
     for path in (tmp_path / "again").iterdir():
         # decoders that write no text come back without the role of a separator
-        assert path.name == OPTIONS or path.read_bytes() == (tmp_path / "hf" / path.name).read_bytes(), path.name
+        assert path.name == TOKENIZER_CONFIG or path.read_bytes() == (tmp_path / "hf" / path.name).read_bytes(), (
+            path.name
+        )
     assert loaded.tokenizer.role_tokens.items() <= trained["bpe"].role_tokens.items()
 
 

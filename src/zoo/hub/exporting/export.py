@@ -18,7 +18,7 @@ from zoo.hub.exporting.trained_model import TrainedModel
 from zoo.hub.exporting.verify import Check, verify
 from zoo.hub.exporting.weights import native_tensors
 from zoo.hub.sources.folder import CONFIG, GENERATION, HASHES, PREPROCESSOR
-from zoo.hub.sources.headers import WHOLE
+from zoo.hub.sources.headers import WEIGHTS_FILE
 from zoo.hub.targets.choose import choose_target
 from zoo.hub.targets.declare.flat_settings import flatten
 from zoo.hub.targets.declare.target import NativeClass, Target
@@ -186,7 +186,7 @@ def write_files(folder: Path, trained: TrainedModel, target: Target, native: Nat
         chats = {DEFAULT_CHAT: chat_template(tokenizer)} if trained.is_chat_model else tokenizer.chat_templates
         contents |= tokenizer_files(tokenizer, trained.segments, native, longest, chats)
     write_all(folder, contents)
-    write_tensors(folder / WHOLE, native_tensors(trained, target, native), {"format": "pt"})
+    write_tensors(folder / WEIGHTS_FILE, native_tensors(trained, target, native), {"format": "pt"})
 
 
 def write_all(folder: Path, contents: Mapping[str, bytes]) -> None:

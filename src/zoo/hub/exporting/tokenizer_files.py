@@ -10,7 +10,7 @@ from tokenizers.processors import TemplateProcessing
 from zoo.data.tokenizers.recipes.recipe import SPACE
 from zoo.data.tokenizers.tokenizer import BACKEND_FILE, Tokenizer
 from zoo.examples.template import Template, roles_of
-from zoo.hub.sources.folder import CHAT, OPTIONS
+from zoo.hub.sources.folder import CHAT, TOKENIZER_CONFIG
 from zoo.hub.targets.declare.target import NativeClass
 
 # transformers' names of special tokens -> zoo's roles; [CLS] is start, both [SEP] are separator
@@ -43,7 +43,7 @@ def tokenizer_files(
     listed = [{"name": name, "template": template} for name, template in chats.items()]
     return {
         BACKEND_FILE: with_post_processor(tokenizer, segments, native).to_str(pretty=True).encode(),
-        OPTIONS: to_json(config | ({"chat_template": listed} if listed and not alone else {})),
+        TOKENIZER_CONFIG: to_json(config | ({"chat_template": listed} if listed and not alone else {})),
         **({CHAT: chats[DEFAULT_CHAT].encode()} if alone else {}),
     }
 

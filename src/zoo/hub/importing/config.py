@@ -7,7 +7,7 @@ from unicodedata import category
 
 from zoo.config import as_tree
 from zoo.hub.sources.folder import CONFIG, CheckpointFolder
-from zoo.hub.sources.headers import WHOLE
+from zoo.hub.sources.headers import WEIGHTS_FILE
 from zoo.hub.targets.declare.classes import classifies
 from zoo.hub.targets.declare.flat_settings import FlatSettings, by_layer
 from zoo.hub.targets.declare.key import Config, Key
@@ -28,7 +28,7 @@ ACCEPTED: Mapping[str, tuple[Any, ...]] = {
     "per_layer_config": (None, {}),
     "quantization_config": (None,),
     "pruned_heads": ({}, None),
-    "transformers_weights": (None, WHOLE),  # the file that is read in place of the usual one
+    "transformers_weights": (None, WEIGHTS_FILE),  # the file that is read in place of the usual one
 }
 MOST_LABELS = 2**20
 FORBIDDEN_CATEGORIES = (

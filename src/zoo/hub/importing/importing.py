@@ -20,7 +20,7 @@ from zoo.hub.importing.config import ConfigReader, LabelNames, build_settings, r
 from zoo.hub.importing.generation import read_generation
 from zoo.hub.importing.tokenizer import read_tokenizer
 from zoo.hub.importing.tokenizer_differences import tokenizer_differences
-from zoo.hub.sources.folder import OPTIONS, CheckpointFolder
+from zoo.hub.sources.folder import TOKENIZER_CONFIG, CheckpointFolder
 from zoo.hub.sources.headers import find_tensors, refuse_adapter
 from zoo.hub.targets.declare.renaming import Tensors
 from zoo.hub.targets.declare.target import Target
@@ -157,7 +157,7 @@ def import_folder(source: Path, folder: Path) -> ImportReport:
         (tokenizer,) if isinstance(tokenizer, str) and stream.has_text else (),
         *tokenizer_differences(foreign, tokenizer, stream.segments, target),
         unsupported,
-        code_asked_for(config.tree, foreign.read_json(OPTIONS)),
+        code_asked_for(config.tree, foreign.read_json(TOKENIZER_CONFIG)),
     )
 
 

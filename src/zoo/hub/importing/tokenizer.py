@@ -15,7 +15,16 @@ from zoo.data.tokenizers.tokenizer import BACKEND_FILE, ROLES_FILE, Tokenizer
 from zoo.examples.template import Template
 from zoo.hub.exporting.tokenizer_files import DEFAULT_CHAT, ROLE_OF_TOKEN
 from zoo.hub.importing.generation import pick_id
-from zoo.hub.sources.folder import ADDED, CHAT, CHATS, GENERATION, OPTIONS, SPECIAL, CheckpointFolder, Json
+from zoo.hub.sources.folder import (
+    ADDED_TOKENS,
+    CHAT,
+    CHAT_FOLDER,
+    GENERATION,
+    SPECIAL_TOKENS_MAP,
+    TOKENIZER_CONFIG,
+    CheckpointFolder,
+    Json,
+)
 from zoo.hub.targets.declare.recipes import token_text
 from zoo.hub.targets.declare.target import NativeClass, Target
 from zoo.strict_json import parse_json
@@ -35,7 +44,7 @@ def read_tokenizer(foreign: CheckpointFolder, config: Json, target: Target, chos
     Raises:
         ValueError: a file of it is damaged.
     """
-    options = foreign.read_json(OPTIONS)
+    options = foreign.read_json(TOKENIZER_CONFIG)
     backend = find_backend(foreign, options, target)
     if isinstance(backend, str):
         return backend
@@ -75,9 +84,9 @@ def read_chat_templates(foreign: CheckpointFolder, options: Json) -> dict[str, s
     Raises:
         ValueError: a file is not UTF-8.
     """
-    others = sorted((foreign.folder / CHATS).glob("*.jinja"))
+    others = sorted((foreign.folder / CHAT_FOLDER).glob("*.jinja"))
     files = {DEFAULT_CHAT: CHAT} if foreign.has(CHAT) else {}
-    files |= {file.stem: f"{CHATS}/{file.name}" for file in others}
+    files |= {file.stem: f"{CHAT_FOLDER}/{file.name}" for file in others}
     given = options.get("chat_template")
     listed = given if isinstance(given, list) else [{"name": DEFAULT_CHAT, "template": given}]
     pairs = [(one.get("name"), one.get("template")) for one in listed if isinstance(one, Mapping)]
@@ -116,7 +125,7 @@ def find_backend(foreign: CheckpointFolder, options: Json, target: Target) -> Ba
         ValueError: a file is damaged.
     """
     if options.get(VERSIONED):
-        return f"{OPTIONS} has {VERSIONED}, from which transformers chooses by its own version"
+        return f"{TOKENIZER_CONFIG} has {VERSIONED}, from which transformers chooses by its own version"
     if foreign.has(BACKEND_FILE):
         content, place = foreign.read(BACKEND_FILE), str(foreign.folder / BACKEND_FILE)
         parse_json(content, place)  # refuses duplicate keys, so that the library reads what is checked here
@@ -150,9 +159,9 @@ def added_tokens(foreign: CheckpointFolder, options: Json, own: Mapping[str, str
     """
     listed = options.get(LISTED)
     if listed is None:  # added_tokens.json maps spellings to ids; the other files say which tokens are special
-        named = [value for source in (options, foreign.read_json(SPECIAL), own) for value in source.values()]
+        named = [value for source in (options, foreign.read_json(SPECIAL_TOKENS_MAP), own) for value in source.values()]
         special = {token_text(t) for value in named for t in (value if isinstance(value, list) else [value])}
-        older = foreign.read_json(ADDED)
+        older = foreign.read_json(ADDED_TOKENS)
         listed = {i: {"content": token, "special": token in special} for token, i in older.items()}
     if not isinstance(listed, Mapping) or not all(str(i).isdecimal() for i in listed):
         return []
@@ -184,7 +193,7 @@ def special_tokens_map(foreign: CheckpointFolder, options: Json) -> Json:
 
     As in transformers, this older file overrides tokenizer_config.json, unless that one lists the added tokens itself.
     """
-    return {} if LISTED in options else foreign.read_json(SPECIAL)
+    return {} if LISTED in options else foreign.read_json(SPECIAL_TOKENS_MAP)
 
 
 def named_or_numbered(named: Tokens, config: Json, backend: Backend, target: Target, writes: bool) -> Tokens:

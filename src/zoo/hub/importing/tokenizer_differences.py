@@ -9,7 +9,7 @@ from tokenizers import Tokenizer as Backend
 from zoo.data.tokenizers.backend import read_backend
 from zoo.data.tokenizers.tokenizer import BACKEND_FILE, Tokenizer
 from zoo.hub.exporting.tokenizer_files import with_post_processor
-from zoo.hub.sources.folder import OPTIONS, CheckpointFolder
+from zoo.hub.sources.folder import TOKENIZER_CONFIG, CheckpointFolder
 from zoo.hub.targets.declare.target import Target
 from zoo.late import load
 
@@ -59,7 +59,7 @@ def option_differences(foreign: CheckpointFolder, target: Target) -> tuple[str, 
     """
     if not foreign.has(BACKEND_FILE):
         return ()
-    options, recipe = foreign.read_json(OPTIONS), target.recipe
+    options, recipe = foreign.read_json(TOKENIZER_CONFIG), target.recipe
     own_class = DEFAULT_CLASSES.get(target.model_type) if recipe is None else recipe.class_name
     named = foreign.tokenizer_class or own_class
     own = read_backend(foreign.read(BACKEND_FILE), str(foreign.folder / BACKEND_FILE))

@@ -9,7 +9,7 @@ from huggingface_hub.utils._validators import validate_repo_id
 
 from zoo.data.scratch import Scratch
 from zoo.hub.publishing.published import published_files
-from zoo.hub.publishing.repository import Repository, names_of, shows
+from zoo.hub.publishing.repository import Repository, file_names, holds
 from zoo.hub.sources.failures import HubFailure, RetryPolicy
 
 IGNORES = ".gitignore"
@@ -37,12 +37,14 @@ class PushReport:
         return [self.url, *(changed or ["nothing to commit: the repository already holds this model"]), *others]
 
 
-def push(checkpoint: str | Path, name: str, private: bool = False, patience: RetryPolicy | None = None) -> PushReport:
+def push(
+    checkpoint: str | Path, name: str, private: bool = False, retry_policy: RetryPolicy | None = None
+) -> PushReport:
     """Export a checkpoint, or take a Hugging Face folder unchanged, and publish it as `org/name` in one commit.
 
     Args:
         private: whether a new repository is private.
-        patience: how temporary failures are retried; None: as `RetryPolicy` does by default.
+        retry_policy: how temporary failures are retried; None: as `RetryPolicy` does by default.
 
     Raises:
         ValueError: a wrong name or checkpoint, `private` for a public repository, or files of others that it would have
@@ -51,12 +53,12 @@ def push(checkpoint: str | Path, name: str, private: bool = False, patience: Ret
     """
     check_name(name)
     check_access(name)
-    patience = patience or RetryPolicy()
-    with Scratch() as scratch, patience.applied():
+    retry_policy = retry_policy or RetryPolicy()
+    with Scratch() as scratch, retry_policy.patched_client():
         files = published_files(checkpoint, scratch.folder / "export", name)
-        repository = Repository(name, HfApi(), patience.timeout)
+        repository = Repository(name, HfApi(), retry_policy.timeout)
         try:
-            return patience.persist(lambda: bring(repository, files, private))
+            return retry_policy.run(lambda: attempt(repository, files, private))
         except HubFailure as failure:
             again = f"zoo push {checkpoint} {name}{' --private' * private}"
             raise RuntimeError(
@@ -90,30 +92,30 @@ def check_access(name: str) -> None:
         raise RuntimeError(f"{name}: not logged in to the Hub; run `hf auth login`, or set HF_TOKEN")
 
 
-def bring(repository: Repository, files: list[Path], private: bool) -> PushReport:
+def attempt(repository: Repository, files: list[Path], private: bool) -> PushReport:
     """Make one attempt: look, upload what is missing, commit, look again. It is safe to repeat after a failure."""
-    before = repository.look() or repository.create(private)
+    before = repository.info() or repository.create(private)
     if private and not before.private:
         raise ValueError(f"{repository.name}: is public already; --private is only for new repositories")
-    changed = [path for path in files if not shows(before, path)]
+    changed = [path for path in files if not holds(before, path)]
     # .gitattributes is the Hub's own
-    rest = [name for name in names_of(before) - {path.name for path in files} if not name.startswith(".git")]
-    others = repository.of_others(sorted(rest), before.sha)
+    rest = [name for name in file_names(before) - {path.name for path in files} if not name.startswith(".git")]
+    others = repository.written_by_others(sorted(rest), before.sha)
     gone = sorted(set(rest) - set(others))
     if changed or gone:
         refuse_files_of_others(repository, before, changed)
         repository.commit(before.sha, repository.upload(changed), gone)
-        check_shown(repository, files, gone)
+        check_committed(repository, files, gone)
     url = f"{repository.api.endpoint}/{repository.name}"
     return PushReport(url, tuple(path.name for path in changed), tuple(gone), tuple(others))
 
 
 def refuse_files_of_others(repository: Repository, before: ModelInfo, changed: list[Path]) -> None:
     """Refuse to overwrite files that zoo did not write, and a repository with a .gitignore, which may exclude files."""
-    if IGNORES in names_of(before):
+    if IGNORES in file_names(before):
         raise ValueError(f"{repository.name}: has a {IGNORES}, which may exclude files of a model; delete it there")
-    there = [path.name for path in changed if path.name in names_of(before)]
-    others = repository.of_others(there, before.sha)
+    there = [path.name for path in changed if path.name in file_names(before)]
+    others = repository.written_by_others(there, before.sha)
     if others:
         raise ValueError(
             f"{repository.name}: {', '.join(others):.200} there was not written by zoo push and is not overwritten; "
@@ -121,14 +123,14 @@ def refuse_files_of_others(repository: Repository, before: ModelInfo, changed: l
         )
 
 
-def check_shown(repository: Repository, files: list[Path], gone: list[str]) -> None:
+def check_committed(repository: Repository, files: list[Path], gone: list[str]) -> None:
     """Check that the repository holds what was committed: the Hub may report success and ignore a file.
 
     Raises:
         HubFailure: it does not.
     """
-    after = repository.look()
-    missing = [path.name for path in files if after is None or not shows(after, path)]
-    missing += [name for name in gone if after is not None and name in names_of(after)]
+    after = repository.info()
+    missing = [path.name for path in files if after is None or not holds(after, path)]
+    missing += [name for name in gone if after is not None and name in file_names(after)]
     if missing:
-        raise HubFailure(f"{repository.name}: holds something else than was committed: {missing}", passing=True)
+        raise HubFailure(f"{repository.name}: holds something else than was committed: {missing}", temporary=True)

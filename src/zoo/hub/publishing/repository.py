@@ -10,19 +10,19 @@ from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi, Mo
 from huggingface_hub.errors import HfHubHTTPError
 from huggingface_hub.utils.sha import git_hash
 
-from zoo.hub.sources.failures import HubFailure, clean, explaining
+from zoo.hub.sources.failures import HubFailure, clean, hub_errors
 from zoo.runs.files import digest
 
 TITLE = "zoo push"  # the title of zoo's commits, which distinguishes the files that zoo wrote from others
 logger = logging.getLogger(__name__)
 
 
-def names_of(found: ModelInfo) -> set[str]:
+def file_names(found: ModelInfo) -> set[str]:
     """The names of a repository's files."""
     return {file.rfilename for file in found.siblings or ()}
 
 
-def shows(found: ModelInfo, path: Path) -> bool:
+def holds(found: ModelInfo, path: Path) -> bool:
     """Return whether a repository holds this file with this content."""
     there = next((file for file in found.siblings or () if file.rfilename == path.name), None)
     if there is None or there.size != path.stat().st_size:
@@ -43,9 +43,9 @@ class Repository:
     def __init__(self, name: str, api: HfApi, timeout: float) -> None:
         self.name, self.api, self.timeout = name, api, timeout
 
-    def look(self) -> ModelInfo | None:
+    def info(self) -> ModelInfo | None:
         """The current state of the repository; None if there is no such repository."""
-        with explaining(f"looking at {self.name}"):
+        with hub_errors(f"looking at {self.name}"):
             try:
                 return self.api.model_info(self.name, files_metadata=True, timeout=self.timeout)
             except HfHubHTTPError as error:
@@ -56,18 +56,18 @@ class Repository:
 
     def create(self, private: bool) -> ModelInfo:
         """Create the repository, unless it exists by now, and return its state."""
-        with explaining(f"creating {self.name}"):
+        with hub_errors(f"creating {self.name}"):
             self.api.create_repo(self.name, private=private or None, exist_ok=True)
-        found = self.look()
+        found = self.info()
         if found is None:
-            raise HubFailure(f"{self.name} exists, but this token cannot see it", passing=False)
+            raise HubFailure(f"{self.name} exists, but this token cannot see it", temporary=False)
         return found
 
-    def of_others(self, names: Sequence[str], head: str | None) -> list[str]:
+    def written_by_others(self, names: Sequence[str], head: str | None) -> list[str]:
         """The files among `names` whose last commit is not one of `zoo push`."""
         if not names:
             return []
-        with explaining(f"asking who wrote the files of {self.name}"):
+        with hub_errors(f"asking who wrote the files of {self.name}"):
             found = self.api.get_paths_info(self.name, list(names), expand=True, revision=head)
         titles = {file.path: file.last_commit.title if file.last_commit else "" for file in found}
         return [name for name in names if not titles.get(name, "").startswith(TITLE)]
@@ -76,14 +76,14 @@ class Repository:
     def upload(self, paths: Sequence[Path]) -> list[CommitOperationAdd]:
         """Upload large files; they remain invisible until they are committed."""
         additions = [CommitOperationAdd(path.name, path) for path in paths]
-        with explaining(f"uploading to {self.name}", persisted=True):  # the client itself retries these requests
+        with hub_errors(f"uploading to {self.name}", retried=True):  # the client itself retries these requests
             self.api.preupload_lfs_files(self.name, additions, free_memory=False)
         return additions
 
     def commit(self, head: str | None, additions: Sequence[CommitOperationAdd], gone: Sequence[str]) -> None:
         """Add and delete files in one commit on top of `head`."""
         operations: list[CommitOperationAdd | CommitOperationDelete] = [*additions, *map(CommitOperationDelete, gone)]
-        with explaining(f"committing to {self.name}"), warnings_logged():
+        with hub_errors(f"committing to {self.name}"), warnings_logged():
             self.api.create_commit(self.name, operations, commit_message=TITLE, parent_commit=head)
 
 

@@ -11,15 +11,15 @@ from huggingface_hub import HfApi, constants, snapshot_download
 from huggingface_hub.errors import HFValidationError
 from huggingface_hub.utils._validators import validate_repo_id
 
-from zoo.hub.sources.failures import HubFailure, RetryPolicy, explaining
-from zoo.hub.sources.folder import CHATS, CONFIG, SMALL_FILES, CheckpointFolder
-from zoo.hub.sources.headers import INDEX, WHOLE, refuse_pickles
+from zoo.hub.sources.failures import HubFailure, RetryPolicy, hub_errors
+from zoo.hub.sources.folder import CHAT_FOLDER, CONFIG, SMALL_FILES, CheckpointFolder
+from zoo.hub.sources.headers import INDEX, WEIGHTS_FILE, refuse_pickles
 
 T = TypeVar("T")
 logger = logging.getLogger(__name__)
 HUB = "hub:"
-WANTED = [*SMALL_FILES, f"{CHATS}/*.jinja", WHOLE, "model-*.safetensors", INDEX]
-SECONDS = 10.0  # until a silent Hub counts as unreachable
+WANTED = [*SMALL_FILES, f"{CHAT_FOLDER}/*.jinja", WEIGHTS_FILE, "model-*.safetensors", INDEX]
+TIMEOUT = 10.0  # until a silent Hub counts as unreachable
 
 
 def download(name: str) -> Path:
@@ -34,13 +34,13 @@ def download(name: str) -> Path:
         validate_repo_id(repository)
     except HFValidationError as error:
         raise ValueError(f"{name}: {error}; expected {HUB}ORG/NAME") from None
-    with RetryPolicy(timeout=SECONDS).applied():
+    with RetryPolicy(timeout=TIMEOUT).patched_client():
         try:
-            names = look(repository)
-            with explaining(f"downloading {repository}"):
+            names = list_files(repository)
+            with hub_errors(f"downloading {repository}"):
                 folder = Path(snapshot_download(repository, allow_patterns=WANTED))
         except HubFailure as failure:
-            kept = fetched_before(repository) if failure.passing else None
+            kept = cached_folder(repository) if failure.temporary else None
             if kept is None:
                 advice = "nothing was downloaded. A local folder needs no network"
                 raise ValueError(f"{name}: {failure}; {advice}") from None
@@ -52,7 +52,7 @@ def download(name: str) -> Path:
     return folder
 
 
-def look(repository: str) -> list[str]:
+def list_files(repository: str) -> list[str]:
     """List a repository's files with one quick request, so that a missing network or repository fails at once.
 
     `snapshot_download` alone would not do: its request has no time limit (`etag_timeout` is for files), and after an
@@ -62,13 +62,13 @@ def look(repository: str) -> list[str]:
         HubFailure: offline mode is set, or the request failed.
     """
     if constants.is_offline_mode():
-        raise HubFailure("HF_HUB_OFFLINE is set, and it was not downloaded before", passing=True)
-    with explaining(f"looking for {repository} at {constants.ENDPOINT}"):
-        info = within(SECONDS, lambda: HfApi().model_info(repository, timeout=SECONDS))
+        raise HubFailure("HF_HUB_OFFLINE is set, and it was not downloaded before", temporary=True)
+    with hub_errors(f"looking for {repository} at {constants.ENDPOINT}"):
+        info = run_within(TIMEOUT, lambda: HfApi().model_info(repository, timeout=TIMEOUT))
     return [file.rfilename for file in info.siblings or ()]
 
 
-def within(seconds: float, work: Callable[[], T]) -> T:
+def run_within(seconds: float, work: Callable[[], T]) -> T:
     """Return the result of `work`, if it finishes in time.
 
     A client's own timeout would apply to each address of a host name in turn.
@@ -92,7 +92,7 @@ def within(seconds: float, work: Callable[[], T]) -> T:
         raise TimeoutError(f"no answer in {seconds:g} s") from None
 
 
-def fetched_before(repository: str) -> Path | None:
+def cached_folder(repository: str) -> Path | None:
     """The folder that an earlier download left in the Hub's cache; None if there is none."""
     try:
         found = Path(snapshot_download(repository, allow_patterns=WANTED, local_files_only=True))

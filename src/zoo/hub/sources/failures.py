@@ -22,7 +22,7 @@ T = TypeVar("T")
 Kinds = type[BaseException] | tuple[type[BaseException], ...]
 logger = logging.getLogger(__name__)
 SHOWN = 300  # characters of a server's reply in a message
-PASSING = {408, 429, 500, 502, 503, 504}  # the status codes of temporary failures
+TEMPORARY = {408, 429, 500, 502, 503, 504}  # the status codes of temporary failures
 NETWORK = (HfHubHTTPError.__mro__[1], TimeoutError)  # the first: the base error of the client's HTTP library
 MEANINGS = {
     400: "the request was refused",
@@ -40,13 +40,13 @@ class HubFailure(RuntimeError):
     """A request that failed.
 
     Args:
-        passing: whether it is temporary, so that a retry may succeed.
+        temporary: whether it is temporary, so that a retry may succeed.
         wait: seconds that the Hub asked to wait; 0 if it did not ask.
     """
 
-    def __init__(self, message: str, passing: bool, wait: float = 0.0) -> None:
+    def __init__(self, message: str, temporary: bool, wait: float = 0.0) -> None:
         super().__init__(message)
-        self.passing, self.wait = passing, wait
+        self.temporary, self.wait = temporary, wait
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class RetryPolicy:
     longest_wait: float = 60.0
     timeout: float = 60.0
 
-    def persist(self, work: Callable[[], T]) -> T:
+    def run(self, work: Callable[[], T]) -> T:
         """Run `work`, and again after temporary failures.
 
         Raises:
@@ -74,7 +74,7 @@ class RetryPolicy:
             try:
                 return work()
             except HubFailure as trouble:
-                if not trouble.passing:
+                if not trouble.temporary:
                     raise
                 wait = min(max(trouble.wait, self.first_wait * 2**retry), self.longest_wait)
                 logger.warning("%s; trying again in %g s", trouble, wait)
@@ -82,7 +82,7 @@ class RetryPolicy:
         return work()
 
     @contextmanager
-    def applied(self) -> Iterator[None]:
+    def patched_client(self) -> Iterator[None]:
         """Set the timeout of the Hub's client, which has none, and silence its log, which would show signed URLs.
 
         A client factory that the user's program has set (for a proxy, for certificates) still builds the clients.
@@ -105,12 +105,12 @@ class RetryPolicy:
 
 
 @contextmanager
-def explaining(doing: str, persisted: bool = False) -> Iterator[None]:
+def hub_errors(doing: str, retried: bool = False) -> Iterator[None]:
     """Turn any exception of the Hub's client into one `HubFailure`, with the server's reply and without the token.
 
     Args:
         doing: the action, as the message names it.
-        persisted: whether the client has already retried, so that zoo does not.
+        retried: whether the client has already retried, so that zoo does not.
 
     Raises:
         HubFailure: the block raised an exception.
@@ -119,17 +119,17 @@ def explaining(doing: str, persisted: bool = False) -> Iterator[None]:
         yield
     except Exception as error:  # errors of the network and of the client have no common base class
         answer, broken = cause(error, HfHubHTTPError), cause(error, NETWORK)
-        passing, asked = broken is not None, ""
+        temporary, asked = broken is not None, ""
         if isinstance(answer, HfHubHTTPError):
             status, said = answer.response.status_code, answer.server_message
-            passing, asked = status in PASSING, answer.response.headers.get("Retry-After", "")
+            temporary, asked = status in TEMPORARY, answer.response.headers.get("Retry-After", "")
             meaning = MEANINGS.get(status, "the Hub has an error" if status >= 500 else "the Hub refused it")
             words = f"{meaning} ({status}{f': {clean(said)}' if said else ''})"
         else:
             words = clean(str(broken or error)) or "no reason given"
             words = f"the connection failed ({type(broken).__name__}: {words})" if broken else words
         wait = float(asked) if asked.isdecimal() else 0.0  # it may also be a date
-        raise HubFailure(f"{doing}: {words}", passing and not persisted, wait) from error
+        raise HubFailure(f"{doing}: {words}", temporary and not retried, wait) from error
 
 
 def cause(error: BaseException | None, kinds: Kinds) -> BaseException | None:

@@ -11,15 +11,26 @@ from zoo.strict_json import parse_json
 
 Json = dict[str, Any]
 CONFIG, GENERATION = "config.json", "generation_config.json"
-OPTIONS, SPECIAL = "tokenizer_config.json", "special_tokens_map.json"
-ADDED = "added_tokens.json"  # of older folders
+TOKENIZER_CONFIG, SPECIAL_TOKENS_MAP = "tokenizer_config.json", "special_tokens_map.json"
+ADDED_TOKENS = "added_tokens.json"  # of older folders
 HASHES = "hashes.json"  # of an export; `zoo import` and `zoo check` compare the files with it
 VOCABULARIES = ("vocab.txt", "vocab.json", "merges.txt", "spiece.model")
-CHAT, CHATS = "chat_template.jinja", "additional_chat_templates"  # the second is a folder of further templates
+CHAT, CHAT_FOLDER = "chat_template.jinja", "additional_chat_templates"  # the second is a folder of further templates
 PREPROCESSOR = "preprocessor_config.json"  # of images; zoo writes it and never reads it
 ADAPTER = "adapter_config.json"  # peft's
 # every file that zoo reads or refuses, except weights
-SMALL_FILES = (CONFIG, GENERATION, HASHES, BACKEND_FILE, OPTIONS, SPECIAL, ADDED, CHAT, ADAPTER, *VOCABULARIES)
+SMALL_FILES = (
+    CONFIG,
+    GENERATION,
+    HASHES,
+    BACKEND_FILE,
+    TOKENIZER_CONFIG,
+    SPECIAL_TOKENS_MAP,
+    ADDED_TOKENS,
+    CHAT,
+    ADAPTER,
+    *VOCABULARIES,
+)
 MOST_BYTES = 64 * 2**20  # of a file that is read whole: the largest published tokenizers have half as many
 
 
@@ -33,7 +44,7 @@ class CheckpointFolder:
     folder: Path
 
     @cached_property
-    def allowed(self) -> tuple[Path, ...]:
+    def allowed_roots(self) -> tuple[Path, ...]:
         """The folders that its files, with links resolved, may lie in."""
         root = self.folder.resolve()
         # a snapshot in the Hub's cache holds only links: models--ORG--NAME/snapshots/COMMIT -> ../../blobs
@@ -53,7 +64,7 @@ class CheckpointFolder:
     @property
     def tokenizer_class(self) -> Any:
         """The tokenizer class that tokenizer_config.json names, or else config.json; None if neither does."""
-        return self.read_json(OPTIONS).get("tokenizer_class") or self.config.get("tokenizer_class")
+        return self.read_json(TOKENIZER_CONFIG).get("tokenizer_class") or self.config.get("tokenizer_class")
 
     def has(self, name: str) -> bool:
         """Return whether there is such a file; a broken link counts as one."""
@@ -73,8 +84,8 @@ class CheckpointFolder:
             real = path.resolve(strict=True)
         except (OSError, RuntimeError):  # also a link to itself
             raise ValueError(f"{path}: no such file") from None
-        inside = Path(name).parent in (Path(), Path(CHATS))
-        if not inside or not any(real.is_relative_to(place) for place in self.allowed):
+        inside = Path(name).parent in (Path(), Path(CHAT_FOLDER))
+        if not inside or not any(real.is_relative_to(place) for place in self.allowed_roots):
             raise ValueError(f"{path}: leads out of the folder; zoo reads nothing outside it")
         if not stat.S_ISREG(real.stat().st_mode):  # reading a pipe would wait for ever
             raise ValueError(f"{path}: is not a regular file")

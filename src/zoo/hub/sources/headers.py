@@ -10,13 +10,13 @@ from torch import Tensor
 from zoo.hub.sources.folder import ADAPTER, CheckpointFolder
 from zoo.wording import first_few
 
-WHOLE, INDEX = "model.safetensors", "model.safetensors.index.json"
+WEIGHTS_FILE, INDEX = "model.safetensors", "model.safetensors.index.json"
 PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
-OTHERS = (".h5", ".msgpack", ".onnx", ".gguf", ".safetensors")
+OTHER_WEIGHTS = (".h5", ".msgpack", ".onnx", ".gguf", ".safetensors")
 MOST_HEADER = 8 * 2**20  # bytes; a hundred thousand tensors with long names take less
 MOST_FILES = 1000
 MOST_AXES, MOST_NAME = 8, 300  # of a tensor; messages repeat its shape and its name
-READ = ("F64", "F32", "F16", "BF16")  # the dtypes that a weight may have
+DTYPES = ("F64", "F32", "F16", "BF16")  # the dtypes that a weight may have
 
 
 @dataclass(frozen=True)
@@ -40,15 +40,15 @@ def find_tensors(foreign: CheckpointFolder) -> dict[str, TensorInfo]:
     Raises:
         ValueError: there are none, they are not safetensors, or the index does not fit the files.
     """
-    if foreign.has(WHOLE):
-        return read_header(foreign.path(WHOLE))
+    if foreign.has(WEIGHTS_FILE):
+        return read_header(foreign.path(WEIGHTS_FILE))
     if foreign.has(INDEX):
         return read_index(foreign)
     names = sorted(path.name for path in foreign.folder.iterdir())
     refuse_pickles(foreign, names, str(foreign.folder), str(foreign.folder))
-    others = [name for name in names if name.endswith(OTHERS)]
+    others = [name for name in names if name.endswith(OTHER_WEIGHTS)]
     found = f" (found {first_few(others)})" if others else ""
-    raise ValueError(f"{foreign.folder}: has no {WHOLE} and no {INDEX}{found}")
+    raise ValueError(f"{foreign.folder}: has no {WEIGHTS_FILE} and no {INDEX}{found}")
 
 
 def refuse_pickles(foreign: CheckpointFolder, names: list[str], source: str, into: str) -> None:
@@ -152,10 +152,10 @@ def load(stored: TensorInfo) -> Tensor:
     """Read one tensor as float32.
 
     Raises:
-        ValueError: its dtype is not in `READ`, or it cannot be read.
+        ValueError: its dtype is not in `DTYPES`, or it cannot be read.
     """
-    if stored.dtype not in READ:
-        raise ValueError(f"{stored.path}: '{stored.name}' is {stored.dtype}; allowed: {', '.join(READ)}")
+    if stored.dtype not in DTYPES:
+        raise ValueError(f"{stored.path}: '{stored.name}' is {stored.dtype}; allowed: {', '.join(DTYPES)}")
     try:
         with safe_open(stored.path, "pt") as opened:
             tensor: Tensor = opened.get_tensor(stored.name).float()
