@@ -103,7 +103,7 @@ def recognise(
     place = str(foreign.folder)
     target, settings = read_family(foreign, config)
     stored, strange = weights.name_tensors(find_tensors(foreign), target, place)
-    target = target.narrowed(weights.choose_class(target, foreign.class_name, stored))
+    target = target.for_class(weights.choose_class(target, foreign.class_name, stored))
     labels = read_labels(config, target.classes[0])
     settings = settings or folder_settings(config, target, stored, labels.count, place)
     return target, stored, strange, labels, settings

@@ -31,7 +31,7 @@ def name_tensors(stored: Mapping[str, TensorInfo], target: Target, place: str) -
     Raises:
         ValueError: a tensor of the body is unknown to the target, or two tensors map to one name.
     """
-    families = [target.narrowed(chosen) for chosen in target.classes]
+    families = [target.for_class(chosen) for chosen in target.classes]
     declared = [rename.theirs for family in families for rename in family.renames]
     declared += [copy.theirs for family in families for copy in family.copies]
     known, found, dropped = pattern([*declared, *target.tables]), Stored(), list[str]()

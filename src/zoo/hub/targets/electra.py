@@ -33,7 +33,7 @@ UNTIED = (*SUMMARY, "tie_word_embeddings")  # classes without a head for masked 
 SMALL = {"hidden_size": 256, "num_attention_heads": 4, "intermediate_size": 1024}  # defaults that differ from BERT's
 
 
-def renamed(rename: Rename) -> Rename:
+def rename_to_electra(rename: Rename) -> Rename:
     """Rename BERT's tensor to ELECTRA's."""
     return dataclasses.replace(rename, theirs=rename.theirs.replace("bert.", "electra.", 1))
 
@@ -53,7 +53,10 @@ target = Target(
     ),
     constants={**bert.constants, **SUMMARY},
     roles=bert.roles,
-    renames=(*map(renamed, bert.renames), *affine("encoder.stack.embeddings.project", "electra.embeddings_project")),
+    renames=(
+        *map(rename_to_electra, bert.renames),
+        *affine("encoder.stack.embeddings.project", "electra.embeddings_project"),
+    ),
     classes=(
         replaced_token(
             "ElectraForPreTraining",

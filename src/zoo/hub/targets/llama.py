@@ -11,7 +11,7 @@ from zoo.hub.targets.declare.key import Config, Key, first_value, key, value_of
 from zoo.hub.targets.declare.registry import register
 from zoo.hub.targets.declare.renaming import affine, same
 from zoo.hub.targets.declare.requirements import CAUSAL, activation, as_in, exactly, plain_embeddings, rotary_blocks
-from zoo.hub.targets.declare.rotary_scaling import UNREAD_SCALING, longest_keys, modernize_rope, scaling_keys
+from zoo.hub.targets.declare.rotary_scaling import NEUTRAL_SCALING, max_length_keys, modernize_rope, scaling_keys
 from zoo.hub.targets.declare.target import NativeClass, Requirement, Target
 
 OURS = "decoder.stack.blocks.{i}"
@@ -66,7 +66,7 @@ def sizes(vocab_size: int, d_ff: int, max_length: int, n_kv_heads: int | None, d
     return (
         key("vocab_size", "decoder.vocab_size", default=vocab_size),
         key("intermediate_size", "decoder.d_ff", default=d_ff),
-        *longest_keys("decoder", default=max_length),
+        *max_length_keys("decoder", default=max_length),
         key("num_key_value_heads", N_KV_HEADS, default=n_kv_heads, null_means=value_of("num_attention_heads")),
         key("head_dim", "decoder.attention.d_key", default=d_key, null_means=even_width),
     )
@@ -107,7 +107,7 @@ target = Target(
         key("mlp_bias", GATED_BIAS, default=False),
     ),
     modernize=modernize_rope,
-    demands={**UNREAD_SCALING, **CAUSAL},
+    demands={**NEUTRAL_SCALING, **CAUSAL},
     renames=RENAMES,
     classes=classes("Llama"),
     longest="decoder.max_length",

@@ -28,7 +28,7 @@ TRANSLATION = classes.translator("ZooForConditionalGeneration")
 CAPTIONING = dataclasses.replace(
     TRANSLATION, name="ZooForImageTextToText", auto="AutoModelForImageTextToText", pipeline="image-to-text"
 )
-PICTURES = NativeClass(
+IMAGE_CLASSIFICATION = NativeClass(
     name="ZooForImageClassification",
     auto="AutoModelForImageClassification",
     heads={"classification": SCORES},
@@ -56,7 +56,7 @@ CLASSES = {  # (parts that read tokens, parts that read images) -> classes, in t
         classes.question_answerer("ZooForQuestionAnswering"),
     ),
     (("decoder",), ("encoder",)): (CAPTIONING,),
-    ((), ("encoder",)): (PICTURES,),
+    ((), ("encoder",)): (IMAGE_CLASSIFICATION,),
 }
 FAMILY = "zoo's own"
 
@@ -68,7 +68,7 @@ def target_of(settings: ModelSettings) -> Target:
         ValueError: no class has the model's first head.
     """
     readers, sizes = readers_of(settings)
-    chosen = own_class(settings)
+    chosen = choose_zoo_class(settings)
     kept = dataclasses.replace(settings, heads=tuple(head for head in settings.heads if head.name in chosen.heads))
     model, both = on_meta(kept), len(kept.parts) > 1
     names = [name for name, _ in (*model.named_parameters(), *model.named_buffers())]  # tied tensors once
@@ -106,7 +106,7 @@ def readers_of(settings: ModelSettings) -> tuple[tuple[str, ...], dict[str, int]
     return tuple(side for side in settings.parts if side not in sizes), sizes
 
 
-def own_class(settings: ModelSettings) -> NativeClass:
+def choose_zoo_class(settings: ModelSettings) -> NativeClass:
     """Pick the class with the most heads among those that have the model's first head and no head that it lacks.
 
     A first head that no class lists, such as one of another package, is exported in the class for classification: of
@@ -174,7 +174,7 @@ def read_target(foreign: CheckpointFolder, config: Json, place: str) -> tuple[Ta
 
 def heads_of(settings: ModelSettings, class_name: str) -> tuple[str, ...]:
     """The heads that a folder with these settings has for a class; empty if the folder is of another class."""
-    chosen = own_class(settings)
+    chosen = choose_zoo_class(settings)
     return tuple(chosen.heads) if chosen.name == class_name else ()
 
 

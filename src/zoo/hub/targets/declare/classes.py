@@ -16,11 +16,11 @@ from zoo.models.heads.head import heads as known
 
 SCORES = "logits"  # the output field
 ONE_SCORE = "logits[]"  # the same field, with a single score per token
-CHECKED = 2  # choices per example when an export is checked
+CHECKED_CHOICES = 2  # choices per example when an export is checked
 SPAN = "start_logits end_logits"
 TAGS = "token-classification"  # the pipeline
 # the only form of transformers' `SequenceSummary` that zoo's head computes: a linear map of one position's state
-SUMMED_UP: dict[str, tuple[Any, ...]] = {
+SEQUENCE_SUMMARY: dict[str, tuple[Any, ...]] = {
     "summary_type": ("cls_index",),
     "summary_activation": (None, "linear"),
     "summary_use_proj": (True,),
@@ -87,7 +87,7 @@ def decoder_tagger(name: str, output: str) -> NativeClass:
 
 def chooser(name: str, **own: Any) -> NativeClass:
     """A multiple-choice class: it scores the choices of an example."""
-    return encoder(name, "AutoModelForMultipleChoice", {"choice": SCORES}, choices=CHECKED, **own)
+    return encoder(name, "AutoModelForMultipleChoice", {"choice": SCORES}, choices=CHECKED_CHOICES, **own)
 
 
 def double_heads(name: str, table: str) -> NativeClass:
@@ -104,12 +104,12 @@ def double_heads(name: str, table: str) -> NativeClass:
         text=CLASSIFIED_TEXT,
         pair=CLASSIFIED_PAIR,
         labels={"choice": "mc_labels"},
-        choices=CHECKED,
+        choices=CHECKED_CHOICES,
         last_positions="mc_token_ids",
         keys=(*writer.keys, key("summary_first_dropout", "heads.choice.dropout", default=0.1)),
         renames=(*writer.renames, *affine("heads.choice.output", "multiple_choice_head.summary")),
         generates=False,
-        demands=SUMMED_UP,
+        demands=SEQUENCE_SUMMARY,
         pipeline=None,
     )
 

@@ -34,7 +34,7 @@ def flatten(settings: ModelSettings) -> FlatSettings:
     for side, part in settings.parts.items():
         pairs.append((f"{side}.kind", part.kind))
         layers = layers_of(part)
-        pairs += [pair for layer in different(layers) for pair in unfold_layer(side, layer)]
+        pairs += [pair for layer in distinct(layers) for pair in unfold_layer(side, layer)]
         pairs += kinds_of(side, [layer for layer in layers if isinstance(layer, TransformerSettings)])
     found: dict[str, list[Any]] = {}
     for path, value in pairs:
@@ -72,7 +72,7 @@ def kinds_of(side: str, layers: list[TransformerSettings]) -> Iterator[tuple[str
     """Yield the kind of every layer, and the settings of the layers of each kind."""
     if layers:
         yield f"{side}.layers", tuple(map(kind_of, layers))
-    for layer in different(layers):
+    for layer in distinct(layers):
         yield from ((in_layers(kind_of(layer), path), value) for path, value in unfold_layer(side, layer))
 
 
@@ -81,7 +81,7 @@ def kind_of(layer: TransformerSettings) -> str:
     return GLOBAL if layer.attention.options.get("window") is None else LOCAL
 
 
-def different(layers: list[T]) -> list[T]:
+def distinct(layers: list[T]) -> list[T]:
     """The distinct settings among those of several layers."""
     found: list[T] = []
     for layer in layers:

@@ -182,7 +182,7 @@ class Target:
         """The class for the model; None if no class fits its heads."""
         return class_of(self.classes, settings)
 
-    def narrowed(self, chosen: NativeClass) -> "Target":
+    def for_class(self, chosen: NativeClass) -> "Target":
         """The target with one class only, whose requirements, keys, renames and copies are appended to the family's."""
         return dataclasses.replace(
             self,
@@ -202,6 +202,6 @@ class Target:
         chosen = self.native_class(settings)
         if chosen is None:
             return f"the first head is {settings.heads[0].name}; {self.family} has {carried_heads(self.classes)}"
-        flat, whole = flatten(settings), self.narrowed(chosen)
+        flat, whole = flatten(settings), self.for_class(chosen)
         demands: tuple[Requirement | Key, ...] = (*whole.requirements, *whole.keys)
         return next((found for demand in demands if (found := demand.obstacle(flat, self.family))), None)
