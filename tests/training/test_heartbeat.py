@@ -9,7 +9,7 @@ from dataclasses import asdict
 import pytest
 from torch.distributed import HashStore
 
-from zoo.training.supervision.heartbeat import LEFT, Heartbeat, PeerFailure, describe_self
+from zoo.training.supervision.heartbeat import FINISHED, Heartbeat, PeerFailure, describe_self
 
 ENDED = PeerFailure(2, "process 2 was killed")
 
@@ -27,10 +27,10 @@ def heartbeat(gone: dict[str, str]) -> Heartbeat:
     """Process 0 of three; the other two are gone."""
     heartbeat = Heartbeat.__new__(Heartbeat)  # without the thread and the processes that it waits for
     heartbeat.process, heartbeat.count, heartbeat.timeout = 0, 3, 3600.0
-    heartbeat.store, heartbeat.who = HashStore(), [describe_self(), gone, gone]
-    heartbeat.beats, heartbeat.gone, heartbeat.announced = [b"", b"", b""], [], None
-    heartbeat.answered = time.monotonic()
-    heartbeat.heard = [heartbeat.answered] * 3
+    heartbeat.store, heartbeat.identities = HashStore(), [describe_self(), gone, gone]
+    heartbeat.beats, heartbeat.ended, heartbeat.announced = [b"", b"", b""], [], None
+    heartbeat.store_answered_at = time.monotonic()
+    heartbeat.last_heard = [heartbeat.store_answered_at] * 3
     for process in range(3):
         heartbeat.store.set(f"beat/{process}", "1")
     return heartbeat
@@ -55,21 +55,21 @@ def test_one_that_ended_because_of_another_is_not_blamed(heartbeat: Heartbeat):
 
 def test_one_that_had_done_its_work_is_not_missed(heartbeat: Heartbeat):
     for process in (1, 2):
-        heartbeat.store.set(f"beat/{process}", LEFT)
+        heartbeat.store.set(f"beat/{process}", FINISHED)
     heartbeat.exchange(1)
     assert named(heartbeat) is None
 
 
 def test_a_time_in_which_this_process_did_not_run_is_no_silence_of_the_others(heartbeat: Heartbeat):
-    heartbeat.answered -= 7200.0
-    heartbeat.heard = [heartbeat.answered] * 3
+    heartbeat.store_answered_at -= 7200.0
+    heartbeat.last_heard = [heartbeat.store_answered_at] * 3
     assert named(heartbeat) is not None
     heartbeat.shift_clocks(7200.0)
     assert named(heartbeat) is None
 
 
 def test_the_first_trouble_that_is_reported_stands(heartbeat: Heartbeat, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(heartbeat, "attempt", lambda work: work())  # without a time limit
+    monkeypatch.setattr(heartbeat, "try_on_store", lambda work: work())  # without a time limit
     heartbeat.announce(ENDED)
     heartbeat.announce(PeerFailure(1, "process 1 was killed"))
     heartbeat.announce_own("no more space")

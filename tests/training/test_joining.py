@@ -131,7 +131,7 @@ class Stuck:
         self.ended, self.finished, self.trackers, self.is_main_process = queue.Queue[int](), 0, [self], True
         heart = SimpleNamespace(leave=lambda well: None) if several else None
         self.watchdog: Any = SimpleNamespace(stop=lambda: None, heartbeat=heart)
-        patch.setattr(module, "LEAVING", 0.0)
+        patch.setattr(module, "LEAVE_TIMEOUT", 0.0)
         patch.setattr(module, "leave_at_once", self.ended.put)
         patch.setattr(module, "fail", lambda heartbeat, error: self.explain(reason))
 
@@ -188,7 +188,7 @@ def test_a_process_alone_or_without_an_error_takes_its_time(monkeypatch: pytest.
 
 def test_a_process_that_left_is_not_ended(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(module, "leave_at_once", lambda status: pytest.fail("it was ended"))
-    with module.ended_anyway(RuntimeError("out of memory"), True):
+    with module.exit_if_stuck(RuntimeError("out of memory"), True):
         pass
     timers = [thread for thread in threading.enumerate() if isinstance(thread, threading.Timer)]
     assert all(timer.finished.is_set() for timer in timers)
@@ -205,7 +205,7 @@ def test_a_process_that_ended_before_there_were_heartbeats_is_said_to_have(monke
 
     monkeypatch.setattr(module, "Heartbeat", closed)
     with pytest.raises(RuntimeError, match=r"but another process has ended; all end \(Connection closed by peer\)"):
-        module.meet(watchdog, SimpleNamespace(), 60.0)  # type: ignore[arg-type]
+        module.start_heartbeat(watchdog, SimpleNamespace(), 60.0)  # type: ignore[arg-type]
     watchdog.stop()
     assert by[0] < math.inf == watchdog.join_by
 

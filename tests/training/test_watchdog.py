@@ -65,7 +65,7 @@ def test_a_process_ends_with_the_status_of_the_one_that_it_ends_for(
     monkeypatch.setattr(module, "GRACE", 0.0)
     heartbeat = SimpleNamespace(announce=id, is_reporter=lambda failure: False, kill_stopped=id)
     watchdog = Watched(1.0)
-    watchdog.over.clear()  # the main thread hangs
+    watchdog.stopped.clear()  # the main thread hangs
     watchdog.end_alone(heartbeat, PeerFailure(1, "it is gone", signal=number))  # type: ignore[arg-type]
     assert left == [status]
 
@@ -88,15 +88,15 @@ def test_processes_have_some_minutes_to_find_each_other(
     monkeypatch.setenv("WORLD_SIZE", "2")
     watchdog = Watched(1.0)
     with watchdog.joining():
-        watchdog.look(1000 + 0.9 * module.SOON)
+        watchdog.look(1000 + 0.9 * module.WARN_AFTER)
         assert not caplog.text
-        watchdog.look(1000 + 1.1 * module.SOON)
+        watchdog.look(1000 + 1.1 * module.WARN_AFTER)
         assert "waiting for the other processes: WORLD_SIZE is 2, this is process" in caplog.text
-        watchdog.look(1000 + 0.9 * module.JOIN)
+        watchdog.look(1000 + 0.9 * module.JOIN_TIMEOUT)
         assert not left
-        watchdog.look(1000 + 1.1 * module.JOIN)
+        watchdog.look(1000 + 1.1 * module.JOIN_TIMEOUT)
         assert left == [2] and "not all of them joined within 300 s" in caplog.text
-    watchdog.look(1000 + 9 * module.JOIN)
+    watchdog.look(1000 + 9 * module.JOIN_TIMEOUT)
     assert left == [2], "once they have found each other, nobody waits"
 
 

@@ -15,8 +15,8 @@ from pathlib import Path
 from accelerate import Accelerator
 from torch.distributed import PrefixStore, TCPStore  # type: ignore[attr-defined]
 
-LEFT = "left"  # the last heartbeat of a process that has finished its work
-OFTEN = 1.0  # seconds between heartbeats at most
+FINISHED = "left"  # the last heartbeat of a process that has finished its work
+LONGEST_INTERVAL = 1.0  # seconds between heartbeats at most
 
 
 @dataclass(frozen=True)
@@ -62,9 +62,9 @@ class Heartbeat:
     def __init__(self, accelerator: Accelerator, timeout: float) -> None:
         self.process: int = accelerator.process_index
         self.count: int = accelerator.num_processes
-        self.timeout, self.every = timeout, min(OFTEN, timeout / 10)
+        self.timeout, self.every = timeout, min(LONGEST_INTERVAL, timeout / 10)
         address, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
-        reach = timedelta(seconds=max(timeout, OFTEN))
+        reach = timedelta(seconds=max(timeout, LONGEST_INTERVAL))
         # torchrun keeps its store when it restarts the processes, so each attempt has keys of its own
         attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
         self.store = PrefixStore(f"zoo/{attempt}", TCPStore(address, port, timeout=reach, wait_for_workers=False))
@@ -72,20 +72,20 @@ class Heartbeat:
         self.store.set(f"beat/{self.process}", "0")
         accelerator.wait_for_everyone()
         found = self.store.multi_get([f"who/{p}" for p in range(self.count)])
-        self.who: list[dict[str, str]] = [json.loads(text) for text in found]
+        self.identities: list[dict[str, str]] = [json.loads(text) for text in found]
         self.beats = [b""] * self.count
-        self.gone: list[int] = []
-        self.answered = time.monotonic()
-        self.heard = [self.answered] * self.count
+        self.ended: list[int] = []
+        self.store_answered_at = time.monotonic()
+        self.last_heard = [self.store_answered_at] * self.count
         self.announced: PeerFailure | None = None
-        self.over = threading.Event()
+        self.stopped = threading.Event()
         self.thread = threading.Thread(target=self.beat, daemon=True, name="zoo-heartbeat")
         self.thread.start()
 
     def beat(self) -> None:
         """Send heartbeats until this process leaves."""
         number = 0
-        while not self.over.wait(self.every):
+        while not self.stopped.wait(self.every):
             number += 1
             self.exchange(number)
 
@@ -97,27 +97,29 @@ class Heartbeat:
         """
         # Look for ended processes before reading the store: a process that ends because of another one announces that
         # first. So if it has ended here, its announcement is read below, and the original failure is named.
-        gone = self.find_gone()
-        with suppress(RuntimeError):  # if the store no longer answers, `answered` gets old, as `find_failure` sees
+        ended = self.find_ended()
+        with suppress(
+            RuntimeError
+        ):  # if the store no longer answers, `store_answered_at` gets old, as `find_failure` sees
             self.store.set(f"beat/{self.process}", str(number))
             beats = self.store.multi_get([f"beat/{p}" for p in range(self.count)])
             if self.announced is None and self.store.check(["failed"]):
                 self.announced = PeerFailure(**json.loads(self.store.get("failed")))
-            self.answered = time.monotonic()
+            self.store_answered_at = time.monotonic()
             for process, (old, new) in enumerate(zip(self.beats, beats, strict=True)):
-                self.heard[process] = self.heard[process] if old == new else self.answered
+                self.last_heard[process] = self.last_heard[process] if old == new else self.store_answered_at
             self.beats = beats
-        self.gone = [process for process in gone if self.beats[process] != LEFT.encode()]
+        self.ended = [process for process in ended if self.beats[process] != FINISHED.encode()]
 
     def shift_clocks(self, seconds: float) -> None:
         """Do not count time in which this process was suspended as silence of the others."""
-        self.answered += seconds
-        self.heard = [heard + seconds for heard in self.heard]
+        self.store_answered_at += seconds
+        self.last_heard = [heard + seconds for heard in self.last_heard]
 
-    def find_gone(self) -> list[int]:
+    def find_ended(self) -> list[int]:
         """Return the other processes on this machine that have ended."""
-        others = [process for process in range(self.count) if process != self.process and self.is_near(process)]
-        return [process for process in others if process_state(self.who[process]["pid"]) in (None, "Z", "X")]
+        others = [process for process in range(self.count) if process != self.process and self.is_inspectable(process)]
+        return [process for process in others if process_state(self.identities[process]["pid"]) in (None, "Z", "X")]
 
     def find_failure(self, silence: float) -> PeerFailure | None:
         """Return the failure of another process; None: none is known.
@@ -127,30 +129,38 @@ class Heartbeat:
         """
         if self.announced is not None and self.announced.process != self.process:
             return self.announced
-        if self.gone:
-            return PeerFailure(self.gone[0], f"{self.name(self.gone[0])} was killed")
+        if self.ended:
+            return PeerFailure(self.ended[0], f"{self.name(self.ended[0])} was killed")
         for process in range(self.count):
-            quiet = self.answered - self.heard[process]
-            if process != self.process and self.beats[process] != LEFT.encode() and quiet > silence:
-                return PeerFailure(process, f"{self.name(process)} was silent for {quiet:.0f} s{self.why(process)}")
-        quiet = time.monotonic() - self.answered
+            quiet = self.store_answered_at - self.last_heard[process]
+            if process != self.process and self.beats[process] != FINISHED.encode() and quiet > silence:
+                return PeerFailure(
+                    process, f"{self.name(process)} was silent for {quiet:.0f} s{self.silence_reason(process)}"
+                )
+        quiet = time.monotonic() - self.store_answered_at
         if quiet <= silence:
             return None
         keeper = "the launcher" if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True" else self.name(0)
-        return PeerFailure(0, f"{keeper} was silent for {quiet:.0f} s{self.why(0)}")
+        return PeerFailure(0, f"{keeper} was silent for {quiet:.0f} s{self.silence_reason(0)}")
 
-    def why(self, process: int) -> str:
+    def silence_reason(self, process: int) -> str:
         """Return why a process is silent, as the end of a message; '' if this process cannot see that."""
-        return ": it is stopped" if self.is_near(process) and process_state(self.who[process]["pid"]) == "T" else ""
+        return (
+            ": it is stopped"
+            if self.is_inspectable(process) and process_state(self.identities[process]["pid"]) == "T"
+            else ""
+        )
 
-    def is_near(self, process: int) -> bool:
+    def is_inspectable(self, process: int) -> bool:
         """Whether this process can inspect another one: both are on the same machine and in the same pid namespace."""
-        here, there = ((who["host"], who["numbers"]) for who in (self.who[self.process], self.who[process]))
+        here, there = (
+            (who["host"], who["numbers"]) for who in (self.identities[self.process], self.identities[process])
+        )
         return bool(here[1]) and here == there
 
     def name(self, process: int) -> str:
         """Name a process so that a user can find it: rank, pid and host."""
-        return f"process {process} (pid {self.who[process]['pid']} on {self.who[process]['host']})"
+        return f"process {process} (pid {self.identities[process]['pid']} on {self.identities[process]['host']})"
 
     def announce_own(self, message: str, signal: int | None = None) -> None:
         """Tell the others that this process fails, and why."""
@@ -158,9 +168,9 @@ class Heartbeat:
 
     def announce(self, failure: PeerFailure) -> None:
         """Tell the others why all processes end; only the first announcement counts."""
-        self.attempt(lambda: self.store.compare_set("failed", "", json.dumps(asdict(failure))))
+        self.try_on_store(lambda: self.store.compare_set("failed", "", json.dumps(asdict(failure))))
 
-    def attempt(self, work: Callable[[], object]) -> None:
+    def try_on_store(self, work: Callable[[], object]) -> None:
         """Run an operation on the store in a thread, so that a store that does not answer cannot block this one."""
 
         def quietly() -> None:
@@ -169,12 +179,12 @@ class Heartbeat:
 
         thread = threading.Thread(target=quietly, daemon=True, name="zoo-heartbeat-word")
         thread.start()
-        thread.join(OFTEN)
+        thread.join(LONGEST_INTERVAL)
 
     def kill_stopped(self, failure: PeerFailure) -> None:
         """Kill another process on this machine if it is suspended: it cannot handle any other signal."""
-        pid = self.who[failure.process]["pid"]
-        if self.is_near(failure.process) and process_state(pid) == "T":
+        pid = self.identities[failure.process]["pid"]
+        if self.is_inspectable(failure.process) and process_state(pid) == "T":
             with suppress(OSError):
                 os.kill(int(pid), signal.SIGKILL)
 
@@ -188,7 +198,7 @@ class Heartbeat:
         Args:
             done: whether this process has finished its work, so that its silence is no failure.
         """
-        self.over.set()
-        self.thread.join(self.every + OFTEN)
+        self.stopped.set()
+        self.thread.join(self.every + LONGEST_INTERVAL)
         if done:
-            self.attempt(lambda: self.store.set(f"beat/{self.process}", LEFT))
+            self.try_on_store(lambda: self.store.set(f"beat/{self.process}", FINISHED))

@@ -14,17 +14,19 @@ from torch import distributed
 
 from zoo.training.settings import Training
 from zoo.training.supervision.heartbeat import Heartbeat, PeerFailure
-from zoo.training.supervision.launch import describe_processes, meeting, start_processes
+from zoo.training.supervision.launch import describe_processes, describe_rendezvous, start_processes
 from zoo.training.supervision.processes import Processes
-from zoo.training.supervision.stopping import Stopped, noting
+from zoo.training.supervision.stopping import Stopped, note_signals
 from zoo.training.supervision.watchdog import FAILED, GRACE, WRONG, Watchdog, leave_at_once
 
-LEAVING = 20.0  # seconds that leaving the process group may take after an error
+LEAVE_TIMEOUT = 20.0  # seconds that leaving the process group may take after an error
 logger = logging.getLogger(__name__)
 
 
 @contextmanager
-def join(settings: Training, folder: Path, chosen: Callable[[torch.device], str] | None = None) -> Iterator[Processes]:
+def join(
+    settings: Training, folder: Path, describe_choices: Callable[[torch.device], str] | None = None
+) -> Iterator[Processes]:
     """Join the processes that were launched together; if one of them fails, all end.
 
     Args:
@@ -39,25 +41,25 @@ def join(settings: Training, folder: Path, chosen: Callable[[torch.device], str]
         with watchdog.joining():
             accelerator = start_processes(settings, folder)
         try:
-            said = "" if chosen is None else f", {chosen(accelerator.device)}"
+            said = "" if describe_choices is None else f", {describe_choices(accelerator.device)}"
             if accelerator.is_main_process:
                 logger.info("started: %s%s", describe_processes(accelerator, settings), said)
             if accelerator.num_processes > 1:
-                watchdog.heartbeat = meet(watchdog, accelerator, settings.peer_timeout)
+                watchdog.heartbeat = start_heartbeat(watchdog, accelerator, settings.peer_timeout)
             yield Processes(accelerator, watchdog.alive)
             accelerator.wait_for_everyone()
             leave(watchdog, accelerator)
         except BaseException as error:
             saved = isinstance(error, Stopped) and error.saved
             # a launcher sends SIGTERM to all once one process has ended: it must not interrupt the announcement
-            with noting():
+            with note_signals():
                 leave(watchdog, accelerator, None if saved else error)
             raise
     finally:
         watchdog.stop()
 
 
-def meet(watchdog: Watchdog, accelerator: Accelerator, timeout: float) -> Heartbeat:
+def start_heartbeat(watchdog: Watchdog, accelerator: Accelerator, timeout: float) -> Heartbeat:
     """Start to exchange heartbeats.
 
     Between two trainings of one process group there are none, so another process may have ended unnoticed.
@@ -69,7 +71,7 @@ def meet(watchdog: Watchdog, accelerator: Accelerator, timeout: float) -> Heartb
         try:
             return Heartbeat(accelerator, timeout)
         except RuntimeError as error:
-            raise RuntimeError(f"{meeting()}, but another process has ended; all end ({error})") from error
+            raise RuntimeError(f"{describe_rendezvous()}, but another process has ended; all end ({error})") from error
 
 
 def leave(watchdog: Watchdog, accelerator: Accelerator, error: BaseException | None = None) -> None:
@@ -98,7 +100,7 @@ def leave(watchdog: Watchdog, accelerator: Accelerator, error: BaseException | N
         if heartbeat is not None and error is None:
             atexit.register(leave_group)
         else:
-            with ended_anyway(None if heartbeat is None else error, accelerator.is_main_process):
+            with exit_if_stuck(None if heartbeat is None else error, accelerator.is_main_process):
                 accelerator.end_training()  # leaves the group
 
 
@@ -109,7 +111,7 @@ def leave_group() -> None:
 
 
 @contextmanager
-def ended_anyway(error: BaseException | None, reports: bool) -> Iterator[None]:
+def exit_if_stuck(error: BaseException | None, reports: bool) -> Iterator[None]:
     """End this process if leaving the group hangs after an error.
 
     NCCL waits for collectives that are pending on the GPU, which the other processes may never join.
@@ -118,7 +120,7 @@ def ended_anyway(error: BaseException | None, reports: bool) -> Iterator[None]:
         error: None: there was none, so the others will join.
         reports: whether this process's command line would print the error.
     """
-    stuck = threading.Timer(LEAVING, end_stuck, [error, reports])
+    stuck = threading.Timer(LEAVE_TIMEOUT, end_stuck, [error, reports])
     stuck.daemon = True
     if error is not None:
         stuck.start()

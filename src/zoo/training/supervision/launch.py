@@ -21,14 +21,16 @@ from zoo.training.settings import Training
 from zoo.wording import refuse_unknown
 
 # The timeout of collectives. Processes may wait for days while one tokenises; the watchdog ends those that hang.
-PATIENT = timedelta(days=7)
-PLAIN = (DistributedType.NO, DistributedType.MULTI_CPU, DistributedType.MULTI_GPU)
-LAUNCH = ("RANK", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
-WAYS = (
+COLLECTIVE_TIMEOUT = timedelta(days=7)
+SUPPORTED = (DistributedType.NO, DistributedType.MULTI_CPU, DistributedType.MULTI_GPU)
+LAUNCH_VARIABLES = ("RANK", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
+HOW_TO_LAUNCH = (
     "to train in one process, unset WORLD_SIZE; to train in several, let `accelerate launch --multi_gpu "
     "--num_processes N -m zoo …` or torchrun start them"
 )
-TAKEN = "another training may use that port, or another process may be process 0, too; let the launcher choose a port"
+PORT_TAKEN = (
+    "another training may use that port, or another process may be process 0, too; let the launcher choose a port"
+)
 logger = logging.getLogger(__name__)
 
 
@@ -54,7 +56,7 @@ def start_processes(settings: Training, folder: Path) -> Accelerator:
     if settings.keep_memory:
         map_large_blocks()
     launched = count_launched(os.environ)
-    refuse_switches(os.environ)
+    refuse_launcher_options(os.environ)
     # without this, torchrun on a machine without a GPU starts as many independent trainings as there are processes
     on_cpu = choose_device().type == "cpu"
     # `static_graph` stays off: it requires the same heads to be trained in every step, and gains nothing if every
@@ -66,10 +68,10 @@ def start_processes(settings: Training, folder: Path) -> Accelerator:
             mixed_precision="no",
             log_with=list(settings.trackers) or None,
             project_dir=str(folder),
-            kwargs_handlers=[InitProcessGroupKwargs(timeout=PATIENT), buckets],
+            kwargs_handlers=[InitProcessGroupKwargs(timeout=COLLECTIVE_TIMEOUT), buckets],
         )
     except DistNetworkError as error:
-        raise RuntimeError(f"{meeting()}, which fails: {TAKEN} ({error})") from error
+        raise RuntimeError(f"{describe_rendezvous()}, which fails: {PORT_TAKEN} ({error})") from error
     check_processes(accelerator, settings, launched)
     forward_dtype(settings.precision, accelerator.device)  # raises if the device lacks it, before data is read
     if settings.compile is True:
@@ -84,17 +86,17 @@ def count_launched(environment: Mapping[str, str]) -> int:
         ValueError: the variables are incomplete or wrong, so the processes could not find each other.
     """
     size, rank = environment.get("WORLD_SIZE", "1"), environment.get("RANK", "0")
-    lacking = ", ".join(name for name in LAUNCH if name not in environment)
+    lacking = ", ".join(name for name in LAUNCH_VARIABLES if name not in environment)
     if not size.isdecimal() or int(size) < 1:
-        raise ValueError(f"WORLD_SIZE: expected a number of processes, got '{size}': {WAYS}")
+        raise ValueError(f"WORLD_SIZE: expected a number of processes, got '{size}': {HOW_TO_LAUNCH}")
     if int(size) > 1 and lacking:
-        raise ValueError(f"WORLD_SIZE is {size}, but without {lacking} no other process can be found: {WAYS}")
+        raise ValueError(f"WORLD_SIZE is {size}, but without {lacking} no other process can be found: {HOW_TO_LAUNCH}")
     if int(size) > 1 and (not rank.isdecimal() or int(rank) >= int(size)):
-        raise ValueError(f"RANK: expected 0 to {int(size) - 1}, as WORLD_SIZE is {size}; got '{rank}': {WAYS}")
+        raise ValueError(f"RANK: expected 0 to {int(size) - 1}, as WORLD_SIZE is {size}; got '{rank}': {HOW_TO_LAUNCH}")
     return int(size)
 
 
-def refuse_switches(environment: Mapping[str, str]) -> None:
+def refuse_launcher_options(environment: Mapping[str, str]) -> None:
     """Refuse options of the launcher that Accelerate would apply on top of the training settings.
 
     Raises:
@@ -111,7 +113,7 @@ def refuse_switches(environment: Mapping[str, str]) -> None:
         )
 
 
-def meeting() -> str:
+def describe_rendezvous() -> str:
     """Describe how many processes connect, and where, from the launcher's environment variables."""
     size, rank, address, port = (os.environ.get(name) for name in ("WORLD_SIZE", "RANK", "MASTER_ADDR", "MASTER_PORT"))
     return f"WORLD_SIZE is {size}, this is process {rank}, and they meet at {address}:{port}"
@@ -134,7 +136,7 @@ def check_processes(accelerator: Accelerator, settings: Training, launched: int)
             f"training.processes: {settings.processes} expected, but {count} started; on CPUs `accelerate launch "
             "--cpu` starts one: set ACCELERATE_USE_CPU=true and use --multi_gpu"
         )
-    if accelerator.distributed_type not in PLAIN:
+    if accelerator.distributed_type not in SUPPORTED:
         strategy = accelerator.distributed_type.value
         raise ValueError(f"accelerate launch: {strategy} is not supported; use --multi_gpu, and training.strategy")
     choose_strategy(settings, count)

@@ -14,7 +14,7 @@ FORWARDED = 2.0  # seconds in which a launcher, or a shell whose terminal is gon
 AT_ONCE = 2.0  # seconds that a process has to end by itself when it must stop at once
 AGAIN = "at once; --resume continues from what was saved"
 
-told: list[int] = []  # the signal that is stopping this process, if any
+pending_signals: list[int] = []  # the signal that is stopping this process, if any
 
 
 class Stopped(BaseException):
@@ -90,14 +90,14 @@ def stop_at_once() -> Iterator[None]:
             if signals.count > 1:
                 os._exit(128 + number)
             heard.set()
-            told.append(number)
+            pending_signals.append(number)
             raise Stopped(number)
 
     try:
-        with never_ignored(), handled_by(stop, allowed=0, heard=heard):
+        with never_ignored(), handle_signals(stop, allowed=0, heard=heard):
             yield
     finally:
-        told.clear()
+        pending_signals.clear()
 
 
 def raise_if_stopped() -> None:
@@ -106,8 +106,8 @@ def raise_if_stopped() -> None:
     Raises:
         Stopped: a signal arrived before.
     """
-    if told:
-        raise Stopped(told[0])
+    if pending_signals:
+        raise Stopped(pending_signals[0])
 
 
 @contextmanager
@@ -136,12 +136,12 @@ def catch_signals() -> Iterator[Signals]:
         Stopped: on a second signal, or if one arrived before.
     """
     raise_if_stopped()
-    with noting() as signals:
+    with note_signals() as signals:
         yield signals
 
 
 @contextmanager
-def noting() -> Iterator[Signals]:
+def note_signals() -> Iterator[Signals]:
     """Note the first signal without obeying it, also while a process ends: a launcher sends SIGTERM after an error.
 
     Raises:
@@ -153,12 +153,12 @@ def noting() -> Iterator[Signals]:
         if signals.note(number) and signals.count > 1:
             raise Stopped(number, AGAIN)
 
-    with handled_by(note, allowed=1, heard=threading.Event()):
+    with handle_signals(note, allowed=1, heard=threading.Event()):
         yield signals
 
 
 @contextmanager
-def handled_by(work: Callable[[int], None], allowed: int, heard: threading.Event) -> Iterator[None]:
+def handle_signals(work: Callable[[int], None], allowed: int, heard: threading.Event) -> Iterator[None]:
     """Call `work` with each signal, and end the process if its main thread is stuck and runs no handler.
 
     Python runs handlers in the main thread, between two bytecode instructions: never while a library computes or waits

@@ -11,10 +11,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from zoo.training.supervision.heartbeat import Heartbeat, PeerFailure
-from zoo.training.supervision.launch import WAYS, meeting
+from zoo.training.supervision.launch import HOW_TO_LAUNCH, describe_rendezvous
 
 FAILED, WRONG = 1, 2  # exit statuses: the work failed, the request cannot be met
-JOIN, SOON = 300.0, 10.0  # seconds that processes have to find each other, and after which they log that they wait
+JOIN_TIMEOUT, WARN_AFTER = (
+    300.0,
+    10.0,
+)  # seconds that processes have to find each other, and after which they log that they wait
 GRACE = 3.0  # seconds that the main thread has to notice a failure by itself
 STDERR = 2
 logger = logging.getLogger(__name__)
@@ -31,8 +34,8 @@ class Watchdog:
         self.limit, self.every = limit, min(1.0, limit / 4)
         self.last = math.inf
         self.heartbeat: Heartbeat | None = None
-        self.join_by, self.say_by = math.inf, math.inf
-        self.over = threading.Event()
+        self.join_by, self.warn_by = math.inf, math.inf
+        self.stopped = threading.Event()
         self.thread = threading.Thread(target=self.watch, daemon=True, name="zoo-watchdog")
         self.thread.start()
 
@@ -42,24 +45,24 @@ class Watchdog:
 
     @contextmanager
     def joining(self) -> Iterator[None]:
-        """Expect all launched processes to find each other within JOIN seconds."""
+        """Expect all launched processes to find each other within JOIN_TIMEOUT seconds."""
         now = time.monotonic()
-        self.join_by, self.say_by = now + JOIN, now + SOON
+        self.join_by, self.warn_by = now + JOIN_TIMEOUT, now + WARN_AFTER
         try:
             yield
         finally:
-            self.join_by = self.say_by = math.inf
+            self.join_by = self.warn_by = math.inf
 
     def stop(self) -> None:
         """Stop watching, and wait for the thread to end."""
-        self.over.set()
+        self.stopped.set()
         if threading.current_thread() is not self.thread:
             self.thread.join()
 
     def watch(self) -> None:
         """Look at regular intervals; time in which this process was suspended (Ctrl-Z) does not count."""
         before = time.monotonic()
-        while not self.over.wait(self.every):
+        while not self.stopped.wait(self.every):
             now = time.monotonic()
             self.look(now, asleep=now - before - self.every)
             before = now
@@ -76,11 +79,16 @@ class Watchdog:
             self.join_by += asleep
             if self.heartbeat is not None:
                 self.heartbeat.shift_clocks(asleep)
-        elif now > self.say_by:
-            self.say_by = math.inf
-            logger.warning("waiting for the other processes: %s", meeting())
+        elif now > self.warn_by:
+            self.warn_by = math.inf
+            logger.warning("waiting for the other processes: %s", describe_rendezvous())
         elif now > self.join_by:
-            logger.critical("error: %s: not all of them joined within %.0f s: %s", meeting(), JOIN, WAYS)
+            logger.critical(
+                "error: %s: not all of them joined within %.0f s: %s",
+                describe_rendezvous(),
+                JOIN_TIMEOUT,
+                HOW_TO_LAUNCH,
+            )
             leave_at_once(WRONG)
         elif now - self.last > self.limit:
             self.end_hanging(now - self.last)
@@ -100,7 +108,7 @@ class Watchdog:
     def end_alone(self, heartbeat: Heartbeat, failure: PeerFailure) -> None:
         """End this process because of another one, unless the main thread stops the watchdog within GRACE seconds."""
         heartbeat.announce(failure)
-        if self.over.wait(GRACE):
+        if self.stopped.wait(GRACE):
             return
         if heartbeat.is_reporter(failure):
             logger.critical("error: %s; all processes end", failure.what)
