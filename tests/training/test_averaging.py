@@ -3,7 +3,7 @@
 import torch
 from tiny import TinyModel
 
-from zoo.training.weights.averaging import MovingAverage, mean_of, shown
+from zoo.training.weights.averaging import MovingAverage, mean_of, swapped_in
 
 
 def test_a_moving_average_follows_the_formula():
@@ -37,7 +37,7 @@ def test_shown_weights_are_seen_and_then_gone_to_the_last_bit():
     model = TinyModel()
     before = {name: p.detach().clone() for name, p in model.named_parameters()}
     other = {name: torch.full_like(p, 0.1) for name, p in before.items()}
-    with shown(model, other):
+    with swapped_in(model, other):
         assert torch.equal(model.output.weight, other["embedding.weight"].new_full((11, 5), 0.1))
     assert all(torch.equal(p, before[name]) for name, p in model.named_parameters())
     assert all(torch.equal(p, torch.full_like(p, 0.1)) for p in other.values())

@@ -15,7 +15,7 @@ from zoo.blocks.block import Block
 from zoo.devices.compiling import Missing
 from zoo.models.create import create_model
 from zoo.training.devices import compiling
-from zoo.training.devices.compiling import compile_blocks, compiles, compiling_said
+from zoo.training.devices.compiling import compile_blocks, compiles, describe_compiling
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda")
 MODEL, RECURRENT = create_model("gpt2-nano"), create_model("rnn-seq2seq-nano")
@@ -44,8 +44,8 @@ def test_a_gpu_compiles_in_long_runs_and_says_so(
     monkeypatch.setattr(compiling, "missing_for", lambda device: None)
     chosen = replace(settings(), **changes)
     assert compiles(chosen, GPU) == on
-    assert compiling_said(chosen, MODEL, GPU) == said
-    assert compiling_said(chosen, RECURRENT, GPU) == (NOTHING if changes.get("compile") else "")
+    assert describe_compiling(chosen, MODEL, GPU) == said
+    assert describe_compiling(chosen, RECURRENT, GPU) == (NOTHING if changes.get("compile") else "")
 
 
 @pytest.mark.parametrize("changes", [{"steps": 1000}, {"steps": None, "epochs": 1.0}], ids=str)
@@ -56,14 +56,14 @@ def test_a_gpu_that_lacks_what_the_compiler_needs_compiles_when_it_is_told_to(
     chosen = replace(settings(), **changes)
     assert not compiles(chosen, GPU)
     said = "blocks not compiled (training.compile needs the package triton; install it)"
-    assert compiling_said(chosen, MODEL, GPU) == said
+    assert describe_compiling(chosen, MODEL, GPU) == said
     assert compiles(settings(compile=True), GPU)  # it is refused elsewhere, before data is read
 
 
 def test_a_cpu_compiles_when_it_is_told_to():
     assert not compiles(settings(steps=5000), CPU) and compiles(settings(compile=True), CPU)
-    assert compiling_said(settings(steps=5000), MODEL, CPU) == ""
-    assert compiling_said(settings(compile=True), RECURRENT, CPU) == NOTHING
+    assert describe_compiling(settings(steps=5000), MODEL, CPU) == ""
+    assert describe_compiling(settings(compile=True), RECURRENT, CPU) == NOTHING
 
 
 def test_every_block_is_compiled_in_its_place(monkeypatch: pytest.MonkeyPatch):

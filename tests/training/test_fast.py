@@ -66,7 +66,7 @@ def test_of_a_model_without_blocks_no_layer_is_compiled_and_none_left_out():
     ],
 )
 def test_several_processes_say_how_gradients_come_together(changes: dict[str, Any], said: str):
-    two: Any = SimpleNamespace(device=torch.device("cpu"), count=2, here=2)
+    two: Any = SimpleNamespace(device=torch.device("cpu"), count=2, local_count=2)
     assert fast_settings(settings(precision="bfloat16", **changes), two, MODEL)["strategy"] == said
 
 

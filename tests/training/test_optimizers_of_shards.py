@@ -9,8 +9,7 @@ from torch import distributed
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.fsdp import fully_shard
 
-from zoo.training.devices.shards import spread_like
-from zoo.training.devices.shards import whole as whole_tensor
+from zoo.training.devices.shards import gather_full, shard_like
 from zoo.training.optimizers.optimizer import NeedsWholeMatrices, optimizers, step_unless
 
 STEPS = 3
@@ -37,10 +36,10 @@ def test_shards_are_updated_as_whole_parameters_are(mesh: DeviceMesh, name: str)
             for number, parameter in enumerate(model.parameters()):
                 numbers = torch.arange(parameter.numel()).view(parameter.shape)
                 gradient = torch.sin(numbers + 10.0 * number + step)
-                parameter.grad = spread_like(gradient, parameter)
+                parameter.grad = shard_like(gradient, parameter)
             step_unless(torch.zeros(()), optimizer)
     for one, other in zip(whole.parameters(), sharded.parameters(), strict=True):
-        torch.testing.assert_close(whole_tensor(other), one)
+        torch.testing.assert_close(gather_full(other), one)
 
 
 @pytest.mark.parametrize("name", SHARDED)
@@ -51,17 +50,17 @@ def test_the_device_decides_whether_shards_are_updated(mesh: DeviceMesh, name: s
     optimizer = optimizers.build(name, model, 0.1)
     weights = list(model.parameters())
     for weight in weights:
-        weight.grad = spread_like(torch.ones(weight.shape), weight)
+        weight.grad = shard_like(torch.ones(weight.shape), weight)
 
     def read(tensor: torch.Tensor) -> None:
         raise AssertionError("the host reads a tensor")
 
-    before = [whole_tensor(weight).clone() for weight in weights]
+    before = [gather_full(weight).clone() for weight in weights]
     with monkeypatch.context() as patched:
         for way in ("__bool__", "item", "tolist"):
             patched.setattr(torch.Tensor, way, read)
         step_unless(torch.ones(()), optimizer)
-        held = [whole_tensor(weight).clone() for weight in weights]
+        held = [gather_full(weight).clone() for weight in weights]
         step_unless(torch.zeros(()), optimizer)
     assert all(torch.equal(one, other) for one, other in zip(before, held, strict=True))
-    assert not any(torch.equal(whole_tensor(weight), old) for weight, old in zip(weights, before, strict=True))
+    assert not any(torch.equal(gather_full(weight), old) for weight, old in zip(weights, before, strict=True))

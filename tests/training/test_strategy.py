@@ -15,7 +15,7 @@ from zoo.blocks.rows.documents import Documents
 from zoo.devices.precision import mixed
 from zoo.models.create import create_model
 from zoo.models.model import Model
-from zoo.training.devices.shards import whole
+from zoo.training.devices.shards import gather_full
 from zoo.training.devices.strategy import choose_strategy, shard
 from zoo.training.supervision.launch import start_processes
 from zoo.training.weights.freezing import choose_trained
@@ -111,7 +111,7 @@ def gradients(model: Model, dtype: torch.dtype | None) -> dict[str, torch.Tensor
     with mixed(torch.device("cpu"), dtype):
         said = model(tokens, source[0], documents, source[1])
     said.states.float().pow(3).mean().backward()
-    return {name: whole(p.grad).flatten() for name, p in model.named_parameters() if p.grad is not None}
+    return {name: gather_full(p.grad).flatten() for name, p in model.named_parameters() if p.grad is not None}
 
 
 @pytest.mark.parametrize("name", ["gpt2-nano", "bert-nano", "transformer-nano", "t5-nano"])
@@ -148,7 +148,7 @@ def test_shards_give_the_gradient_of_heads_above_frozen_parts(name: str, changes
         assert (one.grad is None) == (other.grad is None) == (not one.requires_grad), key
         if one.grad is not None:
             assert isinstance(other.grad, DTensor), key  # exchanged: it lies in shards again
-            torch.testing.assert_close(whole(other.grad), one.grad, rtol=1e-5, atol=1e-7)
+            torch.testing.assert_close(gather_full(other.grad), one.grad, rtol=1e-5, atol=1e-7)
 
 
 def test_blocks_are_gathered_in_bfloat16_and_no_further_from_float32_than_its_products_are(here: Any):

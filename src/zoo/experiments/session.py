@@ -36,8 +36,8 @@ from zoo.runs.request import BaseRecord, RequestRecord
 from zoo.runs.run import RunFiles, check_folder, try_folder
 from zoo.training.beginning import begin_run, check_agreement, code
 from zoo.training.devices.attention_backend import choose_backends, hardware_of
-from zoo.training.devices.compiling import compiling_said
-from zoo.training.devices.strategy import refuse_single_numbers
+from zoo.training.devices.compiling import describe_compiling
+from zoo.training.devices.strategy import refuse_scalars
 from zoo.training.fast import fast_settings
 from zoo.training.judging import Validation, Watch
 from zoo.training.loop import train
@@ -86,7 +86,7 @@ def run_session(request: Request, experiment: Experiment, start: Start, watcher:
     """
     check_folder(request.folder, request.resume)
     model = on_meta(experiment.model)
-    refuse_single_numbers(model, experiment.training)
+    refuse_scalars(model, experiment.training)
     with join(experiment.training, request.folder, lambda device: chosen_for(model, experiment, device)) as processes:
         if processes.is_main:
             try_folder(request.folder)
@@ -101,7 +101,7 @@ def run_session(request: Request, experiment: Experiment, start: Start, watcher:
         tokenizer = None
         if experiment.stream.has_text:
             # made in the main process only and sent as bytes, so that every process has the same tokenizer
-            files = processes.agree(lambda: start.tokenizer(experiment, rows).files())
+            files = processes.broadcast(lambda: start.tokenizer(experiment, rows).files())
             tokenizer = Tokenizer.from_files(files)
             experiment = start.vocabulary(experiment, tokenizer.vocab_size)
         data = read_data(experiment, rows, tokenizer, processes, watcher.tokenising)
@@ -114,8 +114,8 @@ def count_steps(given: Experiment, data: Data, model: Model, device: torch.devic
     if given.training.steps is not None:
         return given
     fixed = fix_steps(given, remembered("rows", *data["train"], Examples.rows_of_epoch))
-    said = compiling_said(fixed.training, model, device)
-    if said != compiling_said(given.training, model, device):
+    said = describe_compiling(fixed.training, model, device)
+    if said != describe_compiling(given.training, model, device):
         logger.info(said)
     return fixed
 
@@ -123,7 +123,7 @@ def count_steps(given: Experiment, data: Data, model: Model, device: torch.devic
 def chosen_for(model: Model, given: Experiment, device: torch.device) -> str:
     """A log message: the attention backend, and whether blocks are compiled. Raises as `attention_of`."""
     attention = f"attention: {attention_of(model, given, device)}"
-    return ", ".join(filter(None, [attention, compiling_said(given.training, model, device)]))
+    return ", ".join(filter(None, [attention, describe_compiling(given.training, model, device)]))
 
 
 def attention_of(model: Model, given: Experiment, device: torch.device) -> str:

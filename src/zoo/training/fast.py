@@ -26,7 +26,7 @@ def fast_settings(settings: Training, processes: Processes, model: nn.Module) ->
         ValueError: the settings do not fit the device, or the number of processes.
     """
     device = processes.device
-    workers = building_workers(settings.workers, device, processes.here)
+    workers = building_workers(settings.workers, device, processes.local_count)
     pinned = ", in pinned memory" if settings.pin_memory and reads_pinned(device) else ""
     chunks = f"in chunks of about {logits_at_once(device):,} logits, each with its gradient"
     chunks += f", by one kernel from {FEW:,} classes on" if has_kernel(device) else ""

@@ -18,13 +18,13 @@ from zoo.strict_yaml import Tree
 from zoo.training.clipping import limit_norm, norm_of
 from zoo.training.devices.attention_backend import use_backends
 from zoo.training.devices.compiling import uncompiled
-from zoo.training.devices.shards import local, spread_like, whole
-from zoo.training.devices.strategy import gathered, spread
+from zoo.training.devices.shards import gather_full, local_shard, shard_like
+from zoo.training.devices.strategy import distribute, unsharded
 from zoo.training.optimizers.optimizer import step_unless, trained
 from zoo.training.settings import Training
 from zoo.training.supervision.processes import Processes
 from zoo.training.weights.adapters import CONFIG, FILE, is_of_adapter, load_adapters, merged, peft_name
-from zoo.training.weights.averaging import MovingAverage, Weights, mean_of, shown
+from zoo.training.weights.averaging import MovingAverage, Weights, mean_of, swapped_in
 from zoo.training.weights.depth import share_rates
 from zoo.training.weights.freezing import choose_trained
 
@@ -52,7 +52,7 @@ class Learner:
         choose_trained(model, settings.freeze, settings.lora, settings.seed)
         if checkpoint is not None and settings.lora is not None:
             load_adapters(model, checkpoint.tensors(FILE))
-        self.wrapped = spread(model.train(), settings, processes.accelerator)
+        self.wrapped = distribute(model.train(), settings, processes.accelerator)
         self.trained = trained(model)  # kept: collecting them costs a millisecond per step
         self.optimizer = settings.optimizer.build(model, settings.learning_rate)
         share_rates(self.optimizer, model, settings.layer_decay)
@@ -79,7 +79,7 @@ class Learner:
         norm = norm_of([parameter.grad for parameter in self.trained if parameter.grad is not None])
         if self.settings.clip is not None:
             limit_norm(self.trained, self.optimizer, norm, self.settings.clip)
-        return whole(norm)
+        return gather_full(norm)
 
     def update(self, step: int, bad: Tensor) -> float:
         """Update the weights unless `bad` is set, which the device decides; return the learning rate.
@@ -110,7 +110,7 @@ class Learner:
         """Yield the model with its published weights, in evaluation mode, for validation."""
         self.model.eval()
         try:
-            with uncompiled(self.model), shown(self.model, self.published), gathered(self.model):
+            with uncompiled(self.model), swapped_in(self.model, self.published), unsharded(self.model):
                 with torch.no_grad(), thawed(self.model), self.autocast():
                     yield self.model
         finally:
@@ -158,14 +158,14 @@ class Learner:
 
         The other processes get an empty tensor. A tensor that is not sharded is returned unchanged.
         """
-        full = whole(tensor)
+        full = gather_full(tensor)
         if full is tensor:
             return tensor
         return full.cpu() if self.processes.is_main else full.new_empty(0)
 
     def spoiled(self) -> str | None:
         """Return the name of a weight that is not finite in this process; None: all are finite."""
-        broken = (name for name, weight in self.model.named_parameters() if not local(weight).isfinite().all())
+        broken = (name for name, weight in self.model.named_parameters() if not local_shard(weight).isfinite().all())
         return next(broken, None)
 
     def restore(self, checkpoint: Checkpoint) -> None:
@@ -176,14 +176,14 @@ class Learner:
         """
         if self.moving is not None:
             ema = checkpoint.tensors("ema")
-            self.moving.weights = {name: spread_like(ema[name], own) for name, own in self.moving.weights.items()}
+            self.moving.weights = {name: shard_like(ema[name], own) for name, own in self.moving.weights.items()}
         parameters = dict(self.model.named_parameters())
         numbers = {p: i for i, p in enumerate(p for group in self.optimizer.param_groups for p in group["params"])}
         state: dict[int, dict[str, Tensor]] = {}
         for place, tensor in checkpoint.tensors("optimizer").items():
             key, name = place.split("/", 1)
             parameter = parameters[name]
-            own = spread_like(tensor, parameter) if tensor.shape == parameter.shape else tensor
+            own = shard_like(tensor, parameter) if tensor.shape == parameter.shape else tensor
             state.setdefault(numbers[parameter], {})[key] = own
         # load_state_dict takes parameters by number, and puts tensors such as `step` on the device that it wants
         self.optimizer.load_state_dict({**self.optimizer.state_dict(), "state": state})

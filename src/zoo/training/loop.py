@@ -83,7 +83,7 @@ def train(
 def left_of(feed: Feed, state: State, settings: Training, processes: Processes) -> Generator[Step, None, None]:
     """Return a generator of the remaining steps' batches, built ahead by a thread or by worker processes."""
     assert settings.steps is not None, "fix_training comes first"
-    if workers := building_workers(settings.workers, processes.device, processes.here):
+    if workers := building_workers(settings.workers, processes.device, processes.local_count):
         logger.info("batches are built by %s (training.workers)", builders(workers))
     left = settings.steps - state.step
     steps = Steps(feed, left, settings.batch, state.micro_batch, processes.rank, processes.count)
@@ -165,4 +165,4 @@ def count(processes: Processes, counts: list[dict[str, Tensor]]) -> dict[str, Te
     """Return on the device, by term, the number of scored positions in all micro-batches of all processes."""
     names = list(counts[0])
     local = [float(sum(part[name].item() for part in counts)) for name in names]
-    return dict(zip(names, processes.sum(processes.put(local)).unbind(), strict=True))
+    return dict(zip(names, processes.sum(processes.to_device(local)).unbind(), strict=True))

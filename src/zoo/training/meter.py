@@ -56,7 +56,7 @@ class Tally:
         exact = widest(processes.device)
         numbers = torch.stack(self.rows).to(exact).sum(0)
         finite = norm.isfinite() & numbers[: len(self.weights)].isfinite().all()
-        rest = processes.put([*flags, self.tokens, self.filled, len(self.rows)])
+        rest = processes.to_device([*flags, self.tokens, self.filled, len(self.rows)])
         total = processes.sum(torch.cat([numbers, rest, (~finite).to(exact)[None]]))
         self.bad = (total[-1] > 0).float()  # 1 where a number of any process is not finite
         known = torch.stack(list(self.counts.values()))

@@ -54,12 +54,12 @@ def choose_backends(model: nn.Module, settings: Training, on: Hardware) -> Chose
         backend = wanted.build()
         problem = next(filter(None, (obstacle_of(backend, layer) for layer in layers)), None)
     if problem is not None:
-        raise ValueError(f"{place} {problem}; use one of {', '.join([AUTO, *able(layers, on)])}")
+        raise ValueError(f"{place} {problem}; use one of {', '.join([AUTO, *capable_backends(layers, on)])}")
     by_layer = [wanted.build() for _ in layers]
     return ChosenBackends(by_layer, f"{wanted.name} ({'; '.join([KEY, *formulas(by_layer, layers, on)])})")
 
 
-def able(layers: list[Layer], on: Hardware) -> list[str]:
+def capable_backends(layers: list[Layer], on: Hardware) -> list[str]:
     """Return the names of the backends that can compute all layers on this hardware."""
     here = [name for name in backends.names() if lacking(backends[name], on) is None]
     return [name for name in here if all(obstacle_of(backends[name](), layer) is None for layer in layers)]

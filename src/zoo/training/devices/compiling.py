@@ -13,21 +13,21 @@ from zoo.training.settings import Training
 
 # The most graphs of one block: its query rows may be whole, packed or crowded (3), so may its key rows (3), and the
 # number of rows may be static or dynamic (2).
-GRAPHS = 18
+GRAPHS_PER_BLOCK = 18
 # Steps from which `auto` compiles on a GPU. Compiling takes about a minute, and may halve a step of a tenth of a second
 # (nanoGPT's README: 250 ms to 135). On an H200 it saves 7 ms of 60 (docs/benchmarks.md, row `gpu-bert`), which pays off
 # in longer runs only; the exact break-even was not measured.
-PAYS = 1_000
+COMPILE_FROM = 1_000
 
 
 def compiles(settings: Training, device: torch.device) -> bool:
     """Whether a training compiles; with `auto`, in a long run on a GPU if torch's compiler has all that it needs."""
     if settings.compile != "auto":
         return settings.compile
-    return device.type == "cuda" and (settings.steps or 0) >= PAYS and missing_for(device) is None
+    return device.type == "cuda" and (settings.steps or 0) >= COMPILE_FROM and missing_for(device) is None
 
 
-def compiling_said(settings: Training, model: nn.Module, device: torch.device) -> str:
+def describe_compiling(settings: Training, model: nn.Module, device: torch.device) -> str:
     """Return what the log says about compiling, on a GPU or if compiling was asked for and no block can be compiled.
 
     '' if there is nothing to say, or if `auto` depends on a number of steps that is not known yet.
@@ -47,7 +47,7 @@ def compiling_said(settings: Training, model: nn.Module, device: torch.device) -
     elif missing is not None:
         reason = f"training.compile needs {missing.what}; {missing.remedy}"
     else:
-        reason = f"it pays from {PAYS:,} steps on; training.compile=true does it in any run"
+        reason = f"it pays from {COMPILE_FROM:,} steps on; training.compile=true does it in any run"
     return f"blocks not compiled ({reason})"
 
 
@@ -73,7 +73,7 @@ def compile_blocks(model: nn.Module) -> None:
     blocks = compilable(model)
     if not blocks:
         return
-    make_room(GRAPHS * len(blocks))
+    make_room(GRAPHS_PER_BLOCK * len(blocks))
     # it would split graphs at DDP's buckets to exchange gradients earlier, but blocks are as small as buckets already
     torch._dynamo.config.optimize_ddp = False
     for block in blocks:

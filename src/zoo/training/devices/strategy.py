@@ -43,7 +43,7 @@ def choose_strategy(settings: Training, processes: int) -> str:
     return FSDP
 
 
-def refuse_single_numbers(model: nn.Module, settings: Training) -> None:
+def refuse_scalars(model: nn.Module, settings: Training) -> None:
     """Refuse 0-dimensional parameters with FSDP, which cannot shard them.
 
     Raises:
@@ -57,7 +57,7 @@ def refuse_single_numbers(model: nn.Module, settings: Training) -> None:
         )
 
 
-def spread(model: nn.Module, settings: Training, accelerator: Accelerator) -> nn.Module:
+def distribute(model: nn.Module, settings: Training, accelerator: Accelerator) -> nn.Module:
     """Move the model to this process's device, compile its blocks if asked, and wrap it for training steps.
 
     Raises:
@@ -117,7 +117,7 @@ def strategy_of(wrapped: nn.Module) -> str:
 
 
 @contextmanager
-def gathered(model: nn.Module) -> Iterator[None]:
+def unsharded(model: nn.Module) -> Iterator[None]:
     """Gather the whole model in every process within this context, so that each can compute without the others."""
     shards = [module for module in model.modules() if isinstance(module, FSDPModule)]
     for module in shards:

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from zoo.blocks.attention import Attention
 from zoo.blocks.position import Position
 from zoo.registry import Slot
-from zoo.training.devices.shards import local
+from zoo.training.devices.shards import local_shard
 
 optimizers: Slot[torch.optim.Optimizer] = Slot("optimizer")
 # Not mps: until June 2026 torch's fused kernels there updated the weights in a skipped step, too (pytorch/pytorch, pull
@@ -115,8 +115,13 @@ class Skippable(torch.optim.Optimizer):
         for weight in weights:
             if not self.state[weight]:
                 self.state[weight] |= self.begin(weight)
-        states = {name: [local(self.state[weight][name]) for weight in weights] for name in self.state[weights[0]]}
-        held, gradients = [local(w) for w in weights], [local(w.grad) for w in weights if w.grad is not None]
+        states = {
+            name: [local_shard(self.state[weight][name]) for weight in weights] for name in self.state[weights[0]]
+        }
+        held, gradients = (
+            [local_shard(w) for w in weights],
+            [local_shard(w.grad) for w in weights if w.grad is not None],
+        )
         given = {name: stacked(olds) for name, olds in states.items()}
         later, becomes = self.become(stacked(held), stacked(gradients), given, group)
         for olds, news in ((held, later), *((states[name], becomes[name]) for name in states)):
@@ -129,10 +134,10 @@ def stacks(weights: Iterable[Tensor]) -> Iterator[list[Tensor]]:
     """Group weights whose local shards have one shape, in order, into stacks of a size that suits the device."""
     alike: dict[tuple[object, ...], list[Tensor]] = {}
     for weight in weights:
-        alike.setdefault((local(weight).shape, weight.dtype, weight.device), []).append(weight)
+        alike.setdefault((local_shard(weight).shape, weight.dtype, weight.device), []).append(weight)
     for found in alike.values():
         most = STACK_ON_CPU if found[0].device.type == "cpu" else STACK_ON_GPU
-        count = max(1, most // max(1, local(found[0]).numel()))
+        count = max(1, most // max(1, local_shard(found[0]).numel()))
         yield from (found[start : start + count] for start in range(0, len(found), count))
 
 

@@ -4,7 +4,7 @@ import torch
 from torch import nn
 from torch.optim.sgd import sgd
 
-from zoo.training.devices.shards import local
+from zoo.training.devices.shards import local_shard
 from zoo.training.optimizers.optimizer import check_momentum, decay_groups, fusible, optimizers, trained
 
 
@@ -47,9 +47,12 @@ class Descent(torch.optim.SGD):
         for group in self.param_groups:
             weights = [weight for weight in group["params"] if weight.grad is not None]
             sgd(
-                [local(weight) for weight in weights],
-                [local(weight.grad) for weight in weights],
-                [local(self.state[weight]["momentum_buffer"]) if group["momentum"] else None for weight in weights],
+                [local_shard(weight) for weight in weights],
+                [local_shard(weight.grad) for weight in weights],
+                [
+                    local_shard(self.state[weight]["momentum_buffer"]) if group["momentum"] else None
+                    for weight in weights
+                ],
                 fused=group["fused"],
                 grad_scale=getattr(self, "grad_scale", None),
                 found_inf=getattr(self, "found_inf", None),

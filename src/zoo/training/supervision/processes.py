@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 class Processes:
-    """The processes of a training. All of them must call every method but `put`.
+    """The processes of a training. All of them must call every method but `to_device`.
 
     Args:
         alive: tells the watchdog that this process makes progress; called in every step.
@@ -27,11 +27,13 @@ class Processes:
         # annotated because accelerate has no types
         self.rank: int = accelerator.process_index
         self.count: int = accelerator.num_processes
-        self.here = int(os.environ.get("LOCAL_WORLD_SIZE", self.count))  # on this machine, if the launcher says so
+        self.local_count = int(
+            os.environ.get("LOCAL_WORLD_SIZE", self.count)
+        )  # on this machine, if the launcher says so
         self.is_main: bool = accelerator.is_main_process
         self.device: torch.device = accelerator.device
 
-    def put(self, numbers: Sequence[float]) -> Tensor:
+    def to_device(self, numbers: Sequence[float]) -> Tensor:
         """Return numbers as a tensor on this process's device, in the widest float type that it has."""
         return sent(torch.tensor(numbers, dtype=widest(self.device), device="cpu"), self.device)
 
@@ -44,14 +46,14 @@ class Processes:
         """Sum numbers over all processes; a single process returns its own, not rounded to its device's float type."""
         if self.count == 1:
             return list(numbers)
-        total: list[float] = self.sum(self.put(numbers)).tolist()
+        total: list[float] = self.sum(self.to_device(numbers)).tolist()
         return total
 
     def gather(self, mine: T) -> list[T]:
         """Return the objects of all processes, in the order of their ranks."""
         return list(gather_object([mine]))
 
-    def agree(self, make: Callable[[], T]) -> T:
+    def broadcast(self, make: Callable[[], T]) -> T:
         """Return in every process what `make` returns in the main process; the others do not call it."""
         made: list[Any] = [make() if self.is_main else None]
         if self.count > 1:

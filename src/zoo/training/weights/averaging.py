@@ -6,7 +6,7 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor, nn
 
-from zoo.training.devices.shards import local, spread_like
+from zoo.training.devices.shards import local_shard, shard_like
 
 Weights = dict[str, Tensor]
 
@@ -29,7 +29,10 @@ class MovingAverage:
         """Move the average towards the weights after `updates` updates, unless `bad` is 1: the last one was skipped."""
         decay = min(self.decay, (1 + updates) / (10 + updates))
         named = dict(model.named_parameters())
-        averages, weights = [local(self.weights[name]) for name in named], [local(named[name]) for name in named]
+        averages, weights = (
+            [local_shard(self.weights[name]) for name in named],
+            [local_shard(named[name]) for name in named],
+        )
         torch._foreach_lerp_(averages, weights, [(1 - decay) * (1 - bad)] * len(weights))
 
 
@@ -39,26 +42,26 @@ def mean_of(model: nn.Module, others: Sequence[Mapping[str, Tensor]]) -> Weights
     Source: Vaswani et al. 2017, arXiv:1706.03762, section 6.1.
     """
     return {
-        name: torch.stack([parameter.detach(), *(spread_like(other[name], parameter) for other in others)]).mean(0)
+        name: torch.stack([parameter.detach(), *(shard_like(other[name], parameter) for other in others)]).mean(0)
         for name, parameter in model.named_parameters()
     }
 
 
 @contextmanager
-def shown(model: nn.Module, weights: Weights | None) -> Iterator[None]:
+def swapped_in(model: nn.Module, weights: Weights | None) -> Iterator[None]:
     """Give a model other weights, all or some, within this context; its own are restored bit for bit."""
     if weights is None:
         yield
         return
-    exchange(model, weights)
+    swap_weights(model, weights)
     try:
         yield
     finally:
-        exchange(model, weights)
+        swap_weights(model, weights)
 
 
 @torch.no_grad()
-def exchange(model: nn.Module, weights: Weights) -> None:
+def swap_weights(model: nn.Module, weights: Weights) -> None:
     """Swap a model's weights with others, one tensor at a time, so that no second model is held in memory."""
     for name, parameter in model.named_parameters():
         if name not in weights:
