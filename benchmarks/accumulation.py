@@ -44,8 +44,8 @@ from zoo.models.create import create_model
 from zoo.objectives.mixture import Mixture
 from zoo.runs.run import RunFiles
 from zoo.training import loop
-from zoo.training.beginning import begin_run
 from zoo.training.learner import Learner
+from zoo.training.start import start_run
 from zoo.training.supervision.processes import Processes
 
 BATCH, SPLITS, LENGTH, VOCABULARY, CLASSES = 32, (32, 8, 4), 20, 50, 3
@@ -191,7 +191,7 @@ def ours(subject: Subject, micro_batch: int) -> Gradients:
     loop.Learner = Keeping  # type: ignore[misc]
     try:
         with tempfile.TemporaryDirectory() as folder:
-            with begin_run(processes, Path(folder) / "run", RunFiles({}), False) as run:
+            with start_run(processes, Path(folder) / "run", RunFiles({}), False) as run:
                 loop.train(model, feed, Mixture.parse(subject.objective), training, run, processes)
     finally:
         loop.Learner = before  # type: ignore[misc]

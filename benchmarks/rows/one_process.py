@@ -70,7 +70,7 @@ def learn(wanted: str, choice: str, device: torch.device) -> Learnt:
         take_step(learner, mixture, parts, tally, [0.0, 0.0])
         tally.read()
         losses.append(float(tally.line["loss"]))
-    with learner.showing() as shown:
+    with learner.published_model() as shown:
         shown(torch.ones(2, 3, dtype=torch.long, device=device))
     kinds = learner.tensors()
     return losses, {f"{kind}/{name}": t.cpu() for kind, all_ in kinds.items() for name, t in all_.items()}

@@ -53,7 +53,7 @@ read(learner.wrapped, PACKED)
 tell("the first step")
 read(learner.wrapped, [[1] * 5, [7], [4, 4]])
 tell("other documents")
-with learner.showing() as shown:
+with learner.published_model() as shown:
     for length in (5, 6, 7):
         read(shown, [[2, 1], [length]], length)
         read(shown, [[length]] * length, length)

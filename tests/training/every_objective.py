@@ -29,8 +29,8 @@ from zoo.objectives.mixture import Mixture
 from zoo.objectives.objective import objectives
 from zoo.runs.run import RunFiles
 from zoo.training import loop
-from zoo.training.beginning import begin_run
 from zoo.training.learner import Learner
+from zoo.training.start import start_run
 from zoo.training.supervision.joining import join
 from zoo.training.supervision.processes import Processes
 
@@ -219,7 +219,7 @@ def take_step(case: Case, folder: Path, micro_batch: int, processes: Processes) 
     examples, learner = case.examples(), loop.Learner
     loop.Learner = Keeping  # type: ignore[misc]
     try:
-        with begin_run(processes, folder, RunFiles({}), resume=False) as run:
+        with start_run(processes, folder, RunFiles({}), resume=False) as run:
             loop.train(case.build(), Feed(examples), examples.mixture, training, run, processes)
     finally:
         loop.Learner = learner  # type: ignore[misc]

@@ -29,12 +29,12 @@ from zoo.batches.collate import MicroBatch
 from zoo.cli.command import with_status
 from zoo.models.create import create_model
 from zoo.runs.run import RunFiles
-from zoo.training.beginning import begin_run, check_agreement, code
-from zoo.training.judging import Validation, Watch
 from zoo.training.loop import train
+from zoo.training.start import check_agreement, source_digest, start_run
 from zoo.training.supervision.joining import join
 from zoo.training.supervision.stopping import Stopped
 from zoo.training.supervision.watchdog import Watchdog
+from zoo.training.validation import Observers, Validation
 
 MODEL = {"vocab_size": 11, "max_length": 6, "dropout": 0.0, "d_model": 8, "n_heads": 2, "d_ff": 16}
 SIGNALS = {"kill": signal.SIGKILL, "stop": signal.SIGSTOP, "terminate": signal.SIGTERM}
@@ -130,9 +130,9 @@ def work(request: Mapping[str, Any]) -> None:
         check_agreement(processes, {"training": own})
         stop = fault == {"process": process, "kind": "validation"}
         validation = Validation(lambda model, between: judge(model, process, between, stop), "loss")
-        watch = Watch(validation)
-        with begin_run(processes, folder, RunFiles({}), request.get("resume", False)) as run:
-            train(model, TinyFeed(Faulty(fault, process, begun)), GOAL, training, run, processes, watch)
+        observers = Observers(validation)
+        with start_run(processes, folder, RunFiles({}), request.get("resume", False)) as run:
+            train(model, TinyFeed(Faulty(fault, process, begun)), GOAL, training, run, processes, observers)
 
 
 def begin(environment: Mapping[str, str], log: str, request: Mapping[str, Any]) -> int:
@@ -171,7 +171,7 @@ def move_to(machine: str) -> None:
 
 def serve() -> None:
     """Answer requests until there are no more."""
-    code()  # what is read once here is the same in every process, also while somebody writes source files
+    source_digest()  # what is read once here is the same in every process, also while somebody writes source files
     print("ready", flush=True)
     running: set[int] = set()
     while True:

@@ -18,8 +18,8 @@ from zoo.batches.feed import Feed
 from zoo.models.create import create_model
 from zoo.runs.environment import instructions
 from zoo.runs.run import RunFiles
-from zoo.training.beginning import begin_run
 from zoo.training.loop import train
+from zoo.training.start import start_run
 
 FILE = Path(__file__).with_suffix(".json")
 THREADS = (1, 2)
@@ -43,7 +43,7 @@ def train_from_seed(folder: Path, name: str, seed: int, steps: int) -> str:
     model = create_model(name, seed=seed, vocab_size=examples.roles.vocab_size, heads=examples.mixture.heads)
     values = {"batch": 4, "micro_batch": 2, "learning_rate": 1e-3, "schedule": "cosine", "ema": 0.9}
     training = settings(**values, steps=steps, seed=seed, evaluate_every=0, save_every=0)
-    with begin_run(alone(), folder, RunFiles({}), resume=False) as run:
+    with start_run(alone(), folder, RunFiles({}), resume=False) as run:
         train(model, Feed(examples), examples.mixture, training, run, alone())
     return digest(folder)
 

@@ -14,7 +14,7 @@ from zoo.batches.order import PackedRow
 from zoo.examples.example import ExamplePlan
 from zoo.models.create import create_model
 from zoo.runs.saved import open_run
-from zoo.training.judging import Validation, Watch
+from zoo.training.validation import Observers, Validation
 from zoo.training.weights.adapters import LowRank, adapt, adapted, is_of_adapter
 
 RANK, ALPHA = 3, 7.5  # other numbers than the defaults, and not as they lie to each other
@@ -65,8 +65,8 @@ def test_a_validation_judges_what_a_user_of_the_run_gets(tmp_path: Path):
         seen.append(said(model))
         return {"loss": 1.0}
 
-    watch = Watch(Validation(measure, "loss"))
-    train_tiny(tmp_path, settings(lora=LORA, steps=2, evaluate_every=0), watch=watch)
+    observers = Observers(Validation(measure, "loss"))
+    train_tiny(tmp_path, settings(lora=LORA, steps=2, evaluate_every=0), observers=observers)
     torch.testing.assert_close(seen[-1], said(filled(open_run(tmp_path).weights)), rtol=0, atol=1e-6)
 
 
@@ -89,7 +89,7 @@ def test_peft_reads_the_adapters_of_a_checkpoint(tmp_path: Path):
 def test_a_resumed_run_is_the_run_that_stopped_to_the_last_bit(tmp_path: Path):
     trained(tmp_path / "straight")
     with pytest.raises(Crash):
-        train_tiny(tmp_path / "resumed", settings(lora=LORA, steps=4, save_every=2), watch=crash_after(3))
+        train_tiny(tmp_path / "resumed", settings(lora=LORA, steps=4, save_every=2), observers=crash_after(3))
     train_tiny(tmp_path / "resumed", settings(lora=LORA, steps=4, save_every=2), TinyModel(seed=1), resume=True)
     assert equal(tensors(tmp_path / "straight"), tensors(tmp_path / "resumed"))
 

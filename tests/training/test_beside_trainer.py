@@ -33,8 +33,8 @@ from zoo.objectives.kinds.choice import RIGHT
 from zoo.objectives.kinds.span import BEGINS, ENDS
 from zoo.objectives.mixture import Mixture
 from zoo.runs.run import RunFiles
-from zoo.training.beginning import begin_run
 from zoo.training.loop import train
+from zoo.training.start import start_run
 
 STEPS, BATCH, LABELS, DOCUMENTS = 4, 4, 3, 20
 IGNORED = -100
@@ -248,7 +248,7 @@ def test_our_losses_are_those_of_transformers_trainer(case: Case, tmp_path: Path
     parts = [feed.collate(feed.take(BATCH), BATCH) for _ in range(STEPS)]
     optimizer = {"name": "adamw", "weight_decay": 0.0, "eps": EPS}
     given = settings(steps=STEPS, batch=BATCH, learning_rate=0.01, clip=None, optimizer=optimizer)
-    with begin_run(alone(), tmp_path / "ours", RunFiles({}), resume=False) as run:
+    with start_run(alone(), tmp_path / "ours", RunFiles({}), resume=False) as run:
         train(model, Feed(examples), examples.mixture, given, run, alone())
     found = train_theirs(theirs, [row for part in parts for row in rows_of(part, case)], tmp_path / "theirs")
     assert losses(tmp_path / "ours") == pytest.approx(found, rel=2e-5)

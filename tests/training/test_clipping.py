@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from zoo.models.create import create_model
 from zoo.models.model import Model
-from zoo.training.clipping import divides, limit_norm, norm_of
+from zoo.training.clipping import clip_to_norm, divides_gradients, total_norm
 from zoo.training.optimizers.optimizer import optimizers
 
 KERNELS = {"adamw", "adam", "sgd"}  # that divide
@@ -22,16 +22,16 @@ def gradients(dtype: torch.dtype = torch.float32) -> list[Tensor]:
 
 def test_a_norm_of_millions_of_numbers_is_right_to_the_last_digits():
     expected = sum(one.double().square().sum() for one in gradients()).sqrt()
-    assert abs(norm_of(gradients()).double() / expected - 1) < 2e-7
-    assert norm_of(gradients(torch.float64)).dtype == torch.float64
-    assert norm_of([]) == 0
+    assert abs(total_norm(gradients()).double() / expected - 1) < 2e-7
+    assert total_norm(gradients(torch.float64)).dtype == torch.float64
+    assert total_norm([]) == 0
 
 
 @pytest.mark.parametrize("bad", [torch.inf, torch.nan])
 def test_a_number_that_is_none_makes_the_norm_none(bad: float):
     found = gradients()
     found[0][-1, -1] = bad
-    assert not norm_of(found).isfinite()
+    assert not total_norm(found).isfinite()
 
 
 def trained(name: str, dtype: torch.dtype = torch.float32, **options: Any) -> tuple[Model, torch.optim.Optimizer]:
@@ -48,10 +48,10 @@ def trained(name: str, dtype: torch.dtype = torch.float32, **options: Any) -> tu
 @pytest.mark.parametrize("name", optimizers.names())
 def test_a_step_with_a_limit_is_that_of_gradients_which_torch_has_clipped(name: str, limit: float):
     (ours, optimizer), (theirs, other) = trained(name), trained(name)
-    assert divides(optimizer) == (name in KERNELS)
+    assert divides_gradients(optimizer) == (name in KERNELS)
     for _ in range(2):
         parameters = list(ours.parameters())
-        limit_norm(parameters, optimizer, norm_of([p.grad for p in parameters if p.grad is not None]), limit)
+        clip_to_norm(parameters, optimizer, total_norm([p.grad for p in parameters if p.grad is not None]), limit)
         nn.utils.clip_grad_norm_(theirs.parameters(), limit)
         optimizer.step()
         other.step()
@@ -64,14 +64,14 @@ def test_a_step_with_a_limit_is_that_of_gradients_which_torch_has_clipped(name: 
 def test_kernels_that_divide_no_gradients_get_them_clipped(options: dict[str, Any]):
     model, optimizer = trained("adamw", **options)
     parameters = list(model.parameters())
-    assert not divides(optimizer)
-    limit_norm(parameters, optimizer, norm_of([p.grad for p in parameters if p.grad is not None]), 0.5)
-    assert abs(norm_of([p.grad for p in parameters if p.grad is not None]) - 0.5) < 1e-6
+    assert not divides_gradients(optimizer)
+    clip_to_norm(parameters, optimizer, total_norm([p.grad for p in parameters if p.grad is not None]), 0.5)
+    assert abs(total_norm([p.grad for p in parameters if p.grad is not None]) - 0.5) < 1e-6
 
 
 def test_a_limit_divides_by_the_norm_and_what_torch_adds_to_it():
     (model, optimizer), norm, only = trained("sgd"), torch.tensor(3e-6), nn.Parameter(torch.ones(()))
-    limit_norm(list(model.parameters()), optimizer, norm, 1e-6)
+    clip_to_norm(list(model.parameters()), optimizer, norm, 1e-6)
     only.grad = torch.ones(())
     nn.utils.clip_grads_with_norm_([only], 1e-6, norm)
     torch.testing.assert_close(1 / optimizer.grad_scale, only.grad)

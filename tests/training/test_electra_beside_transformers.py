@@ -15,8 +15,8 @@ from zoo.models.create import create_model
 from zoo.models.heads.scores import Scores
 from zoo.models.model import Model
 from zoo.runs.run import RunFiles
-from zoo.training.beginning import begin_run
 from zoo.training.loop import train
+from zoo.training.start import start_run
 
 RATE, WEIGHT, DECAY = 0.01, 50.0, 0.1  # the weight of the detection: appendix A of the paper
 LOSSES = ("loss", "loss/replaced_token", "loss/masked_lm", "gradient_norm")
@@ -77,7 +77,7 @@ def test_our_losses_are_those_of_both_classes(tmp_path: Path):
     found = [theirs.step(feed.collate(feed.take(BATCH), BATCH)) for _ in range(STEPS)]
     optimizer = {"name": "adamw", "weight_decay": DECAY, "eps": EPS}
     given = settings(steps=STEPS, batch=BATCH, learning_rate=RATE, clip=1.0, optimizer=optimizer)
-    with begin_run(alone(), tmp_path, RunFiles({}), resume=False) as run:
+    with start_run(alone(), tmp_path, RunFiles({}), resume=False) as run:
         train(model, Feed(examples), examples.mixture, given, run, alone())
     ours = [[line[name] for name in LOSSES] for line in lines(tmp_path)]
     assert ours == [pytest.approx(step, rel=2e-5) for step in found]

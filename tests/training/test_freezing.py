@@ -84,7 +84,7 @@ def test_a_validation_casts_each_weight_once_for_all_tokens_of_its_texts(chosen:
     model = create_model("transformer-nano", vocab_size=30)
     learner = Learner(model, settings(precision="bfloat16", freeze=chosen), alone())
     before = [parameter.requires_grad for parameter in model.parameters()]
-    with Casts(model) as casts, learner.showing():
+    with Casts(model) as casts, learner.published_model():
         generate(model, [[2]] * 2, GenerateSettings(max_new_tokens=3), None, torch.ones(2, 4, dtype=torch.long))
     assert len(casts.counts) > 40 and set(casts.counts.values()) == {1}
     assert [parameter.requires_grad for parameter in model.parameters()] == before

@@ -17,7 +17,7 @@ from torch import nn
 
 from zoo.experiments.session import fingerprint
 from zoo.runs.saved import open_run
-from zoo.training.beginning import code
+from zoo.training.start import source_digest
 from zoo.training.supervision import joining as module
 from zoo.training.supervision.stopping import Stopped, stop_at_once
 from zoo.training.supervision.watchdog import Watchdog
@@ -220,7 +220,7 @@ def test_only_one_process_writes(ended: dict[str, Any]):
 
 
 def test_the_hash_of_the_source_is_the_same_each_time():
-    assert len(code()) == 64 and code() == code.__wrapped__()
+    assert len(source_digest()) == 64 and source_digest() == source_digest.__wrapped__()
 
 
 def test_models_with_other_weights_have_another_fingerprint():

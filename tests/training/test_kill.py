@@ -24,10 +24,10 @@ from zoo.runs.checkpoint import Checkpoint
 from zoo.runs.metrics import MetricsLog
 from zoo.runs.saved import open_run
 from zoo.training import learner, step
-from zoo.training.judging import Validation, Watch
 from zoo.training.loop import train
 from zoo.training.state import State
 from zoo.training.supervision.stopping import Stopped
+from zoo.training.validation import Observers, Validation
 
 PROGRAM = Path(__file__).parents[2] / "benchmarks" / "kill.py"
 kill = load_program("benchmarks/kill.py")
@@ -86,8 +86,8 @@ def run(folder: Path, rows: int, stop: bool = False, crash: bool = False) -> Non
     training = settings(**SETTINGS)
     with begin(folder, resume=True, training=training) as opened:
         feed = TinyFeed(spoil)
-        watch = Watch(Validation(score, "score"), report)
-        train(Troubled(rows), feed, GOAL, training, opened, alone(), watch)
+        observers = Observers(Validation(score, "score"), report)
+        train(Troubled(rows), feed, GOAL, training, opened, alone(), observers)
 
 
 @pytest.fixture(scope="module")

@@ -15,17 +15,17 @@ from zoo.models.create import create_model
 from zoo.objectives.objective import Term
 from zoo.runs.saved import open_run
 from zoo.training import learner
-from zoo.training.judging import Watch
-from zoo.training.logbook import give_up
+from zoo.training.logbook import enforce_skip_limit
 from zoo.training.loop import train
 from zoo.training.meter import Speed
 from zoo.training.state import State
 from zoo.training.step import weigh
 from zoo.training.supervision.processes import Processes
+from zoo.training.validation import Observers
 
 
 def test_every_step_is_logged_and_the_loss_falls(tmp_path: Path):
-    _, state = train_tiny(tmp_path, settings(), watch=Watch(flops_per_token=100.0))
+    _, state = train_tiny(tmp_path, settings(), observers=Observers(flops_per_token=100.0))
     found = lines(tmp_path)
     assert [line["step"] for line in found] == list(range(1, 11)) and state.step == 10
     keys = {"step", "loss", "loss/causal_lm", "learning_rate", "gradient_norm", "tokens_per_second", "empty", "seconds"}
@@ -140,12 +140,12 @@ def test_a_step_that_is_not_finite_changes_nothing_and_says_so(
 
 def test_a_bad_step_moves_no_average():
     made = learner.Learner(TinyModel(), settings(steps=10, ema=0.5), alone())
-    assert made.moving is not None
-    before = {name: weights.clone() for name, weights in made.moving.weights.items()}
+    assert made.moving_average is not None
+    before = {name: weights.clone() for name, weights in made.moving_average.weights.items()}
     with torch.no_grad():
         made.model.hidden.weight += 1
     made.update(0, torch.tensor(1.0))
-    assert all(torch.equal(made.moving.weights[name], weights) for name, weights in before.items())
+    assert all(torch.equal(made.moving_average.weights[name], weights) for name, weights in before.items())
 
 
 def test_training_goes_on_after_a_bad_step_and_gives_up_after_several(tmp_path: Path):
@@ -161,8 +161,8 @@ def test_a_run_that_gives_up_names_the_last_checkpoint_from_before_its_bad_steps
     with pytest.raises(
         RuntimeError, match="step 7: .* in 3 consecutive steps .*; the last checkpoint before that is run/4."
     ):
-        give_up({"step": 7}, State(step=7, skipped=3), Mock(settings=settings(skip_limit=3)), run)
-    give_up({"step": 7}, State(step=7, skipped=2), Mock(settings=settings(skip_limit=3)), run)
+        enforce_skip_limit({"step": 7}, State(step=7, skipped=3), Mock(settings=settings(skip_limit=3)), run)
+    enforce_skip_limit({"step": 7}, State(step=7, skipped=2), Mock(settings=settings(skip_limit=3)), run)
 
 
 @pytest.mark.parametrize(("count", "loss"), [(0.25, 4.0), (4.0, 0.25), (0.0, 1.0)])

@@ -9,10 +9,10 @@ import torch
 from tiny import alone, settings
 
 from zoo.training import logbook, meter
-from zoo.training.judging import Watch
-from zoo.training.logbook import name_examples
+from zoo.training.logbook import suspect_examples
 from zoo.training.meter import Tally, measure_peak
 from zoo.training.supervision.processes import Processes
+from zoo.training.validation import Observers
 
 CPU, N = torch.device("cpu"), 1024
 
@@ -33,7 +33,7 @@ def test_a_step_is_bad_where_its_loss_or_its_gradient_is_no_number(
     monkeypatch.setattr(Processes, "sum", lambda self, numbers: numbers * processes)
     tally = Tally(1, {"a": torch.ones(())}, {})
     tally.weights, tally.rows = {"a": 1.0}, [torch.tensor([loss])]
-    tally.add_up(alone(), torch.tensor(norm), [])
+    tally.reduce(alone(), torch.tensor(norm), [])
     assert tally.bad == bad
 
 
@@ -41,7 +41,7 @@ def test_a_step_is_bad_where_a_number_of_another_process_is_none(monkeypatch: py
     monkeypatch.setattr(Processes, "sum", lambda self, mine: torch.cat([mine[:-1], mine[-1:] + 1]))
     tally = Tally(1, {"a": torch.ones(())}, {})
     tally.weights, tally.rows = {"a": 1.0}, [torch.tensor([2.0])]
-    tally.add_up(alone(), torch.tensor(1.0), [])
+    tally.reduce(alone(), torch.tensor(1.0), [])
     assert tally.bad == 1
 
 
@@ -50,8 +50,8 @@ def test_the_examples_of_a_bad_step_are_those_of_the_micro_batches_whose_loss_is
     tally.weights = other.weights = {"a": 1.0}
     tally.examples, tally.rows = [[(0, 1, 0)], [(0, 2, 0)]], [torch.tensor([1.0]), torch.tensor([torch.nan])]
     other.examples, other.rows = [[(0, 3, 0)]], [torch.tensor([1.0])]
-    assert name_examples([other.suspects(), tally.suspects()]) == [(0, 2, 0)]
-    assert name_examples([other.suspects(), other.suspects()]) == [(0, 3, 0), (0, 3, 0)]
+    assert suspect_examples([other.suspects(), tally.suspects()]) == [(0, 2, 0)]
+    assert suspect_examples([other.suspects(), other.suspects()]) == [(0, 3, 0), (0, 3, 0)]
 
 
 def test_sums_of_narrow_numbers_are_in_float32_and_those_of_wide_ones_stay():
@@ -66,7 +66,7 @@ def test_the_peak_is_that_of_all_devices_and_may_grow_where_it_was_measured(
     monkeypatch.setattr(logbook, "measure_peak", lambda *_: 10.0)
     four: Any = SimpleNamespace(count=4, device=CPU)
     learner: Any = SimpleNamespace(settings=settings(peak_flops=given), processes=four, dtype=None)
-    speed = logbook.begin(learner, Watch(flops_per_token=1.0))
+    speed = logbook.start_log(learner, Observers(flops_per_token=1.0))
     assert (speed.peak, speed.measured) == (peak, given is None)
 
 

@@ -10,10 +10,10 @@ import torch._dynamo
 from tiny import GOAL, TinyFeed, TinyModel, alone, lines, losses, settings, train_tiny
 
 from zoo.runs.saved import open_run
-from zoo.training.judging import Validation, Watch
 from zoo.training.learner import Learner
 from zoo.training.micro_batch import fit_micro_batch
 from zoo.training.supervision.processes import Processes
+from zoo.training.validation import Observers, Validation
 
 
 class Hungry(TinyModel):
@@ -140,7 +140,7 @@ def test_the_output_of_a_micro_batch_is_gone_before_the_next_and_before_validati
         return {"loss": 1.0}
 
     training = settings(steps=2, batch=8, micro_batch=2, evaluate_every=1)
-    train_tiny(tmp_path, training, model, watch=Watch(Validation(measure, "loss")))
+    train_tiny(tmp_path, training, model, observers=Observers(Validation(measure, "loss")))
     assert left == [0, 0]
 
 

@@ -14,9 +14,9 @@ from tiny import GOAL, TinyModel, lines, settings
 
 from zoo.runs.run import RunFiles
 from zoo.runs.saved import open_run
-from zoo.training.beginning import begin_run
 from zoo.training.learner import reseed_dropout
-from zoo.training.loop import leave
+from zoo.training.loop import stop_run
+from zoo.training.start import start_run
 from zoo.training.step import take_step
 from zoo.training.supervision import launch
 from zoo.training.supervision.launch import check_processes, count_launched, describe_processes, start_processes
@@ -128,13 +128,13 @@ def test_a_tracker_whose_package_is_missing_is_refused(tmp_path: Path, monkeypat
 def test_a_folder_that_the_main_process_refuses_is_refused_in_all(tmp_path: Path):
     other = Mock(device=CPU, count=2, is_main=False, add_up=lambda refused: [refused[0] + 1])
     with pytest.raises(ValueError, match=f"{re.escape(str(tmp_path))}: the main process refused it"):
-        begin_run(other, tmp_path, RunFiles({}), resume=False)
+        start_run(other, tmp_path, RunFiles({}), resume=False)
 
 
 def test_processes_that_a_signal_ends_leave_when_the_state_is_saved_in_all():
     learner = Mock()
     with pytest.raises(Stopped, match="SIGTERM after step 3; the state is saved"):
-        leave(learner, signal.SIGTERM, "after step 3")
+        stop_run(learner, signal.SIGTERM, "after step 3")
     learner.processes.accelerator.wait_for_everyone.assert_called_once()
 
 

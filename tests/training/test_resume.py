@@ -13,20 +13,20 @@ from torch import Tensor
 
 from zoo.runs.checkpoint import steps
 from zoo.runs.saved import open_run
-from zoo.training.judging import Validation, Watch
 from zoo.training.supervision.stopping import Stopped
+from zoo.training.validation import Observers, Validation
 
 
 class Crash(Exception):
     """Stands for a process that dies."""
 
 
-def crash_after(step: int) -> Watch:
+def crash_after(step: int) -> Observers:
     def report(line: dict[str, Any]) -> None:
         if line["step"] == step:
             raise Crash
 
-    return Watch(report=report)
+    return Observers(report=report)
 
 
 TIMINGS = ("tokens_per_second", "mfu", "seconds")
@@ -48,7 +48,7 @@ def untimed(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def test_a_resumed_run_is_the_run_that_stopped_to_the_last_bit(straight: Path, tmp_path: Path):
     training = settings(**SIX)
     with pytest.raises(Crash):
-        train_tiny(tmp_path, training, TinyModel(dropout=0.5), watch=crash_after(4))
+        train_tiny(tmp_path, training, TinyModel(dropout=0.5), observers=crash_after(4))
     train_tiny(tmp_path, training, TinyModel(dropout=0.5, seed=1), resume=True)
     assert equal(tensors(straight), tensors(tmp_path))
     assert losses(straight) == losses(tmp_path)
@@ -78,7 +78,7 @@ def test_a_signal_finishes_the_step_and_saves(straight: Path, tmp_path: Path, nu
             signal.raise_signal(number)
 
     with pytest.raises(Stopped) as stopped:
-        train_tiny(tmp_path, training, TinyModel(dropout=0.5), watch=Watch(report=report))
+        train_tiny(tmp_path, training, TinyModel(dropout=0.5), observers=Observers(report=report))
     assert stopped.value.status == 128 + number
     assert open_run(tmp_path).step == 4
     train_tiny(tmp_path, training, TinyModel(dropout=0.5), resume=True)
@@ -86,8 +86,8 @@ def test_a_signal_finishes_the_step_and_saves(straight: Path, tmp_path: Path, nu
 
 
 def test_a_signal_in_the_last_step_of_a_run_leaves_it_complete(tmp_path: Path):
-    watch = Watch(report=lambda line: line["step"] == 2 and signal.raise_signal(signal.SIGTERM))
-    _, state = train_tiny(tmp_path, settings(steps=3), watch=watch)
+    observers = Observers(report=lambda line: line["step"] == 2 and signal.raise_signal(signal.SIGTERM))
+    _, state = train_tiny(tmp_path, settings(steps=3), observers=observers)
     assert state.step == 3 and not open_run(tmp_path).checkpoint.state["passing"]
 
 
@@ -95,24 +95,24 @@ def test_a_signal_in_a_step_that_validates_leaves_out_no_validation(tmp_path: Pa
     training = settings(**SIX, evaluate_every=2)
     straight, stopped = tmp_path / "straight", tmp_path / "stopped"
 
-    watch = Watch(Validation(lambda model, _: {"loss": float(model.embedding.weight.sum())}, "loss"))
+    observers = Observers(Validation(lambda model, _: {"loss": float(model.embedding.weight.sum())}, "loss"))
     begun = iter(range(1, 7))
 
     def stop_in_step_4() -> None:
         if next(begun) == 4:
             signal.raise_signal(signal.SIGTERM)
 
-    train_tiny(straight, training, watch=watch)
+    train_tiny(straight, training, observers=observers)
     with pytest.raises(Stopped):
-        train_tiny(stopped, training, watch=watch, alive=stop_in_step_4)
-    train_tiny(stopped, training, resume=True, watch=watch)
+        train_tiny(stopped, training, observers=observers, alive=stop_in_step_4)
+    train_tiny(stopped, training, resume=True, observers=observers)
     assert [line.get("validation/loss") for line in lines(straight)] == [
         line.get("validation/loss") for line in lines(stopped)
     ]
     assert open_run(straight).checkpoint.state == open_run(stopped).checkpoint.state
 
 
-def weighed(signal_at: int = 0) -> Watch:
+def weighed(signal_at: int = 0) -> Observers:
     """Five batches of a validation that sees the weights; in the third of one step, a signal comes."""
     asked: list[int] = []
 
@@ -125,7 +125,7 @@ def weighed(signal_at: int = 0) -> Watch:
                 signal.raise_signal(signal.SIGTERM)
         return {"loss": -float(model.embedding.weight.detach().norm())}
 
-    return Watch(Validation(measure, "loss"))
+    return Observers(Validation(measure, "loss"))
 
 
 @pytest.mark.parametrize(("signal_at", "kept"), [(1, {"ema": 0.9}), (2, {"average": 2}), (3, {"average": 2})])
@@ -134,11 +134,11 @@ def test_a_validation_that_a_signal_ends_is_repeated_whole(tmp_path: Path, signa
     own = {"evaluate_every": 2, "save_every": 3, "steps": 5, "micro_batch": 2}
     training = settings(**own, **kept)
     straight, stopped = tmp_path / "straight", tmp_path / "stopped"
-    train_tiny(straight, training, watch=weighed())
+    train_tiny(straight, training, observers=weighed())
     with pytest.raises(Stopped, match="SIGTERM in the validation after step [245]; the state is saved, --resume"):
-        train_tiny(stopped, training, watch=weighed(signal_at))
+        train_tiny(stopped, training, observers=weighed(signal_at))
     assert len(lines(stopped)) == steps(stopped / "checkpoints")[0] - 1, "its step is logged when it was validated"
-    train_tiny(stopped, training, resume=True, watch=weighed())
+    train_tiny(stopped, training, resume=True, observers=weighed())
     assert untimed(lines(straight)) == untimed(lines(stopped))
     assert steps(straight / "checkpoints") == steps(stopped / "checkpoints")
     one, other = straight / "checkpoints" / "5", stopped / "checkpoints" / "5"
@@ -155,7 +155,9 @@ def test_a_signal_before_a_validation_does_not_wait_for_it(tmp_path: Path):
         signal.raise_signal(signal.SIGINT)
 
     with pytest.raises(Stopped, match="SIGINT in the validation after step 1"):
-        train_tiny(tmp_path, settings(**SIX, evaluate_every=1), watch=Watch(Validation(never, "loss")), alive=interrupt)
+        train_tiny(
+            tmp_path, settings(**SIX, evaluate_every=1), observers=Observers(Validation(never, "loss")), alive=interrupt
+        )
 
 
 def test_a_line_with_nan_waits_for_its_validation_too(tmp_path: Path):
@@ -168,9 +170,9 @@ def test_a_line_with_nan_waits_for_its_validation_too(tmp_path: Path):
     reported: list[dict[str, Any]] = []
     training = settings(steps=1)
     with pytest.raises(Stopped):
-        train_tiny(tmp_path, training, Nan(), watch=weighed(1))
-    watch = Watch(weighed().validation, reported.append)
-    train_tiny(tmp_path, training, Nan(), resume=True, watch=watch)
+        train_tiny(tmp_path, training, Nan(), observers=weighed(1))
+    observers = Observers(weighed().validation, reported.append)
+    train_tiny(tmp_path, training, Nan(), resume=True, observers=observers)
     assert math.isnan(reported[0]["loss"]) and lines(tmp_path)[0]["loss"] is None
 
 
@@ -178,9 +180,11 @@ def test_a_checkpoint_that_a_signal_asked_for_goes_with_the_next_and_is_in_no_av
     training = settings(steps=6, average=3, save_every=2, keep=1, evaluate_every=0)
     train_tiny(tmp_path / "straight", training)
     for step in (3, 5):
-        watch = Watch(report=lambda line, step=step: line["step"] == step - 1 and signal.raise_signal(signal.SIGTERM))
+        observers = Observers(
+            report=lambda line, step=step: line["step"] == step - 1 and signal.raise_signal(signal.SIGTERM)
+        )
         with pytest.raises(Stopped, match=f"SIGTERM after step {step}; the state is saved"):
-            train_tiny(tmp_path / "stopped", training, resume=step == 5, watch=watch)
+            train_tiny(tmp_path / "stopped", training, resume=step == 5, observers=observers)
         assert steps(tmp_path / "stopped" / "checkpoints")[0] == step
     train_tiny(tmp_path / "stopped", training, resume=True)
     assert steps(tmp_path / "straight" / "checkpoints") == steps(tmp_path / "stopped" / "checkpoints") == [6, 4, 2]

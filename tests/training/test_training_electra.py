@@ -13,23 +13,23 @@ from zoo.blocks.block import Block
 from zoo.models.create import create_model
 from zoo.runs.run import RunFiles
 from zoo.runs.saved import open_run
-from zoo.training.beginning import begin_run
 from zoo.training.devices import compiling
 from zoo.training.devices.compiling import compile_blocks
-from zoo.training.judging import Watch
 from zoo.training.loop import train
+from zoo.training.start import start_run
+from zoo.training.validation import Observers
 
 FOUR = SIX | {"steps": 4, "save_every": 2, "batch": 4, "learning_rate": 1e-3}
 CASE = Case({"replaced_token": {}}, "electra-nano", torch.float32)
 
 
-def train_electra(folder: Path, seed: int = 0, resume: bool = False, watch: Watch | None = None) -> None:
+def train_electra(folder: Path, seed: int = 0, resume: bool = False, observers: Observers | None = None) -> None:
     """Four steps with dropout, in micro-batches, with an average of the weights."""
     examples = CASE.examples()
     sizes = {"vocab_size": examples.roles.vocab_size, "heads": examples.mixture.heads, "dropout": 0.1}
     model, training = create_model(CASE.model, seed=seed, **sizes), settings(**FOUR)
-    with begin_run(alone(), folder, RunFiles({}), resume) as run:
-        train(model, Feed(examples), examples.mixture, training, run, alone(), watch or Watch())
+    with start_run(alone(), folder, RunFiles({}), resume) as run:
+        train(model, Feed(examples), examples.mixture, training, run, alone(), observers or Observers())
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +41,7 @@ def straight(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_a_resumed_run_guesses_and_detects_to_the_same_bits(straight: Path, tmp_path: Path):
     with pytest.raises(Crash):
-        train_electra(tmp_path / "resumed", watch=crash_after(3))
+        train_electra(tmp_path / "resumed", observers=crash_after(3))
     train_electra(tmp_path / "resumed", seed=1, resume=True)
     assert equal(tensors(straight), tensors(tmp_path / "resumed"))
     assert untimed(lines(straight)) == untimed(lines(tmp_path / "resumed"))

@@ -17,9 +17,9 @@ from zoo.data.ids import Lengths, Roles
 from zoo.examples.form import ModelTraits
 from zoo.models.create import create_model
 from zoo.objectives.mixture import Mixture
-from zoo.training.judging import Watch
 from zoo.training.loop import train
 from zoo.training.settings import MAY_CHANGE
+from zoo.training.validation import Observers
 
 ROLES = Roles(vocab_size=50, pad=0, unk=1, start=2, end=3, separator=4, extract=5, mask=6)
 NANO = {"gpt2-nano": "causal_lm", "bert-nano": {"masked_lm": {}, "next_sentence": {}}}
@@ -42,13 +42,18 @@ def examples(name: str) -> Examples:
 
 
 def train_nano(
-    folder: Path, name: str, dropout: float = 0.0, resume: bool = False, watch: Watch | None = None, **values: Any
+    folder: Path,
+    name: str,
+    dropout: float = 0.0,
+    resume: bool = False,
+    observers: Observers | None = None,
+    **values: Any,
 ) -> None:
     given = examples(name)
     training = settings(**{"steps": 4, "batch": 3, "learning_rate": 1e-2, "save_every": 2, **values})
     model = create_model(name, vocab_size=50, dropout=dropout)
     with begin(folder, resume, training) as run:
-        train(model, Feed(given), given.mixture, training, run, alone(), watch or Watch())
+        train(model, Feed(given), given.mixture, training, run, alone(), observers or Observers())
 
 
 SLOW = {
@@ -108,7 +113,7 @@ def test_checkpointed_activations_are_computed_twice_and_change_no_loss(
 def test_a_resumed_model_is_the_same_to_the_last_bit(tmp_path: Path, name: str):
     train_nano(tmp_path / "straight", name, 0.2)
     with pytest.raises(Crash):
-        train_nano(tmp_path / "resumed", name, 0.2, watch=crash_after(3))
+        train_nano(tmp_path / "resumed", name, 0.2, observers=crash_after(3))
     torch.rand(3)
     train_nano(tmp_path / "resumed", name, 0.2, resume=True)
     assert equal(tensors(tmp_path / "straight"), tensors(tmp_path / "resumed"))

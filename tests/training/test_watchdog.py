@@ -12,10 +12,10 @@ from torch import nn
 
 from patience import HANGS
 from zoo.blocks.projections import are_plain
-from zoo.training.judging import signs_of_life
 from zoo.training.supervision import watchdog as module
 from zoo.training.supervision.heartbeat import PeerFailure, describe_self, process_state
 from zoo.training.supervision.watchdog import Watchdog
+from zoo.training.validation import report_progress
 
 
 class Watched(Watchdog):
@@ -120,7 +120,7 @@ def test_a_living_process_is_told_from_one_that_is_gone():
 def test_validation_gives_signs_of_life_in_whatever_way_a_model_is_called():
     model = nn.Sequential(nn.LayerNorm(2), nn.Linear(2, 3), nn.Sequential(nn.ReLU()))
     signs: list[int] = []
-    with signs_of_life(model, lambda: signs.append(1)):
+    with report_progress(model, lambda: signs.append(1)):
         model(torch.zeros(1, 2))
         model[0](torch.zeros(1, 2))
         assert are_plain([model[1]]), "what its head says is computed some rows at a time, as in training"

@@ -21,12 +21,12 @@ from zoo.models.heads.scores import Scores
 from zoo.objectives.mixture import Mixture
 from zoo.runs.run import Run, RunFiles
 from zoo.runs.saved import open_run
-from zoo.training.beginning import begin_run
-from zoo.training.judging import Watch
 from zoo.training.loop import train
 from zoo.training.settings import Training
+from zoo.training.start import start_run
 from zoo.training.state import State
 from zoo.training.supervision.processes import Processes
+from zoo.training.validation import Observers
 
 LENGTH, VOCAB, WIDTH = 6, 11, 5
 WINDOW = 7  # rows; steps of 5 end within a window and at its end
@@ -111,7 +111,7 @@ def alone(alive: Callable[[], None] = unwatched) -> Processes:
 
 def begin(folder: Path, resume: bool = False, training: Training | None = None) -> Run:
     files = RunFiles({}, training={} if training is None else {"steps": training.steps})
-    return begin_run(alone(), folder, files, resume)
+    return start_run(alone(), folder, files, resume)
 
 
 def train_tiny(
@@ -119,14 +119,14 @@ def train_tiny(
     training: Training,
     model: nn.Module | None = None,
     resume: bool = False,
-    watch: Watch | None = None,
+    observers: Observers | None = None,
     alive: Callable[[], None] = unwatched,
 ) -> tuple[nn.Module, State]:
     """Train in a folder; the model and where it ended."""
     model = model or TinyModel()
     with begin(folder, resume, training) as run:
         feed = TinyFeed()
-        return model, train(model, feed, GOAL, training, run, alone(alive), watch or Watch())
+        return model, train(model, feed, GOAL, training, run, alone(alive), observers or Observers())
 
 
 def lines(folder: Path) -> list[dict[str, Any]]:

@@ -34,16 +34,16 @@ from zoo.runs.layout import CHECKPOINTS
 from zoo.runs.metrics import Line
 from zoo.runs.request import BaseRecord, RequestRecord
 from zoo.runs.run import RunFiles, check_folder, try_folder
-from zoo.training.beginning import begin_run, check_agreement, code
 from zoo.training.devices.attention_backend import choose_backends, hardware_of
 from zoo.training.devices.compiling import describe_compiling
 from zoo.training.devices.strategy import refuse_scalars
-from zoo.training.fast import fast_settings
-from zoo.training.judging import Validation, Watch
 from zoo.training.loop import train
+from zoo.training.performance import describe_performance
+from zoo.training.start import check_agreement, source_digest, start_run
 from zoo.training.state import State
 from zoo.training.supervision.joining import join
 from zoo.training.supervision.processes import Processes
+from zoo.training.validation import Observers, Validation
 from zoo.training.weights.freezing import choose_trained
 
 T = TypeVar("T")
@@ -171,7 +171,7 @@ def remembered(what: str, examples: Examples, split: Split, find: Callable[[Exam
     form = [type(examples.form).__name__, vars(examples.form)]
     mixed = [[one.name, one.weight, one.lengths.documents] for one in examples.mix]
     here = [split.source.split, *split.names]  # a held-out validation split shares its shards with train
-    decided = [here, mixed, repr(options), repr(form), repr(examples.shape), examples.seed, code()]
+    decided = [here, mixed, repr(options), repr(form), repr(examples.shape), examples.seed, source_digest()]
     found: T = remember(["count", what, *decided], lambda: find(examples))
     return found
 
@@ -216,16 +216,16 @@ def begin(
     examples, _ = data["train"]
     length = examples.shape.limits.longest
     flops = flops_per_token(on_meta(given.model), length, given.mixture.capacities(length))
-    watch = Watch(validation(given, data, tokenizer, processes, watcher.validating), watcher.step, flops)
+    observers = Observers(validation(given, data, tokenizer, processes, watcher.validating), watcher.step, flops)
     check_agreement(processes, {**vars(files), "weights": fingerprint(model)})
     environment = {
         "attention": attention_of(model, given, processes.device),
-        **fast_settings(given.training, processes, model),
+        **describe_performance(given.training, processes, model),
     }
-    with begin_run(processes, request.folder, replace(files, environment=environment), request.resume) as run:
+    with start_run(processes, request.folder, replace(files, environment=environment), request.resume) as run:
         check_agreement(processes, {"checkpoint": run.checkpoint and run.checkpoint.step})
         with working():  # an error from here on is a failure of the work (exit 1), not of the request
-            return train(model, feed_of(examples), given.mixture, given.training, run, processes, watch)
+            return train(model, feed_of(examples), given.mixture, given.training, run, processes, observers)
 
 
 def fingerprint(model: nn.Module) -> dict[str, float]:

@@ -9,11 +9,11 @@ from torch.linalg import vector_norm
 
 from zoo.training.optimizers.sgd import Descent
 
-BESIDE = 1e-6  # added to the norm that the limit is divided by, as in torch.nn.utils.clip_grad_norm_
-DIVIDE = ("cpu", "cuda")  # the devices on which torch's fused kernels divide gradients as they read them
+EPSILON = 1e-6  # added to the norm that the limit is divided by, as in torch.nn.utils.clip_grad_norm_
+DIVIDING_DEVICES = ("cpu", "cuda")  # the devices on which torch's fused kernels divide gradients as they read them
 
 
-def norm_of(gradients: Sequence[Tensor]) -> Tensor:
+def total_norm(gradients: Sequence[Tensor]) -> Tensor:
     """Return the norm of all tensors together, as of one vector.
 
     On a CPU it is computed row by row: torch accumulates the squares of a whole tensor in a few float32 sums, which is
@@ -26,15 +26,17 @@ def norm_of(gradients: Sequence[Tensor]) -> Tensor:
     return together
 
 
-def limit_norm(parameters: Sequence[nn.Parameter], optimizer: torch.optim.Optimizer, norm: Tensor, most: float) -> None:
+def clip_to_norm(
+    parameters: Sequence[nn.Parameter], optimizer: torch.optim.Optimizer, norm: Tensor, most: float
+) -> None:
     """Clip gradients to the norm `most`; an optimizer whose kernel can scale them does so in its next step."""
-    if divides(optimizer):
-        optimizer.grad_scale = ((norm + BESIDE) / most).clamp(min=1.0)  # type: ignore[attr-defined]
+    if divides_gradients(optimizer):
+        optimizer.grad_scale = ((norm + EPSILON) / most).clamp(min=1.0)  # type: ignore[attr-defined]
     else:
         nn.utils.clip_grads_with_norm_(parameters, most, norm)
 
 
-def divides(optimizer: torch.optim.Optimizer) -> bool:
+def divides_gradients(optimizer: torch.optim.Optimizer) -> bool:
     """Whether an optimizer's kernel divides gradients as it reads them (`grad_scale`, made for torch's GradScaler).
 
     The divisor is in float32, which is too coarse for weights in float64.
@@ -47,4 +49,4 @@ def divides(optimizer: torch.optim.Optimizer) -> bool:
 
 def is_plain(weight: Tensor) -> bool:
     """Whether a weight is an unsharded float32 tensor on a device whose fused kernels divide gradients."""
-    return weight.dtype == torch.float32 and weight.device.type in DIVIDE and not isinstance(weight, DTensor)
+    return weight.dtype == torch.float32 and weight.device.type in DIVIDING_DEVICES and not isinstance(weight, DTensor)

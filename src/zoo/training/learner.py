@@ -15,7 +15,7 @@ from zoo.models.model import Model
 from zoo.runs.checkpoint import Checkpoint
 from zoo.runs.tensors import finite, load_tensors, unique_tensors
 from zoo.strict_yaml import Tree
-from zoo.training.clipping import limit_norm, norm_of
+from zoo.training.clipping import clip_to_norm, total_norm
 from zoo.training.devices.attention_backend import use_backends
 from zoo.training.devices.compiling import uncompiled
 from zoo.training.devices.shards import gather_full, local_shard, shard_like
@@ -48,7 +48,7 @@ class Learner:
         # the order matters: weights and names are read before FSDP shards the tensors; the optimizer needs the shards
         if checkpoint is not None:
             load_tensors(model, finite(checkpoint.tensors("weights"), str(checkpoint.folder)))
-        self.kept = list(unique_tensors(model))  # the names of the tensors to save, tied ones once
+        self.saved_names = list(unique_tensors(model))  # the names of the tensors to save, tied ones once
         choose_trained(model, settings.freeze, settings.lora, settings.seed)
         if checkpoint is not None and settings.lora is not None:
             load_adapters(model, checkpoint.tensors(FILE))
@@ -59,7 +59,7 @@ class Learner:
         assert settings.steps is not None, "fix_training comes first"
         self.schedule = settings.schedule.build(settings.learning_rate, settings.steps, settings.warmup_steps)
         self.scaler = torch.amp.GradScaler(processes.device.type, enabled=self.dtype is torch.float16)
-        self.moving = None if settings.ema is None else MovingAverage(model, settings.ema)
+        self.moving_average = None if settings.ema is None else MovingAverage(model, settings.ema)
         self.mean: Weights | None = None
         if checkpoint is not None:
             self.restore(checkpoint)
@@ -76,9 +76,9 @@ class Learner:
     def clip(self) -> Tensor:
         """Clip the gradients, or prepare the optimizer to do so in `update`; return their norm before clipping."""
         self.scaler.unscale_(self.optimizer)
-        norm = norm_of([parameter.grad for parameter in self.trained if parameter.grad is not None])
+        norm = total_norm([parameter.grad for parameter in self.trained if parameter.grad is not None])
         if self.settings.clip is not None:
-            limit_norm(self.trained, self.optimizer, norm, self.settings.clip)
+            clip_to_norm(self.trained, self.optimizer, norm, self.settings.clip)
         return gather_full(norm)
 
     def update(self, step: int, bad: Tensor) -> float:
@@ -92,8 +92,8 @@ class Learner:
         for group in self.optimizer.param_groups:
             group["lr"] = rate * group["share"]
         step_unless(bad, self.optimizer)
-        if self.moving is not None:
-            self.moving.update(self.model, step + 1, bad)
+        if self.moving_average is not None:
+            self.moving_average.update(self.model, step + 1, bad)
         self.scaler.update()  # also after a skipped step: that lowers float16's loss scale
         self.optimizer.zero_grad(set_to_none=True)
         return rate
@@ -103,10 +103,10 @@ class Learner:
         """The weights that a user of the run gets: averaged, or merged with adapters; None: the model's own."""
         if self.settings.lora is not None:
             return merged(self.model, self.settings.lora)
-        return self.mean if self.moving is None else self.moving.weights
+        return self.mean if self.moving_average is None else self.moving_average.weights
 
     @contextmanager
-    def showing(self) -> Iterator[nn.Module]:
+    def published_model(self) -> Iterator[nn.Module]:
         """Yield the model with its published weights, in evaluation mode, for validation."""
         self.model.eval()
         try:
@@ -116,7 +116,7 @@ class Learner:
         finally:
             self.model.train()
 
-    def take_mean(self, checkpoints: list[Checkpoint]) -> None:
+    def average_checkpoints(self, checkpoints: list[Checkpoint]) -> None:
         """Publish the mean of the current weights and those of earlier checkpoints."""
         self.mean = mean_of(self.model, [checkpoint.tensors("weights") for checkpoint in checkpoints])
 
@@ -127,9 +127,9 @@ class Learner:
         without state it runs a step of it.
         """
         own = self.model.state_dict()
-        weights = {name: self.put_together(own[name]) for name in self.kept}
+        weights = {name: self.gather_for_saving(own[name]) for name in self.saved_names}
         optimizer = {
-            f"{key}/{name}": self.put_together(tensor)
+            f"{key}/{name}": self.gather_for_saving(tensor)
             for name, parameter in self.model.named_parameters()
             for key, tensor in self.optimizer.state.get(parameter, {}).items()
         }
@@ -137,11 +137,11 @@ class Learner:
         if self.settings.lora is not None:
             kinds[FILE] = {peft_name(name): own[name] for name in own if is_of_adapter(name)}
         if (published := self.published) is not None:
-            others = {name: self.put_together(tensor) for name, tensor in published.items() if name in weights}
+            others = {name: self.gather_for_saving(tensor) for name, tensor in published.items() if name in weights}
             kinds[self.published_kind] = {**weights, **others}
         return kinds
 
-    def beside(self) -> dict[str, Tree]:
+    def extra_files(self) -> dict[str, Tree]:
         """Return the JSON files that a checkpoint holds for other programs: what peft needs to read its adapters."""
         lora = self.settings.lora
         return {} if lora is None else {CONFIG: lora.config(self.model)}
@@ -151,9 +151,9 @@ class Learner:
         """The name of a checkpoint's file of published weights: `merged`, `average` or `ema`."""
         if self.settings.lora is not None:
             return "merged"
-        return "average" if self.moving is None else "ema"
+        return "average" if self.moving_average is None else "ema"
 
-    def put_together(self, tensor: Tensor) -> Tensor:
+    def gather_for_saving(self, tensor: Tensor) -> Tensor:
         """Gather a sharded tensor on the CPU of the main process, one tensor at a time to save memory on the device.
 
         The other processes get an empty tensor. A tensor that is not sharded is returned unchanged.
@@ -163,7 +163,7 @@ class Learner:
             return tensor
         return full.cpu() if self.processes.is_main else full.new_empty(0)
 
-    def spoiled(self) -> str | None:
+    def nonfinite_weight(self) -> str | None:
         """Return the name of a weight that is not finite in this process; None: all are finite."""
         broken = (name for name, weight in self.model.named_parameters() if not local_shard(weight).isfinite().all())
         return next(broken, None)
@@ -174,9 +174,11 @@ class Learner:
         Raises:
             ValueError: a file of the checkpoint is missing or damaged.
         """
-        if self.moving is not None:
+        if self.moving_average is not None:
             ema = checkpoint.tensors("ema")
-            self.moving.weights = {name: shard_like(ema[name], own) for name, own in self.moving.weights.items()}
+            self.moving_average.weights = {
+                name: shard_like(ema[name], own) for name, own in self.moving_average.weights.items()
+            }
         parameters = dict(self.model.named_parameters())
         numbers = {p: i for i, p in enumerate(p for group in self.optimizer.param_groups for p in group["params"])}
         state: dict[int, dict[str, Tensor]] = {}

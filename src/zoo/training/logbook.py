@@ -7,24 +7,24 @@ import torch
 
 from zoo.runs.metrics import VALIDATION, Line
 from zoo.runs.run import Run
-from zoo.training.judging import Watch
 from zoo.training.learner import Learner
-from zoo.training.meter import SHOWN, Speed, Tally, measure_peak
+from zoo.training.meter import EXAMPLES_SHOWN, Speed, Tally, measure_peak
 from zoo.training.settings import Training
-from zoo.training.state import State, is_last, last_good
+from zoo.training.state import State, advise_checkpoint, is_last
+from zoo.training.validation import Observers
 
 logger = logging.getLogger(__name__)
 
 
-def begin(learner: Learner, watch: Watch) -> Speed:
+def start_log(learner: Learner, observers: Observers) -> Speed:
     """Start the trackers, and measure the device's peak FLOP/s if the log is to show MFU."""
     processes, settings = learner.processes, learner.settings
     if settings.trackers:
         processes.accelerator.init_trackers("trackers")
     peak = settings.peak_flops
-    if peak is None and watch.flops_per_token is not None:
+    if peak is None and observers.flops_per_token is not None:
         peak = measure_peak(processes.device, learner.dtype or torch.float32, torch.get_num_threads())
-    return Speed(watch.flops_per_token, peak and peak * processes.count, measured=settings.peak_flops is None)
+    return Speed(observers.flops_per_token, peak and peak * processes.count, measured=settings.peak_flops is None)
 
 
 def is_due(step: int, every: int | None) -> bool:
@@ -33,39 +33,39 @@ def is_due(step: int, every: int | None) -> bool:
     return every > 0 and step % every == 0
 
 
-def log(line: Line, run: Run, learner: Learner, watch: Watch, last: bool) -> None:
+def log(line: Line, run: Run, learner: Learner, observers: Observers, last: bool) -> None:
     """Write a step's line to metrics.jsonl, and if it is due to the text log and the trackers."""
     if not learner.processes.is_main:
         return
     run.log(line)
-    watch.report({**line, "steps": learner.settings.steps})
+    observers.report({**line, "steps": learner.settings.steps})
     validated = any(key.startswith(VALIDATION) for key in line)
     if last or validated or is_due(line["step"], learner.settings.log_every):
         numbers = {key: value for key, value in line.items() if isinstance(value, float)}
         finite = {key: value for key, value in numbers.items() if math.isfinite(value)}
         learner.processes.accelerator.log(finite, step=line["step"])
-        shown = "  ".join(f"{key} {value:.4g}" for key, value in numbers.items() if key not in silent(numbers))
+        shown = "  ".join(f"{key} {value:.4g}" for key, value in numbers.items() if key not in hidden_keys(numbers))
         logger.info("step %d of %s: %s", line["step"], learner.settings.steps, shown)
 
 
-def silent(numbers: Line) -> set[str]:
+def hidden_keys(numbers: Line) -> set[str]:
     """Return the keys that the text log leaves out: `seconds`, and the term of a loss that has only one."""
     terms = [[key for key in numbers if key.startswith(prefix)] for prefix in ("loss/", f"{VALIDATION}loss/")]
     return {"seconds", *(names[0] for names in terms if len(names) == 1)}
 
 
-def note_numbers(tally: Tally, state: State, learner: Learner) -> None:
+def note_skipped(tally: Tally, state: State, learner: Learner) -> None:
     """Warn of a step that was skipped because a number was not finite, and count such steps in a row."""
     state.skipped = state.skipped + 1 if tally.skipped else 0
     if not tally.skipped:
         return
-    examples = name_examples(learner.processes.gather(tally.suspects()))
+    examples = suspect_examples(learner.processes.gather(tally.suspects()))
     if learner.processes.is_main:
         said = "step %d: the loss or a gradient is not finite, update skipped; examples (epoch, document, number): %s"
         logger.warning(said, tally.step, examples)
 
 
-def give_up(line: Line, state: State, learner: Learner, run: Run) -> None:
+def enforce_skip_limit(line: Line, state: State, learner: Learner, run: Run) -> None:
     """End a run whose steps are all skipped.
 
     Raises:
@@ -74,7 +74,7 @@ def give_up(line: Line, state: State, learner: Learner, run: Run) -> None:
     if state.skipped >= learner.settings.skip_limit:
         raise RuntimeError(
             f"step {line['step']}: the loss or a gradient was not finite in {state.skipped} consecutive steps "
-            f"(training.skip_limit); {last_good(run, int(line['step']) - state.skipped + 1)}"
+            f"(training.skip_limit); {advise_checkpoint(run, int(line['step']) - state.skipped + 1)}"
         )
 
 
@@ -94,14 +94,16 @@ def note_end(state: State, settings: Training) -> None:
         logger.warning(said + "the weights are those before them", state.skipped)
 
 
-def name_examples(everyone: list[tuple[bool, list[tuple[int, int, int]]]]) -> list[tuple[int, int, int]]:
+def suspect_examples(everyone: list[tuple[bool, list[tuple[int, int, int]]]]) -> list[tuple[int, int, int]]:
     """Return the examples to look at: those of the faulty micro-batches, or all if no micro-batch is faulty.
 
     Args:
         everyone: what `Tally.suspects` returned in each process.
     """
     faulty = [examples for guilty, examples in everyone if guilty]
-    return [example for examples in faulty or [examples for _, examples in everyone] for example in examples][:SHOWN]
+    return [example for examples in faulty or [examples for _, examples in everyone] for example in examples][
+        :EXAMPLES_SHOWN
+    ]
 
 
 def note_spike(tally: Tally, state: State) -> Line:
@@ -112,7 +114,7 @@ def note_spike(tally: Tally, state: State) -> Line:
     deviations = state.usual.take(loss)
     if deviations is None:
         return {}
-    examples = [example for part in tally.examples for example in part][:SHOWN]
+    examples = [example for part in tally.examples for example in part][:EXAMPLES_SHOWN]
     said = "step %d: the loss jumped to %.4g from about %.4g (%.1f standard deviations); examples of this process: %s"
     logger.warning(said, tally.step, loss, usual, deviations, examples)
     return {"spike": deviations}

@@ -16,9 +16,17 @@ from zoo.devices.workers import builders, building_workers
 from zoo.objectives.mixture import Mixture
 from zoo.runs.metrics import Line
 from zoo.runs.run import Run
-from zoo.training.judging import NOBODY, Watch, judge
 from zoo.training.learner import Learner
-from zoo.training.logbook import begin, ended_early, give_up, is_due, log, note_end, note_numbers, note_spike
+from zoo.training.logbook import (
+    ended_early,
+    enforce_skip_limit,
+    is_due,
+    log,
+    note_end,
+    note_skipped,
+    note_spike,
+    start_log,
+)
 from zoo.training.meter import Speed, Tally
 from zoo.training.micro_batch import fit_micro_batch
 from zoo.training.settings import Training
@@ -26,6 +34,7 @@ from zoo.training.state import State, is_last, is_over, resume, save
 from zoo.training.step import take_step
 from zoo.training.supervision.processes import Processes
 from zoo.training.supervision.stopping import Interrupted, Signals, Stopped, catch_signals, first_of
+from zoo.training.validation import NO_OBSERVERS, Observers, validate
 
 logger = logging.getLogger(__name__)
 
@@ -37,7 +46,7 @@ def train(
     settings: Training,
     run: Run,
     processes: Processes,
-    watch: Watch = NOBODY,
+    observers: Observers = NO_OBSERVERS,
 ) -> State:
     """Train a model from its run's last checkpoint, or from step 0, to the last step; return the final state.
 
@@ -50,18 +59,18 @@ def train(
     if state.line is None and is_over(state, settings):
         logger.info("already complete: %d of %d steps%s", state.step, settings.steps, ended_early(state, settings))
         return state
-    speed = begin(learner, watch)
+    speed = start_log(learner, observers)
     micro_batch = state.micro_batch = fit_micro_batch(learner, feed, mixture, state.micro_batch)
-    steps = left_of(feed, state, settings, processes)
+    steps = remaining_steps(feed, state, settings, processes)
     with catch_signals() as signals, explain_memory(micro_batch), closing(steps):
         # a signal may have interrupted the last step's validation: finish that step first
-        finished = state.line is not None and finish_step(learner, state, run, watch, signals)
+        finished = state.line is not None and finish_step(learner, state, run, observers, signals)
         waiting: Tally | None = None  # the previous step; its numbers are read while the device computes the next one
         while not finished:
             processes.alive()
             parts, state.position = next(steps)
             # before the first forward pass: each micro-batch's loss is divided by the counts of the whole step
-            counts = count(processes, [mixture.counts(part.targets) for part in parts])
+            counts = count_scored(processes, [mixture.counts(part.targets) for part in parts])
             tally = Tally(state.step + 1, counts, feed.taken(state.position))
             take_step(learner, mixture, parts, tally, signals.flags())
             state.step += 1
@@ -69,18 +78,18 @@ def train(
                 keep_large_blocks()
             stop = None
             if waiting is not None:
-                state.line, stop = note(waiting, learner, state, speed, tally.began), first_of(waiting.signals)
-                write(learner, state, run, watch)
+                state.line, stop = read_line(waiting, learner, state, speed, tally.began), first_of(waiting.signals)
+                write(learner, state, run, observers)
             if processes.count == 1:  # no other process needs to agree, so stop one step earlier
                 stop = first_of(signals.flags())
             waiting = tally
-            if stop is not None or has_more(state.step, settings):
-                state.line, waiting = note(tally, learner, state, speed, time.perf_counter()), None
-                finished = finish_step(learner, state, run, watch, signals, stop or first_of(tally.signals))
+            if stop is not None or is_milestone(state.step, settings):
+                state.line, waiting = read_line(tally, learner, state, speed, time.perf_counter()), None
+                finished = finish_step(learner, state, run, observers, signals, stop or first_of(tally.signals))
     return state
 
 
-def left_of(feed: Feed, state: State, settings: Training, processes: Processes) -> Generator[Step, None, None]:
+def remaining_steps(feed: Feed, state: State, settings: Training, processes: Processes) -> Generator[Step, None, None]:
     """Return a generator of the remaining steps' batches, built ahead by a thread or by worker processes."""
     assert settings.steps is not None, "fix_training comes first"
     if workers := building_workers(settings.workers, processes.device, processes.local_count):
@@ -90,35 +99,35 @@ def left_of(feed: Feed, state: State, settings: Training, processes: Processes) 
     return build_ahead(steps, settings.pin_memory and reads_pinned(processes.device), workers)
 
 
-def has_more(step: int, settings: Training) -> bool:
+def is_milestone(step: int, settings: Training) -> bool:
     """Whether a step is followed by a validation, a checkpoint or the end of the run."""
     return is_last(step, settings) or is_due(step, settings.evaluate_every) or is_due(step, settings.save_every)
 
 
-def note(tally: Tally, learner: Learner, state: State, speed: Speed, ended: float) -> Line:
+def read_line(tally: Tally, learner: Learner, state: State, speed: Speed, ended: float) -> Line:
     """Read the numbers of a step and return its log line. Call it in the order of the steps.
 
     Args:
         ended: when the step ended, on the clock of `time.perf_counter`.
     """
     tally.read()
-    note_numbers(tally, state, learner)
+    note_skipped(tally, state, learner)
     return {**tally.line, **speed.line(tally.tokens, ended - tally.began), **note_spike(tally, state)}
 
 
-def write(learner: Learner, state: State, run: Run, watch: Watch, finished: bool = False) -> None:
+def write(learner: Learner, state: State, run: Run, observers: Observers, finished: bool = False) -> None:
     """Log the newest step whose numbers are known.
 
     Raises:
         RuntimeError: too many steps in a row were skipped.
     """
     line, state.line = state.line or {}, None
-    log(line, run, learner, watch, finished)
-    give_up(line, state, learner, run)
+    log(line, run, learner, observers, finished)
+    enforce_skip_limit(line, state, learner, run)
 
 
 def finish_step(
-    learner: Learner, state: State, run: Run, watch: Watch, signals: Signals, stop: int | None = None
+    learner: Learner, state: State, run: Run, observers: Observers, signals: Signals, stop: int | None = None
 ) -> bool:
     """Validate, log and save as is due after a step; return whether it was the last one.
 
@@ -133,25 +142,25 @@ def finish_step(
     finished, improved, line = is_last(state.step, settings), False, state.line or {}
     if finished or is_due(state.step, settings.evaluate_every):
         try:
-            line |= (judged := judge(learner, state, run, watch, finished, signals))
+            line |= (validated := validate(learner, state, run, observers, finished, signals))
         except Interrupted as interrupted:
             save(learner, state, run, passing=True)
-            leave(learner, interrupted.signal, f"in the validation after step {state.step}")
-        improved = bool(judged) and state.stale == 0
+            stop_run(learner, interrupted.signal, f"in the validation after step {state.step}")
+        improved = bool(validated) and state.stale == 0
         finished = is_over(state, settings)
     state.line = line
-    write(learner, state, run, watch, finished)
+    write(learner, state, run, observers, finished)
     if finished:
         note_end(state, settings)
     due = finished or improved or is_due(state.step, settings.save_every)
     if due or stop is not None:
         save(learner, state, run, passing=not due)
     if stop is not None and not finished:
-        leave(learner, stop, f"after step {state.step}")
+        stop_run(learner, stop, f"after step {state.step}")
     return finished
 
 
-def leave(learner: Learner, number: int, where: str) -> NoReturn:
+def stop_run(learner: Learner, number: int, where: str) -> NoReturn:
     """End the run because of a signal, once all processes are done with saving the state.
 
     Raises:
@@ -161,7 +170,7 @@ def leave(learner: Learner, number: int, where: str) -> NoReturn:
     raise Stopped(number, f"{where}; the state is saved, --resume continues", saved=True)
 
 
-def count(processes: Processes, counts: list[dict[str, Tensor]]) -> dict[str, Tensor]:
+def count_scored(processes: Processes, counts: list[dict[str, Tensor]]) -> dict[str, Tensor]:
     """Return on the device, by term, the number of scored positions in all micro-batches of all processes."""
     names = list(counts[0])
     local = [float(sum(part[name].item() for part in counts)) for name in names]

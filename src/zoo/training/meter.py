@@ -13,8 +13,11 @@ from zoo.objectives.objective import Term
 from zoo.runs.metrics import Line
 from zoo.training.supervision.processes import Processes
 
-SHOWN = 20  # examples named in a warning
-MOST, PATIENCE = 4, 1.0  # products to time, and seconds after which no more are: emulated bfloat16 takes long
+EXAMPLES_SHOWN = 20  # examples named in a warning
+MOST_PRODUCTS, LONGEST_MEASURE = (
+    4,
+    1.0,
+)  # products to time, and seconds after which no more are: emulated bfloat16 takes long
 
 
 class Tally:
@@ -26,8 +29,8 @@ class Tally:
         taken: entries of the log line about the rows that were read, such as how many of each source.
     """
 
-    def __init__(self, step: int, counts: Mapping[str, Tensor], taken: Line) -> None:
-        self.step, self.counts, self.taken, self.began = step, counts, taken, time.perf_counter()
+    def __init__(self, step: int, counts: Mapping[str, Tensor], row_entries: Line) -> None:
+        self.step, self.counts, self.row_entries, self.began = step, counts, row_entries, time.perf_counter()
         self.examples: list[list[tuple[int, int, int]]] = []  # per micro-batch
         self.rows: list[Tensor] = []  # per micro-batch: the sum of each term, then the sum and count of each metric
         self.weights: dict[str, float] = {}
@@ -46,7 +49,7 @@ class Tally:
         numbers = [*(term.sum for term in terms.values()), *(number for pair in measured.values() for number in pair)]
         self.rows.append(torch.stack([at_least_float32(number) for number in numbers]))
 
-    def add_up(self, processes: Processes, norm: Tensor, flags: list[float]) -> None:
+    def reduce(self, processes: Processes, norm: Tensor, flags: list[float]) -> None:
         """Sum over all processes, and start to copy the sums to the host.
 
         Args:
@@ -60,19 +63,24 @@ class Tally:
         total = processes.sum(torch.cat([numbers, rest, (~finite).to(exact)[None]]))
         self.bad = (total[-1] > 0).float()  # 1 where a number of any process is not finite
         known = torch.stack(list(self.counts.values()))
-        self.home = begin_reading(torch.cat([known, norm.to(exact)[None], total]))
+        self.await_copy = copy_to_host(torch.cat([known, norm.to(exact)[None], total]))
 
     def read(self) -> None:
         """Wait for the sums, and build the log line from them."""
         terms = len(self.weights)
-        values = self.home()
+        values = self.await_copy()
         known, norm, total = values[:terms], values[terms], values[terms + 1 :]
         numbers, rest = total[: terms + 2 * len(self.metrics)], total[terms + 2 * len(self.metrics) :]
         self.signals = rest[:-4]
         self.tokens, filled, parts, bad = rest[-4:]
         self.skipped = bad > 0
         self.line = {"step": self.step, **self.losses(numbers[:terms], known), **self.shares(numbers[terms:])}
-        self.line |= {"gradient_norm": norm, "empty": 1 - filled / parts, "learning_rate": self.rate, **self.taken}
+        self.line |= {
+            "gradient_norm": norm,
+            "empty": 1 - filled / parts,
+            "learning_rate": self.rate,
+            **self.row_entries,
+        }
 
     def losses(self, sums: list[float], counts: list[float]) -> Line:
         """Return the weighted loss and each term that scored a position; without any such term there is no loss."""
@@ -89,10 +97,10 @@ class Tally:
         """Return whether a loss of this process is not finite, and the examples of those micro-batches, else of all."""
         terms = [row[: len(self.weights)] for row in self.rows]
         faulty = [part for part, sums in zip(self.examples, terms, strict=True) if not sums.isfinite().all()]
-        return bool(faulty), [example for part in faulty or self.examples for example in part][:SHOWN]
+        return bool(faulty), [example for part in faulty or self.examples for example in part][:EXAMPLES_SHOWN]
 
 
-def begin_reading(tensor: Tensor) -> Callable[[], list[float]]:
+def copy_to_host(tensor: Tensor) -> Callable[[], list[float]]:
     """Start to copy a tensor to the host. The returned function waits for the copy, not for later device work."""
     if tensor.device.type != "cuda":
         return tensor.tolist
@@ -144,7 +152,7 @@ def measure_peak(device: torch.device, dtype: torch.dtype, threads: int) -> floa
     left, right = torch.ones(2, n, n, device=device, dtype=dtype)
     taken: list[float] = []
     # at least two: the first product may include loading a device's libraries
-    while len(taken) < 2 or (len(taken) < MOST and sum(taken) < PATIENCE):
+    while len(taken) < 2 or (len(taken) < MOST_PRODUCTS and sum(taken) < LONGEST_MEASURE):
         began = time.perf_counter()
         (left @ right)[0, 0].item()
         taken.append(time.perf_counter() - began)

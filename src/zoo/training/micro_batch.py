@@ -13,7 +13,7 @@ from zoo.training.step import terms_of
 logger = logging.getLogger(__name__)
 
 
-def fit_micro_batch(learner: Learner, feed: Feed, mixture: Mixture, found: int | None) -> int | None:
+def fit_micro_batch(learner: Learner, feed: Feed, mixture: Mixture, earlier: int | None) -> int | None:
     """Return the rows per forward pass, the same in every process; None: the whole share of a process.
 
     With `auto`, the share of a process is halved until a pass fits. The trial leaves no trace: gradients are cleared,
@@ -27,7 +27,7 @@ def fit_micro_batch(learner: Learner, feed: Feed, mixture: Mixture, found: int |
     if settings.micro_batch != "auto":
         return settings.micro_batch
     share = -(-settings.batch // processes.count)
-    rows = share if found is None else min(found, share)
+    rows = share if earlier is None else min(earlier, share)
     while not fits(learner, feed, mixture, rows):
         if rows == 1:
             break  # the first step fails with a message that names the settings

@@ -79,21 +79,21 @@ def save(learner: Learner, state: State, run: Run, passing: bool = False) -> Non
     Raises:
         RuntimeError: a weight is no longer finite, or the checkpoint cannot be written; the earlier ones stay.
     """
-    spoiled = learner.spoiled()  # each process checks its own shard, then all of them agree
-    (count,) = learner.processes.add_up([float(spoiled is not None)])
+    broken = learner.nonfinite_weight()  # each process checks its own shard, then all of them agree
+    (count,) = learner.processes.add_up([float(broken is not None)])
     if count:
         raise RuntimeError(
-            f"step {state.step}: {spoiled or 'a weight'} is no longer finite, so nothing is saved; "
-            f"{last_good(run, state.step)}"
+            f"step {state.step}: {broken or 'a weight'} is no longer finite, so nothing is saved; "
+            f"{advise_checkpoint(run, state.step)}"
         )
     state.scale, state.passing = dict(learner.scaler.state_dict()), passing
     line = state.line and finite_only(state.line)
-    run.save(state.step, learner.tensors(), {**asdict(state), "line": line}, learner.beside())
+    run.save(state.step, learner.tensors(), {**asdict(state), "line": line}, learner.extra_files())
     best = None if state.best is None else int(state.best["step"])
     run.prune(max(learner.settings.keep, learner.settings.average or 1), best)
 
 
-def last_good(run: Run, before: int) -> str:
+def advise_checkpoint(run: Run, before: int) -> str:
     """Return advice for a broken run: which checkpoint to continue from, and what to change.
 
     Args:

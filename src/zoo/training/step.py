@@ -34,7 +34,7 @@ def take_step(
             with torch.no_grad():
                 tally.add(part, terms)
             del terms  # frees memory for the next forward pass, and for validation
-    tally.add_up(processes, learner.clip(), flags)
+    tally.reduce(processes, learner.clip(), flags)
     tally.rate = learner.update(tally.step - 1, tally.bad)
 
 

@@ -37,12 +37,12 @@ class Validation:
     higher_is_better: bool = False
 
 
-def ignore(line: Line) -> None:
+def discard_line(line: Line) -> None:
     """Do nothing with a log line."""
 
 
 @dataclass(frozen=True)
-class Watch:
+class Observers:
     """What observes a training: a validation, and a report of each step.
 
     Args:
@@ -52,14 +52,14 @@ class Watch:
     """
 
     validation: Validation | None = None
-    report: Callable[[Line], None] = ignore
+    report: Callable[[Line], None] = discard_line
     flops_per_token: float | None = None
 
 
-NOBODY = Watch()
+NO_OBSERVERS = Observers()
 
 
-def judge(learner: Learner, state: State, run: Run, watch: Watch, last: bool, signals: Signals) -> Line:
+def validate(learner: Learner, state: State, run: Run, observers: Observers, last: bool, signals: Signals) -> Line:
     """Validate the weights that a user of the run would get now, and note in the state whether they are the best.
 
     Args:
@@ -73,7 +73,7 @@ def judge(learner: Learner, state: State, run: Run, watch: Watch, last: bool, si
     """
     if last and learner.settings.average is not None:
         average(learner, learner.settings.average, state, run)
-    if watch.validation is None:
+    if observers.validation is None:
         return {}
 
     def between() -> None:
@@ -81,19 +81,21 @@ def judge(learner: Learner, state: State, run: Run, watch: Watch, last: bool, si
         if number is not None:
             raise Interrupted(number)
 
-    with learner.showing() as model, signs_of_life(model, learner.processes.alive):
-        values = watch.validation.measure(model, between)
+    with learner.published_model() as model, report_progress(model, learner.processes.alive):
+        values = observers.validation.measure(model, between)
     forget()
     # what validations are compared by; NaN if nothing was scored
-    found = {"value": values.get(watch.validation.metric, math.nan), "loss": values.get("loss", math.nan)}
-    better = math.isfinite(found["value"]) and (state.best is None or is_better(found, state.best, watch.validation))
+    found = {"value": values.get(observers.validation.metric, math.nan), "loss": values.get("loss", math.nan)}
+    better = math.isfinite(found["value"]) and (
+        state.best is None or is_better(found, state.best, observers.validation)
+    )
     # the main process decides for all, and the others add zeros: their values may differ in the last bit
     mine = [float(better), *found.values()] if learner.processes.is_main else [0.0] * (1 + len(found))
     improved, *decisive = learner.processes.add_up(mine)
     state.stale = 0 if improved else state.stale + 1
     if improved:
         known = {name: value for name, value in zip(found, decisive, strict=True) if math.isfinite(value)}
-        state.best = {"step": state.step, "metric": watch.validation.metric, **known}
+        state.best = {"step": state.step, "metric": observers.validation.metric, **known}
     return {f"{VALIDATION}{name}": number for name, number in values.items()}
 
 
@@ -111,7 +113,7 @@ def average(learner: Learner, most: int, state: State, run: Run) -> None:
     """Publish the mean of the current weights and the last checkpoints, `most` in all, and log their steps."""
     earlier = (c for c in run.recent() if c.step < state.step and not is_passing(c.folder))
     taken = list(islice(earlier, most - 1))
-    learner.take_mean(taken)
+    learner.average_checkpoints(taken)
     if learner.processes.is_main:
         steps = ", ".join(str(step) for step in [*sorted(checkpoint.step for checkpoint in taken), state.step])
         which = f"step{'s' if taken else ''} {steps}"
@@ -120,7 +122,7 @@ def average(learner: Learner, most: int, state: State, run: Run) -> None:
 
 
 @contextmanager
-def signs_of_life(model: nn.Module, alive: Callable[[], None]) -> Iterator[None]:
+def report_progress(model: nn.Module, alive: Callable[[], None]) -> Iterator[None]:
     """Call `alive` whenever one of a model's leaf modules is called, so that the watchdog sees progress.
 
     Hooks on the whole model would miss generation, which calls encoder, decoder and heads one by one. nn.Linear gets

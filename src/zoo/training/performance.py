@@ -16,7 +16,7 @@ from zoo.training.settings import Training
 from zoo.training.supervision.processes import Processes
 
 
-def fast_settings(settings: Training, processes: Processes, model: nn.Module) -> Tree:
+def describe_performance(settings: Training, processes: Processes, model: nn.Module) -> Tree:
     """Describe what each performance setting resolves to, by its name in environment.json.
 
     Args:
@@ -30,16 +30,18 @@ def fast_settings(settings: Training, processes: Processes, model: nn.Module) ->
     pinned = ", in pinned memory" if settings.pin_memory and reads_pinned(device) else ""
     chunks = f"in chunks of about {logits_at_once(device):,} logits, each with its gradient"
     chunks += f", by one kernel from {FEW:,} classes on" if has_kernel(device) else ""
-    compiled = compiled_of(model) if compiles(settings, device) else "nothing"
+    compiled = describe_compiled(model) if compiles(settings, device) else "nothing"
     drawn = "a byte per decision" + (", in compiled blocks a float" if compiled != "nothing" else "")
     few = settings.optimizer.build(nn.Linear(2, 2, device=device), settings.learning_rate)
     return {
         "precision": name_of_dtype(settings.precision, device),
-        "strategy": strategy(settings, processes),
+        "strategy": describe_strategy(settings, processes),
         "compile": compiled,
         "optimizer": f"{settings.optimizer.name}: {kernels(few)}",
         "loss": chunks if settings.chunked_loss else "of all logits at once",
-        "last_layer": "of positions that a head reads" if settings.skip_unread and picks(model) else "of all positions",
+        "last_layer": "of positions that a head reads"
+        if settings.skip_unread and skips_unread(model)
+        else "of all positions",
         "dropout": drawn if settings.byte_dropout and device.type == "cpu" else "torch's",
         "batches": f"built ahead by {builders(workers)}{pinned}",
         # set when the process started; setting it again returns whether the C library accepts it
@@ -47,12 +49,12 @@ def fast_settings(settings: Training, processes: Processes, model: nn.Module) ->
     }
 
 
-def picks(model: nn.Module) -> bool:
+def skips_unread(model: nn.Module) -> bool:
     """Whether a part of a model can skip positions that no head reads."""
     return any(isinstance(module, Part) and module.picks for module in model.modules())
 
 
-def compiled_of(model: nn.Module) -> str:
+def describe_compiled(model: nn.Module) -> str:
     """Describe which blocks of a model are compiled."""
     able, every = len(compilable(model)), len(blocks_of(model))
     if able == 0:
@@ -60,7 +62,7 @@ def compiled_of(model: nn.Module) -> str:
     return "each block" if able == every else f"{able} of {every} blocks, those without recurrence"
 
 
-def strategy(settings: Training, processes: Processes) -> str:
+def describe_strategy(settings: Training, processes: Processes) -> str:
     """Describe how the model is distributed over the processes, and how gradients are reduced."""
     chosen = choose_strategy(settings, processes.count)
     if chosen == DDP:

@@ -9,8 +9,8 @@ import torch
 from tiny import alone, settings, train_tiny
 
 from zoo.models.create import create_model
-from zoo.training import fast, loop
-from zoo.training.fast import fast_settings
+from zoo.training import loop, performance
+from zoo.training.performance import describe_performance
 from zoo.training.supervision import launch
 
 MODEL = create_model("gpt2-nano")
@@ -46,14 +46,14 @@ CHANGES: list[tuple[dict[str, Any], str, str]] = [
 
 @pytest.mark.parametrize(("changes", "key", "said"), CHANGES)
 def test_each_setting_is_what_runs(changes: dict[str, Any], key: str, said: str):
-    assert fast_settings(settings(**changes), alone(), MODEL)[key] == said
+    assert describe_performance(settings(**changes), alone(), MODEL)[key] == said
 
 
 def test_of_a_model_without_blocks_no_layer_is_compiled_and_none_left_out():
-    cells = fast_settings(settings(compile=True), alone(), create_model("rnn-seq2seq-nano"))
+    cells = describe_performance(settings(compile=True), alone(), create_model("rnn-seq2seq-nano"))
     assert (cells["compile"], cells["last_layer"]) == ("nothing", "of all positions")
     mixed = create_model("gpt2-nano", **{"decoder.mixer": ["attention", "recurrent"]})
-    said = fast_settings(settings(compile=True), alone(), mixed)["compile"]
+    said = describe_performance(settings(compile=True), alone(), mixed)["compile"]
     assert said == "1 of 2 blocks, those without recurrence"
 
 
@@ -67,18 +67,18 @@ def test_of_a_model_without_blocks_no_layer_is_compiled_and_none_left_out():
 )
 def test_several_processes_say_how_gradients_come_together(changes: dict[str, Any], said: str):
     two: Any = SimpleNamespace(device=torch.device("cpu"), count=2, local_count=2)
-    assert fast_settings(settings(precision="bfloat16", **changes), two, MODEL)["strategy"] == said
+    assert describe_performance(settings(precision="bfloat16", **changes), two, MODEL)["strategy"] == said
 
 
 def test_the_loss_says_whether_a_kernel_computes_it(monkeypatch: pytest.MonkeyPatch):
-    without = fast_settings(settings(), alone(), MODEL)["loss"]
-    monkeypatch.setattr(fast, "has_kernel", lambda device: True)
-    assert fast_settings(settings(), alone(), MODEL)["loss"] == f"{without}, by one kernel from 1,024 classes on"
+    without = describe_performance(settings(), alone(), MODEL)["loss"]
+    monkeypatch.setattr(performance, "has_kernel", lambda device: True)
+    assert describe_performance(settings(), alone(), MODEL)["loss"] == f"{without}, by one kernel from 1,024 classes on"
 
 
 def test_a_gpus_batches_are_pinned_unless_that_is_turned_off(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(fast, "reads_pinned", lambda device: True)
-    said = [fast_settings(settings(pin_memory=on, workers=0), alone(), MODEL)["batches"] for on in (True, False)]
+    monkeypatch.setattr(performance, "reads_pinned", lambda device: True)
+    said = [describe_performance(settings(pin_memory=on, workers=0), alone(), MODEL)["batches"] for on in (True, False)]
     assert said == ["built ahead by a thread, in pinned memory", "built ahead by a thread"]
 
 
@@ -119,5 +119,5 @@ def test_a_training_sets_imports_aside_before_anything_else(tmp_path: Path, monk
 
 
 def test_memory_is_kept_only_where_the_c_library_agrees(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(fast, "map_large_blocks", lambda: False)
-    assert fast_settings(settings(), alone(), MODEL)["large_blocks"] == "returned"
+    monkeypatch.setattr(performance, "map_large_blocks", lambda: False)
+    assert describe_performance(settings(), alone(), MODEL)["large_blocks"] == "returned"

@@ -11,12 +11,12 @@ from torch import nn
 
 from zoo.models.generation.laid import Laid, known
 from zoo.runs.saved import open_run
-from zoo.training.judging import Validation, Watch, is_better
 from zoo.training.logbook import ended_early
 from zoo.training.supervision import processes
+from zoo.training.validation import Observers, Validation, is_better
 
 
-def judged(*values: float, higher: bool = False) -> Watch:
+def judged(*values: float, higher: bool = False) -> Observers:
     """A validation that says these values one after the other."""
     left = list(values)
 
@@ -24,12 +24,12 @@ def judged(*values: float, higher: bool = False) -> Watch:
         assert not model.training and not torch.is_grad_enabled()
         return {"score": left.pop(0), "other": 7.0}
 
-    return Watch(Validation(measure, "score", higher))
+    return Observers(Validation(measure, "score", higher))
 
 
 def test_validation_stands_on_its_step_and_the_best_checkpoint_is_the_run(tmp_path: Path):
     training = settings(steps=6, evaluate_every=2, save_every=0, keep=1)
-    model, state = train_tiny(tmp_path, training, watch=judged(0.5, 0.2, float("nan")))
+    model, state = train_tiny(tmp_path, training, observers=judged(0.5, 0.2, float("nan")))
     assert [line.get("validation/score") for line in lines(tmp_path)] == [None, 0.5, None, 0.2, None, None]
     assert lines(tmp_path)[3]["validation/other"] == 7.0
     assert state.best == {"step": 4, "metric": "score", "value": 0.2} and model.training
@@ -38,8 +38,8 @@ def test_validation_stands_on_its_step_and_the_best_checkpoint_is_the_run(tmp_pa
 
 
 def test_only_a_better_validation_is_a_reason_to_save(tmp_path: Path):
-    watch = judged(0.5, 0.6, 0.4, 0.4, 0.7)
-    train_tiny(tmp_path, settings(steps=5, evaluate_every=1, save_every=0, keep=9), watch=watch)
+    observers = judged(0.5, 0.6, 0.4, 0.4, 0.7)
+    train_tiny(tmp_path, settings(steps=5, evaluate_every=1, save_every=0, keep=9), observers=observers)
     assert sorted(path.name for path in (tmp_path / "checkpoints").iterdir()) == ["1", "3", "5"]
 
 
@@ -51,12 +51,12 @@ def test_validation_computes_in_the_precision_of_the_training(tmp_path: Path, pr
         seen.append(nn.functional.linear(torch.ones(1, 5), model.hidden.weight).dtype)
         return {"loss": 1.0}
 
-    train_tiny(tmp_path, settings(steps=1, precision=precision), watch=Watch(Validation(measure, "loss")))
+    train_tiny(tmp_path, settings(steps=1, precision=precision), observers=Observers(Validation(measure, "loss")))
     assert seen == [dtype]
 
 
 def test_more_can_be_better(tmp_path: Path):
-    _, state = train_tiny(tmp_path, settings(steps=2, evaluate_every=1), watch=judged(0.2, 0.5, higher=True))
+    _, state = train_tiny(tmp_path, settings(steps=2, evaluate_every=1), observers=judged(0.2, 0.5, higher=True))
     assert state.best is not None and state.best["step"] == 2
 
 
@@ -68,7 +68,7 @@ def test_of_as_good_validations_the_one_with_the_lower_loss_is_the_best(tmp_path
         return dict(zip(("score", "loss"), left.pop(0), strict=True))
 
     training = settings(steps=5, evaluate_every=1, patience=3)
-    _, state = train_tiny(tmp_path, training, watch=Watch(Validation(measure, "score", higher)))
+    _, state = train_tiny(tmp_path, training, observers=Observers(Validation(measure, "score", higher)))
     step, loss, stale = (5, 1.0, 0) if higher else (2, 2.0, 3)
     assert state.best == {"step": step, "metric": "score", "value": 0.0, "loss": loss} and state.stale == stale
 
@@ -80,7 +80,7 @@ def test_a_device_without_float64_makes_no_validation_better_than_an_equal_one(
     """Rounded to float32, 0.7 is less, and 0.3 is more."""
     monkeypatch.setattr(processes, "widest", lambda _: torch.float32)
     training = settings(steps=4, evaluate_every=1, patience=2)
-    _, state = train_tiny(tmp_path, training, watch=judged(*[value] * 4, higher=higher))
+    _, state = train_tiny(tmp_path, training, observers=judged(*[value] * 4, higher=higher))
     assert state.best == {"step": 1, "metric": "score", "value": value} and (state.step, state.stale) == (3, 2)
 
 
@@ -96,12 +96,12 @@ def test_training_stops_early_when_nothing_gets_better_and_is_complete_then(
 ):
     caplog.set_level(logging.INFO)
     training = settings(steps=9, evaluate_every=1, patience=2)
-    _, state = train_tiny(tmp_path, training, watch=judged(0.5, 0.4, 0.4, 0.6))
+    _, state = train_tiny(tmp_path, training, observers=judged(0.5, 0.4, 0.4, 0.6))
     assert (state.step, state.stale, open_run(tmp_path).step) == (4, 2, 2)
     why = "after 2 validations without improvement (training.patience)"
     assert f"step 4 of 9 is the last one, {why}" in caplog.text
     logged = (tmp_path / "metrics.jsonl").read_bytes()
-    _, state = train_tiny(tmp_path, training, watch=judged(), resume=True)
+    _, state = train_tiny(tmp_path, training, observers=judged(), resume=True)
     assert f"already complete: 4 of 9 steps, {why}" in caplog.text
     assert (state.step, state.stale) == (4, 2) and (tmp_path / "metrics.jsonl").read_bytes() == logged
     state.step = 9
@@ -111,7 +111,7 @@ def test_training_stops_early_when_nothing_gets_better_and_is_complete_then(
 @pytest.mark.parametrize(("values", "best"), [((0.5, float("nan"), float("nan"), 0.1), 1), ((float("nan"), 0.5), 2)])
 def test_a_validation_that_is_no_number_is_no_better_one(tmp_path: Path, values: tuple[float, ...], best: int):
     training = settings(steps=best + 2 if best == 1 else 2, evaluate_every=1, patience=2)
-    _, state = train_tiny(tmp_path, training, watch=judged(*values))
+    _, state = train_tiny(tmp_path, training, observers=judged(*values))
     assert state.best == {"step": best, "metric": "score", "value": 0.5} and state.stale == state.step - best
 
 
@@ -124,7 +124,7 @@ def test_what_is_validated_is_what_is_published(tmp_path: Path):
 
     for name, values in {"ema": {"ema": 0.5}, "average": {"average": 3, "save_every": 2}}.items():
         training = settings(steps=6, evaluate_every=0, **values)
-        model, _ = train_tiny(tmp_path / name, training, watch=Watch(Validation(measure, "loss")))
+        model, _ = train_tiny(tmp_path / name, training, observers=Observers(Validation(measure, "loss")))
         assert name in open_run(tmp_path / name).checkpoint.kinds
         published = open_run(tmp_path / name).weights
         assert all(torch.equal(tensor, seen["weights"][key]) for key, tensor in published.items())
@@ -159,5 +159,5 @@ def test_what_a_validation_laid_out_to_write_is_dropped(tmp_path: Path) -> None:
         known[weights[-1]] = Laid(torch.ones(1), [])
         return {"loss": 1.0}
 
-    train_tiny(tmp_path, settings(steps=1, evaluate_every=1), watch=Watch(Validation(measure, "loss")))
+    train_tiny(tmp_path, settings(steps=1, evaluate_every=1), observers=Observers(Validation(measure, "loss")))
     assert len(weights) and not len(known)

@@ -19,7 +19,7 @@ from zoo.training.supervision.processes import Processes
 from zoo.wording import first_few
 
 
-def begin_run(processes: Processes, folder: Path, files: RunFiles, resume: bool) -> Run:
+def start_run(processes: Processes, folder: Path, files: RunFiles, resume: bool) -> Run:
     """Create or resume a run folder in the main process and join it in the others.
 
     Args:
@@ -52,7 +52,7 @@ def check_agreement(processes: Processes, facts: Mapping[str, Any]) -> None:
     Raises:
         ValueError: facts differ; the message names the first ones, and in which process.
     """
-    everyone = processes.gather({**facts, "code": code(), "torch": str(torch.__version__)})
+    everyone = processes.gather({**facts, "code": source_digest(), "torch": str(torch.__version__)})
     faults = [
         f"{key}: {first!r} in process 0, {other!r} in process {rank}"
         for rank, theirs in enumerate(everyone)
@@ -63,7 +63,7 @@ def check_agreement(processes: Processes, facts: Mapping[str, Any]) -> None:
 
 
 @cache
-def code() -> str:
+def source_digest() -> str:
     """Return the SHA-256 of zoo's own source files at the first call."""
     folder = Path(__file__).parents[1]
     total = sha256()
