@@ -17,7 +17,7 @@ from zoo.inference.gathered import GATHERED, Passed
 from zoo.inference.pipeline import Pipeline
 from zoo.inference.predictors.tagging import join_spans, makes_spans
 from zoo.metrics.metric import compute
-from zoo.metrics.tagging import as_borders
+from zoo.metrics.tagging import as_iobes
 from zoo.models.heads.scores import Scores
 from zoo.objectives.objective import Term
 
@@ -47,7 +47,7 @@ def test_spans_are_those_that_f1_counts_whatever_the_order_of_tags(letters: str)
     tagged = list(np.random.default_rng(0).choice(names, 500))
     words = [word(tag, 2 * at, 2 * at + 1) for at, tag in enumerate(tagged)]
     found = [(span["tag"], span["start"] // 2, span["end"] // 2) for span in join_spans(words, "")]
-    assert found == get_entities(as_borders([tagged])[0]) and any(last > first for _, first, last in found)
+    assert found == get_entities(as_iobes([tagged])[0]) and any(last > first for _, first, last in found)
 
 
 def test_the_score_of_a_span_is_the_mean_over_its_words():

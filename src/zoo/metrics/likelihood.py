@@ -15,7 +15,7 @@ class Perplexity(Metric):
 
     def measure(self, loss: list[float], count: list[int]) -> float:
         try:
-            return math.exp(math.fsum(loss) / positive(sum(count), "count"))
+            return math.exp(math.fsum(loss) / check_positive(sum(count), "count"))
         except OverflowError:
             return math.inf
 
@@ -29,10 +29,10 @@ class BitsPerByte(Metric):
     inputs = {"loss": "float64", "bytes": "int64"}
 
     def measure(self, loss: list[float], bytes: list[int]) -> float:
-        return math.fsum(loss) / (math.log(2) * positive(sum(bytes), "bytes"))
+        return math.fsum(loss) / (math.log(2) * check_positive(sum(bytes), "bytes"))
 
 
-def positive(total: int, what: str) -> int:
+def check_positive(total: int, what: str) -> int:
     """Check that a sum to divide by is above 0, and return it.
 
     Raises:

@@ -34,9 +34,9 @@ class SpanF1(Metric):
     def measure(self, predictions: list[list[str]], references: list[list[str]]) -> float:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about splits without any span, whose F1 is 0
-            return float(self.count(as_borders(references), as_borders(predictions)))
+            return float(self.count(as_iobes(references), as_iobes(predictions)))
 
 
-def as_borders(sentences: list[list[str]]) -> list[list[str]]:
+def as_iobes(sentences: list[list[str]]) -> list[list[str]]:
     """Rewrite BILOU's L- and U- as the E- and S- that seqeval reads."""
     return [[SAME.get(tag[:2], tag[:2]) + tag[2:] for tag in tags] for tags in sentences]

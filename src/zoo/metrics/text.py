@@ -24,7 +24,7 @@ class TextMetric(Metric):
     counter: ClassVar[Callable[[], Any]]
 
     def measure(self, predictions: list[str], references: list[list[str]]) -> float:
-        return float(type(self).counter().corpus_score(predictions, streams(references)).score)
+        return float(type(self).counter().corpus_score(predictions, transpose_references(references)).score)
 
 
 @metrics.register("bleu")
@@ -72,7 +72,7 @@ class SequenceAccuracy(TextMetric):
         return sum(said in known for said, known in pairs) / len(predictions)
 
 
-def streams(references: list[list[str]]) -> list[list[str | None]]:
+def transpose_references(references: list[list[str]]) -> list[list[str | None]]:
     """Transpose references for sacrebleu: by position instead of by example; None where an example has fewer.
 
     Raises:
