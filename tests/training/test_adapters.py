@@ -15,7 +15,7 @@ from zoo.examples.example import ExamplePlan
 from zoo.models.create import create_model
 from zoo.runs.saved import open_run
 from zoo.training.validation import Observers, Validation
-from zoo.training.weights.adapters import LowRank, adapt, adapted, is_of_adapter
+from zoo.training.weights.adapters import LowRank, adapted_layers, add_adapters, is_of_adapter
 
 RANK, ALPHA = 3, 7.5  # other numbers than the defaults, and not as they lie to each other
 LORA = {"rank": RANK, "alpha": ALPHA, "targets": ["hidden"]}
@@ -41,7 +41,7 @@ def test_only_the_change_is_trained(tmp_path: Path):
     model = trained(tmp_path)
     before, after = TinyModel().state_dict(), open_run(tmp_path).checkpoint.tensors("weights")
     assert all(torch.equal(before[name], tensor) for name, tensor in after.items())
-    assert all(module.get_submodule("lora_B").weight.any() for _, module in adapted(model))
+    assert all(module.get_submodule("lora_B").weight.any() for _, module in adapted_layers(model))
 
 
 def test_a_user_of_the_run_gets_the_trained_model_as_a_plain_one(tmp_path: Path):
@@ -99,7 +99,7 @@ def test_a_share_of_what_the_change_reads_is_dropped_in_training_alone():
     model, x = TinyModel(), torch.randn(1, 400, 5)
     hidden = model.hidden
     lora = LowRank(rank=RANK, alpha=ALPHA, dropout=0.5, targets=("hidden",))
-    adapt(model, lora, 0)
+    add_adapters(model, lora, 0)
     assert lora.config(model)["lora_dropout"] == 0.5
     down, up = (hidden.get_submodule(name).weight.detach() for name in ("lora_A", "lora_B"))
     assert 0.5 / 5**0.5 < float(down.abs().max()) <= 1 / 5**0.5
@@ -116,13 +116,15 @@ def test_a_share_of_what_the_change_reads_is_dropped_in_training_alone():
 
 def test_heads_are_trained_as_they_are():
     model = create_model("bert-nano")
-    adapt(model, LowRank(), 0)
+    add_adapters(model, LowRank(), 0)
     names = {name for name, parameter in model.named_parameters() if parameter.requires_grad}
     assert {name.split(".")[0] for name in names if not is_of_adapter(name)} == {"heads", "pooler"}
-    assert len(list(adapted(model))) == 4  # queries and values of two layers
+    assert len(list(adapted_layers(model))) == 4  # queries and values of two layers
     model = create_model("bert-nano", heads=[{"name": "classification", "labels": 2}])
-    adapt(model, LowRank(targets=("output",)), 0)  # the head has one that is called so, too
-    assert len(list(adapted(model))) == 2 and not any(name.startswith("heads") for name, _ in adapted(model))
+    add_adapters(model, LowRank(targets=("output",)), 0)  # the head has one that is called so, too
+    assert len(list(adapted_layers(model))) == 2 and not any(
+        name.startswith("heads") for name, _ in adapted_layers(model)
+    )
 
 
 @pytest.mark.parametrize(
@@ -141,6 +143,6 @@ def test_options_that_cannot_be_are_refused(lora: dict[str, Any], words: str):
 
 def test_an_unknown_target_and_what_does_not_combine_are_refused():
     with pytest.raises(ValueError, match=r"lora.targets: unknown linear layer 'qury' \(did you mean 'query'\?\)"):
-        adapt(create_model("bert-nano"), LowRank(targets=("qury",)), 0)
+        add_adapters(create_model("bert-nano"), LowRank(targets=("qury",)), 0)
     with pytest.raises(ValueError, match="training.lora: does not combine with ema, average or strategy fsdp"):
         settings(lora={}, ema=0.9)

@@ -5,7 +5,7 @@ import pytest
 from zoo.models.create import create_model
 from zoo.models.kinds.part import Part
 from zoo.training.optimizers.optimizer import optimizers
-from zoo.training.weights.depth import depths, share_rates
+from zoo.training.weights.depth import depths, set_rate_shares
 
 BLOCKS = {"stack.blocks.0": 2, "stack.blocks.1": 1, "stack.embeddings": 3, "stack.positions": 3, "stack.norm": 0}
 DEPTHS = {  # of the parameters whose names begin so; every parameter of the model is named
@@ -49,7 +49,7 @@ def test_a_table_that_two_parts_share_lies_as_deep_as_in_the_deeper_one(layers: 
 def test_every_optimizer_gets_rates_by_depth_and_keeps_its_other_options(name: str):
     model = create_model("bert-nano")
     optimizer, before = optimizers.build(name, model, 0.1), optimizers.build(name, model, 0.1)
-    share_rates(optimizer, model, 0.5)
+    set_rate_shares(optimizer, model, 0.5)
     found = depths(model)
     options = {id(p): {k: v for k, v in g.items() if k != "params"} for g in before.param_groups for p in g["params"]}
     for group in optimizer.param_groups:

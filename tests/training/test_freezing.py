@@ -10,13 +10,13 @@ from zoo.models.generation.generate import generate
 from zoo.models.generation.settings import GenerateSettings
 from zoo.training.learner import Learner
 from zoo.training.weights.adapters import LowRank, is_of_adapter
-from zoo.training.weights.freezing import choose_trained
+from zoo.training.weights.freezing import freeze
 
 
 def frozen(name: str, *chosen: str) -> set[str]:
     """The names of the frozen parameters of a model."""
     model = create_model(name)
-    choose_trained(model, chosen)
+    freeze(model, chosen)
     return {name for name, p in model.named_parameters() if not p.requires_grad}
 
 
@@ -73,7 +73,7 @@ def test_what_matches_nothing_or_leaves_nothing_is_refused(chosen: list[str], wo
 )
 def test_adapters_of_a_frozen_part_are_trained(chosen: list[str], left: set[str]):
     model = create_model("bert-nano")
-    choose_trained(model, chosen, LowRank())
+    freeze(model, chosen, LowRank())
     trained = {name for name, parameter in model.named_parameters() if parameter.requires_grad}
     assert {name.split(".")[0] for name in trained if not is_of_adapter(name)} == left
     assert sum(map(is_of_adapter, trained)) == 8  # two of queries and of values, in two layers

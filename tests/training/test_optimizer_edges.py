@@ -10,7 +10,7 @@ from torch import nn
 
 from zoo.models.create import create_model
 from zoo.training.optimizers.muon import hidden_matrices
-from zoo.training.optimizers.optimizer import optimizers, stacks
+from zoo.training.optimizers.optimizer import group_by_shape, optimizers
 
 
 def step(model: nn.Module, optimizer: torch.optim.Optimizer, scale: float) -> None:
@@ -95,7 +95,7 @@ def test_without_a_momentum_descent_keeps_nothing_of_a_weight():
 
 def test_only_weights_of_one_type_are_updated_together():
     weights = [torch.zeros(2, dtype=dtype) for dtype in (torch.float32, torch.float64, torch.float32)]
-    assert [len(found) for found in stacks(weights)] == [2, 1]
+    assert [len(found) for found in group_by_shape(weights)] == [2, 1]
 
 
 def test_muon_leaves_out_the_map_from_token_vectors_to_states():

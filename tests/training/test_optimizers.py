@@ -118,11 +118,13 @@ def test_weights_of_one_shape_are_updated_together_as_each_is_alone(
 ):
     monkeypatch.setattr(muon_module, "rough_dtype", lambda device: torch.float64)
     together, alone = (create_model("bert-nano", d_model=64).double() for _ in range(2))
-    taken = [len(found) for found in optimizer_module.stacks(together.parameters())]
+    taken = [len(found) for found in optimizer_module.group_by_shape(together.parameters())]
     assert max(taken) > 3
     expected = updated(together, optimizers.build(name, together, 0.1))
     monkeypatch.setattr(optimizer_module, "STACK_ON_CPU", count)
-    fewer = [len(found) for found in optimizer_module.stacks(p for p in alone.parameters() if p.shape == (64, 64))]
+    fewer = [
+        len(found) for found in optimizer_module.group_by_shape(p for p in alone.parameters() if p.shape == (64, 64))
+    ]
     assert max(fewer) == (1 if count == 1 else 3) and sum(fewer) > 3
     torch.testing.assert_close(updated(alone, optimizers.build(name, alone, 0.1)), expected, rtol=1e-9, atol=1e-12)
 

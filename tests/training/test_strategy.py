@@ -18,7 +18,7 @@ from zoo.models.model import Model
 from zoo.training.devices.shards import gather_full
 from zoo.training.devices.strategy import choose_strategy, shard
 from zoo.training.supervision.launch import start_processes
-from zoo.training.weights.freezing import choose_trained
+from zoo.training.weights.freezing import freeze
 
 # a large eps: the bias of keys has no gradient but rounding errors, which Adam would blow up
 COMMON = {"ema": 0.9, "batch": 6, "eps": 1e-3, "layer_decay": 0.9, "freeze": ["*.blocks.0.norms"]}
@@ -139,7 +139,7 @@ def test_shards_give_the_gradient_of_packed_rows(name: str, here: Any):
 def test_shards_give_the_gradient_of_heads_above_frozen_parts(name: str, changes: dict[str, Any], here: Any):
     plain, sharded = (create_model(name, dropout=0.0, **changes).initialize(0) for _ in range(2))
     for model in (plain, sharded):
-        choose_trained(model, [part for part, _ in model.named_children() if part not in ("heads", "pooler")])
+        freeze(model, [part for part, _ in model.named_children() if part not in ("heads", "pooler")])
     shard(sharded, None, here)
     for model in (plain, sharded):
         inputs = [part.blank(4, "cpu") for part in (model.decoder, model.encoder) if part is not None]

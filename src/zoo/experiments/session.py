@@ -44,7 +44,7 @@ from zoo.training.state import State
 from zoo.training.supervision.joining import join
 from zoo.training.supervision.processes import Processes
 from zoo.training.validation import Observers, Validation
-from zoo.training.weights.freezing import choose_trained
+from zoo.training.weights.freezing import freeze
 
 T = TypeVar("T")
 Data = dict[str, tuple[Examples, Split]]  # split name -> its examples and its tokens
@@ -92,7 +92,7 @@ def run_session(request: Request, experiment: Experiment, start: Start, watcher:
             try_folder(request.folder)
             try_folder(request.folder / CHECKPOINTS)  # of a resumed run, it may have another owner
         # only to check: refuses weights to freeze or adapt that the model does not have
-        choose_trained(on_meta(experiment.model), experiment.training.freeze, experiment.training.lora)
+        freeze(on_meta(experiment.model), experiment.training.freeze, experiment.training.lora)
         rows = load_rows(experiment.task, inputs(), request.data)
         if "train" not in rows:
             raise ValueError(f"{request.task}: its source has no split 'train'; it has: {', '.join(rows)}")

@@ -20,13 +20,13 @@ from zoo.training.devices.attention_backend import use_backends
 from zoo.training.devices.compiling import uncompiled
 from zoo.training.devices.shards import gather_full, local_shard, shard_like
 from zoo.training.devices.strategy import distribute, unsharded
-from zoo.training.optimizers.optimizer import step_unless, trained
+from zoo.training.optimizers.optimizer import step_unless, trained_parameters
 from zoo.training.settings import Training
 from zoo.training.supervision.processes import Processes
-from zoo.training.weights.adapters import CONFIG, FILE, is_of_adapter, load_adapters, merged, peft_name
+from zoo.training.weights.adapters import CONFIG, FILE, is_of_adapter, load_adapters, merged_weights, peft_name
 from zoo.training.weights.averaging import MovingAverage, Weights, mean_of, swapped_in
-from zoo.training.weights.depth import share_rates
-from zoo.training.weights.freezing import choose_trained
+from zoo.training.weights.depth import set_rate_shares
+from zoo.training.weights.freezing import freeze
 
 
 class Learner:
@@ -49,13 +49,13 @@ class Learner:
         if checkpoint is not None:
             load_tensors(model, finite(checkpoint.tensors("weights"), str(checkpoint.folder)))
         self.saved_names = list(unique_tensors(model))  # the names of the tensors to save, tied ones once
-        choose_trained(model, settings.freeze, settings.lora, settings.seed)
+        freeze(model, settings.freeze, settings.lora, settings.seed)
         if checkpoint is not None and settings.lora is not None:
             load_adapters(model, checkpoint.tensors(FILE))
         self.wrapped = distribute(model.train(), settings, processes.accelerator)
-        self.trained = trained(model)  # kept: collecting them costs a millisecond per step
+        self.trained = trained_parameters(model)  # kept: collecting them costs a millisecond per step
         self.optimizer = settings.optimizer.build(model, settings.learning_rate)
-        share_rates(self.optimizer, model, settings.layer_decay)
+        set_rate_shares(self.optimizer, model, settings.layer_decay)
         assert settings.steps is not None, "fix_training comes first"
         self.schedule = settings.schedule.build(settings.learning_rate, settings.steps, settings.warmup_steps)
         self.scaler = torch.amp.GradScaler(processes.device.type, enabled=self.dtype is torch.float16)
@@ -102,7 +102,7 @@ class Learner:
     def published(self) -> Weights | None:
         """The weights that a user of the run gets: averaged, or merged with adapters; None: the model's own."""
         if self.settings.lora is not None:
-            return merged(self.model, self.settings.lora)
+            return merged_weights(self.model, self.settings.lora)
         return self.mean if self.moving_average is None else self.moving_average.weights
 
     @contextmanager

@@ -11,7 +11,7 @@ from zoo.models.kinds.part import Part
 from zoo.strict_yaml import Tree
 from zoo.training.devices.compiling import blocks_of, compilable, compiles
 from zoo.training.devices.strategy import DDP, FSDP, choose_strategy
-from zoo.training.optimizers.optimizer import kernels
+from zoo.training.optimizers.optimizer import describe_kernels
 from zoo.training.settings import Training
 from zoo.training.supervision.processes import Processes
 
@@ -37,7 +37,7 @@ def describe_performance(settings: Training, processes: Processes, model: nn.Mod
         "precision": name_of_dtype(settings.precision, device),
         "strategy": describe_strategy(settings, processes),
         "compile": compiled,
-        "optimizer": f"{settings.optimizer.name}: {kernels(few)}",
+        "optimizer": f"{settings.optimizer.name}: {describe_kernels(few)}",
         "loss": chunks if settings.chunked_loss else "of all logits at once",
         "last_layer": "of positions that a head reads"
         if settings.skip_unread and skips_unread(model)

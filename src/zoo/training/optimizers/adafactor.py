@@ -7,11 +7,17 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from zoo.training.optimizers.optimizer import NeedsWholeMatrices, Skippable, decay_groups, optimizers, trained
+from zoo.training.optimizers.optimizer import (
+    NeedsWholeMatrices,
+    SkippableOptimizer,
+    decay_groups,
+    optimizers,
+    trained_parameters,
+)
 
 
 @optimizers.register("adafactor")
-class FactoredMoments(Skippable, NeedsWholeMatrices):
+class FactoredMoments(SkippableOptimizer, NeedsWholeMatrices):
     """Adam with second moments factored into a row and a column, and steps relative to the size of the weights.
 
     w <- (1 - rate * decay) w - a * u / max(1, RMS(u) / threshold), where u is the gradient divided by the root of its
@@ -41,9 +47,9 @@ class FactoredMoments(Skippable, NeedsWholeMatrices):
             if value < least:
                 raise ValueError(f"training.optimizer.{name}: must be at least {least}, got {value}")
         settings = {"lr": learning_rate, "memory": memory, "least_scale": least_scale, "threshold": threshold}
-        super().__init__(decay_groups(model, trained(model), weight_decay), settings)
+        super().__init__(decay_groups(model, trained_parameters(model), weight_decay), settings)
 
-    def begin(self, weight: Tensor) -> dict[str, Tensor]:
+    def initial_state(self, weight: Tensor) -> dict[str, Tensor]:
         # not named `step`, which torch would leave on the CPU when a checkpoint is loaded
         updates = {"updates": weight.new_zeros(())}
         if weight.dim() < 2:
@@ -53,19 +59,19 @@ class FactoredMoments(Skippable, NeedsWholeMatrices):
             "columns": torch.zeros_like(weight[..., :1, :]),
         }
 
-    def become(
+    def compute_step(
         self, weights: Tensor, gradients: Tensor, states: Mapping[str, Tensor], group: Mapping[str, Any]
     ) -> tuple[Tensor, dict[str, Tensor]]:
         updates, tiny = states["updates"] + 1, torch.finfo(weights.dtype).eps
         each = updates.view(-1, *[1] * (weights.dim() - 1))
-        kept = renewed(states, gradients, each ** -group["memory"])
+        kept = update_moments(states, gradients, each ** -group["memory"])
         rates = (each**-0.5).clamp_max(group["lr"]) * rms(weights).clamp_min(group["least_scale"])
         steps = moments(kept, tiny).clamp_min(tiny**2).rsqrt_().mul_(gradients)
         steps.mul_(rates / (rms(steps) / group["threshold"]).clamp_min(1))
         return weights.mul(1 - group["lr"] * group["weight_decay"]).sub_(steps), {"updates": updates, **kept}
 
 
-def renewed(states: Mapping[str, Tensor], gradients: Tensor, new: Tensor) -> dict[str, Tensor]:
+def update_moments(states: Mapping[str, Tensor], gradients: Tensor, new: Tensor) -> dict[str, Tensor]:
     """Return the second moments (or their row and column means) after new gradients.
 
     Args:

@@ -3,7 +3,7 @@
 import torch
 from torch import nn
 
-from zoo.training.optimizers.optimizer import check_betas, decay_groups, fusible, optimizers, trained
+from zoo.training.optimizers.optimizer import check_betas, decay_groups, fusible, optimizers, trained_parameters
 
 
 @optimizers.register("adamw")
@@ -30,7 +30,7 @@ class AdamW(torch.optim.AdamW):
         fused: bool = True,
     ) -> None:
         check_betas(betas, eps)
-        parameters = trained(model)
+        parameters = trained_parameters(model)
         groups = decay_groups(model, parameters, weight_decay)
         super().__init__(groups, lr=learning_rate, betas=betas, eps=eps, fused=fused and fusible(parameters))
 
@@ -55,5 +55,5 @@ class Adam(torch.optim.Adam):
         fused: bool = True,
     ) -> None:
         check_betas(betas, eps)
-        parameters = trained(model)
+        parameters = trained_parameters(model)
         super().__init__(parameters, lr=learning_rate, betas=betas, eps=eps, fused=fused and fusible(parameters))

@@ -6,11 +6,17 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from zoo.training.optimizers.optimizer import Skippable, check_betas, decay_groups, optimizers, trained
+from zoo.training.optimizers.optimizer import (
+    SkippableOptimizer,
+    check_betas,
+    decay_groups,
+    optimizers,
+    trained_parameters,
+)
 
 
 @optimizers.register("lion")
-class Lion(Skippable):
+class Lion(SkippableOptimizer):
     """w <- w - rate * (sign(b1 m + (1 - b1) gradient) + decay * w); then m <- b2 m + (1 - b2) gradient.
 
     It keeps one tensor per weight, AdamW keeps two. Its authors advise a learning rate 3 to 10 times below AdamW's, and
@@ -28,12 +34,14 @@ class Lion(Skippable):
         betas: tuple[float, float] = (0.9, 0.99),
     ) -> None:
         check_betas(betas)
-        super().__init__(decay_groups(model, trained(model), weight_decay), {"lr": learning_rate, "betas": betas})
+        super().__init__(
+            decay_groups(model, trained_parameters(model), weight_decay), {"lr": learning_rate, "betas": betas}
+        )
 
-    def begin(self, weight: Tensor) -> dict[str, Tensor]:
+    def initial_state(self, weight: Tensor) -> dict[str, Tensor]:
         return {"momentum": torch.zeros_like(weight)}
 
-    def become(
+    def compute_step(
         self, weights: Tensor, gradients: Tensor, states: Mapping[str, Tensor], group: Mapping[str, Any]
     ) -> tuple[Tensor, dict[str, Tensor]]:
         momentum, rate, (b1, b2) = states["momentum"], group["lr"], group["betas"]

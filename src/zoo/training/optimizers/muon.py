@@ -14,15 +14,15 @@ from zoo.models.heads.head import Head
 from zoo.models.heads.pooler import Pooler
 from zoo.training.optimizers.optimizer import (
     NeedsWholeMatrices,
-    Skippable,
-    added_to_scores,
+    SkippableOptimizer,
     check_betas,
     check_momentum,
     decay_groups,
     fusible,
+    logit_parameters,
     optimizers,
     step_unless,
-    trained,
+    trained_parameters,
 )
 
 # modules without hidden matrices: embeddings, heads, poolers, and recurrent cells, whose gates share one matrix
@@ -33,11 +33,11 @@ QUINTIC, STEPS, TINY = (3.4445, -4.7750, 2.0315), 5, 1e-7
 def hidden_matrices(model: nn.Module) -> list[nn.Parameter]:
     """Return the trained matrices of hidden layers, which map hidden states to hidden states."""
     outside = {id(p) for module in model.modules() if isinstance(module, OUTSIDE) for p in module.parameters()}
-    outside |= {id(p) for p in added_to_scores(model)}
-    return [p for p in trained(model) if p.dim() == 2 and min(p.shape) > 1 and id(p) not in outside]
+    outside |= {id(p) for p in logit_parameters(model)}
+    return [p for p in trained_parameters(model) if p.dim() == 2 and min(p.shape) > 1 and id(p) not in outside]
 
 
-class OrthogonalMomentum(Skippable):
+class OrthogonalMomentum(SkippableOptimizer):
     """w <- w - rate * (0.2 sqrt(max(rows, columns)) orthogonal(m) + decay * w), where m averages gradients.
 
     The results are those of torch.optim.Muon, with which the host would have to wait for the device to know whether a
@@ -47,10 +47,10 @@ class OrthogonalMomentum(Skippable):
     def __init__(self, groups: list[dict[str, Any]], rate: float, momentum: float, nesterov: bool) -> None:
         super().__init__(groups, {"lr": rate, "momentum": momentum, "nesterov": nesterov})
 
-    def begin(self, weight: Tensor) -> dict[str, Tensor]:
+    def initial_state(self, weight: Tensor) -> dict[str, Tensor]:
         return {"momentum_buffer": torch.zeros_like(weight)}
 
-    def become(
+    def compute_step(
         self, weights: Tensor, gradients: Tensor, states: Mapping[str, Tensor], group: Mapping[str, Any]
     ) -> tuple[Tensor, dict[str, Tensor]]:
         momentum, rate = group["momentum"], group["lr"]
@@ -115,7 +115,7 @@ class HiddenMuon(NeedsWholeMatrices):
         check_momentum(momentum)
         matrices = hidden_matrices(model)
         inside = {id(p) for p in matrices}
-        others = [p for p in trained(model) if id(p) not in inside]
+        others = [p for p in trained_parameters(model) if id(p) not in inside]
         self.parts: list[torch.optim.Optimizer] = []
         if matrices:
             groups = decay_groups(model, matrices, weight_decay)

@@ -25,12 +25,12 @@ class NeedsWholeMatrices(torch.optim.Optimizer):
     """An optimizer that needs whole matrices, so that it does not combine with strategy fsdp."""
 
 
-def trained(model: nn.Module) -> list[nn.Parameter]:
+def trained_parameters(model: nn.Module) -> list[nn.Parameter]:
     """Return the parameters that are trained, in the model's order; tied ones once."""
     return [parameter for parameter in model.parameters() if parameter.requires_grad]
 
 
-def added_to_scores(model: nn.Module) -> Iterator[nn.Parameter]:
+def logit_parameters(model: nn.Module) -> Iterator[nn.Parameter]:
     """Yield the parameters that are logits of attention rather than a linear map: sinks and position biases."""
     for module in model.modules():
         if isinstance(module, Attention) and module.sinks is not None:
@@ -52,7 +52,7 @@ def decay_groups(model: nn.Module, parameters: Iterable[nn.Parameter], weight_de
     if weight_decay < 0:
         raise ValueError(f"training.weight_decay: must be at least 0, got {weight_decay}")
     # by id: `in` on a list of tensors would compare their values
-    parameters, logits = list(parameters), {id(parameter) for parameter in added_to_scores(model)}
+    parameters, logits = list(parameters), {id(parameter) for parameter in logit_parameters(model)}
     decayed = {id(p) for p in parameters if p.dim() >= 2 and id(p) not in logits}
     groups = [
         {"params": [p for p in parameters if id(p) in decayed], "weight_decay": weight_decay},
@@ -66,18 +66,18 @@ def fusible(parameters: Iterable[nn.Parameter]) -> bool:
     return all(p.is_floating_point() and p.device.type in FUSED for p in parameters)
 
 
-def kernels(optimizer: torch.optim.Optimizer) -> str:
+def describe_kernels(optimizer: torch.optim.Optimizer) -> str:
     """Describe how an optimizer updates the weights; for one of two parts, how each does: matrices, and all else."""
     parts: list[torch.optim.Optimizer] = getattr(optimizer, "parts", [optimizer])
     if len(parts) > 1:
-        matrices, others = (kernels(part) for part in parts)
+        matrices, others = (describe_kernels(part) for part in parts)
         return f"matrices {matrices}, all else {others}"
-    if isinstance(parts[0], Skippable):
+    if isinstance(parts[0], SkippableOptimizer):
         return "stacked by shape"
     return "fused" if all(group.get("fused") for group in parts[0].param_groups) else "one by one"
 
 
-class Skippable(torch.optim.Optimizer):
+class SkippableOptimizer(torch.optim.Optimizer):
     """An optimizer that computes new weights and states out of place, so that the device can skip the step.
 
     Weights of one shape are updated together: launching a GPU kernel takes as long as a small matrix product, and a
@@ -88,18 +88,18 @@ class Skippable(torch.optim.Optimizer):
     found_inf: Tensor | None = None
 
     @abstractmethod
-    def begin(self, weight: Tensor) -> dict[str, Tensor]:
+    def initial_state(self, weight: Tensor) -> dict[str, Tensor]:
         """Return the state of a weight before its first step."""
 
     @abstractmethod
-    def become(
+    def compute_step(
         self, weights: Tensor, gradients: Tensor, states: Mapping[str, Tensor], group: Mapping[str, Any]
     ) -> tuple[Tensor, dict[str, Tensor]]:
         """Return the weights and their states after a step, as new tensors.
 
         Args:
             weights, gradients: of one shape each, stacked along the first axis.
-            states: the tensors of `begin`, by name, stacked in the same way.
+            states: the tensors of `initial_state`, by name, stacked in the same way.
             group: the parameter group, with its options.
         """
 
@@ -107,14 +107,14 @@ class Skippable(torch.optim.Optimizer):
     def step(self, closure: None = None) -> None:  # type: ignore[override]
         bad = None if self.found_inf is None else self.found_inf > 0
         for group in self.param_groups:
-            for weights in stacks(weight for weight in group["params"] if weight.grad is not None):
+            for weights in group_by_shape(weight for weight in group["params"] if weight.grad is not None):
                 self.update(weights, group, bad)
 
     def update(self, weights: list[Tensor], group: Mapping[str, Any], bad: Tensor | None) -> None:
         """Do one step of weights of one shape, unless `bad` is true on the device; None: always."""
         for weight in weights:
             if not self.state[weight]:
-                self.state[weight] |= self.begin(weight)
+                self.state[weight] |= self.initial_state(weight)
         states = {
             name: [local_shard(self.state[weight][name]) for weight in weights] for name in self.state[weights[0]]
         }
@@ -122,15 +122,15 @@ class Skippable(torch.optim.Optimizer):
             [local_shard(w) for w in weights],
             [local_shard(w.grad) for w in weights if w.grad is not None],
         )
-        given = {name: stacked(olds) for name, olds in states.items()}
-        later, becomes = self.become(stacked(held), stacked(gradients), given, group)
+        given = {name: stack(olds) for name, olds in states.items()}
+        later, becomes = self.compute_step(stack(held), stack(gradients), given, group)
         for olds, news in ((held, later), *((states[name], becomes[name]) for name in states)):
             if bad is not None:  # `where`, not a product with 0: 0 * NaN is NaN
-                torch.where(bad, stacked(olds), news, out=news)
+                torch.where(bad, stack(olds), news, out=news)
             torch._foreach_copy_(olds, news.unbind())
 
 
-def stacks(weights: Iterable[Tensor]) -> Iterator[list[Tensor]]:
+def group_by_shape(weights: Iterable[Tensor]) -> Iterator[list[Tensor]]:
     """Group weights whose local shards have one shape, in order, into stacks of a size that suits the device."""
     alike: dict[tuple[object, ...], list[Tensor]] = {}
     for weight in weights:
@@ -141,7 +141,7 @@ def stacks(weights: Iterable[Tensor]) -> Iterator[list[Tensor]]:
         yield from (found[start : start + count] for start in range(0, len(found), count))
 
 
-def stacked(tensors: list[Tensor]) -> Tensor:
+def stack(tensors: list[Tensor]) -> Tensor:
     """Stack tensors of one shape along a new first axis; a single one is not copied."""
     return tensors[0][None] if len(tensors) == 1 else torch.stack(tensors)
 

@@ -17,7 +17,7 @@ KEY = "training.lora"
 FILE, CONFIG = "adapter_model", "adapter_config"  # peft's names of the files
 PREFIX = "base_model.model."  # before each name in peft's files
 DOWN, UP = "lora_A", "lora_B"
-WHOLE = ("heads", "pooler")  # new for each task, so they are trained in full
+TRAINED_IN_FULL = ("heads", "pooler")  # new for each task, so they are trained in full
 
 
 @dataclass(frozen=True)
@@ -59,32 +59,32 @@ class LowRank:
             "r": self.rank,
             "lora_alpha": self.alpha,
             "lora_dropout": self.dropout,
-            "target_modules": [name for name, _ in adapted(model)],
+            "target_modules": [name for name, _ in adapted_layers(model)],
             "bias": "none",
             "inference_mode": True,
         }
 
 
-def adapt(model: nn.Module, settings: LowRank, seed: int) -> None:
+def add_adapters(model: nn.Module, settings: LowRank, seed: int) -> None:
     """Add adapters to the chosen linear layers of a model; freeze everything else but the heads and the pooler.
 
     Raises:
         ValueError: a target is not a linear layer of the model.
     """
     maps = {name: module for name, module in model.named_modules() if isinstance(module, nn.Linear)}
-    inside = {name: module for name, module in maps.items() if name.split(".")[0] not in WHOLE}
+    inside = {name: module for name, module in maps.items() if name.split(".")[0] not in TRAINED_IN_FULL}
     for target in settings.targets:
         refuse_unknown(target, sorted({last_word(name) for name in inside}), "linear layer", f"{KEY}.targets")
     for name, parameter in model.named_parameters():
-        if name.split(".")[0] not in WHOLE:
+        if name.split(".")[0] not in TRAINED_IN_FULL:
             parameter.requires_grad_(False)
     generator = torch.Generator().manual_seed(seed)
     for name, module in inside.items():
         if last_word(name) in settings.targets:
-            add_change(module, settings, generator)
+            add_adapter(module, settings, generator)
 
 
-def add_change(module: nn.Linear, settings: LowRank, generator: torch.Generator) -> None:
+def add_adapter(module: nn.Linear, settings: LowRank, generator: torch.Generator) -> None:
     """Add A and B to a linear layer as submodules, and their output to the layer's output."""
     like: dict[str, Any] = {"device": module.weight.device, "dtype": module.weight.dtype}
     down = nn.Linear(module.in_features, settings.rank, bias=False, **like)
@@ -106,7 +106,7 @@ def add_change(module: nn.Linear, settings: LowRank, generator: torch.Generator)
     module.register_forward_hook(add)
 
 
-def adapted(model: nn.Module) -> Iterator[tuple[str, nn.Linear]]:
+def adapted_layers(model: nn.Module) -> Iterator[tuple[str, nn.Linear]]:
     """Yield the linear layers that have an adapter, with their names."""
     for name, module in model.named_modules():
         if isinstance(module, nn.Linear) and hasattr(module, UP):
@@ -123,10 +123,10 @@ def is_of_adapter(name: str) -> bool:
 
 
 @torch.no_grad()
-def merged(model: nn.Module, settings: LowRank) -> dict[str, Tensor]:
+def merged_weights(model: nn.Module, settings: LowRank) -> dict[str, Tensor]:
     """Return the published weights of an adapted model: W + (alpha / rank) B A for each W, and zeros for each B."""
     found = {}
-    for name, module in adapted(model):
+    for name, module in adapted_layers(model):
         down, up = module.get_submodule(DOWN).weight, module.get_submodule(UP).weight
         assert isinstance(down, Tensor) and isinstance(up, Tensor)
         # in float64 on the CPU, rounded once, so that it is the same wherever the model is

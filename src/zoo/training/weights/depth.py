@@ -40,7 +40,7 @@ def depths(model: nn.Module) -> dict[int, int]:
     return found
 
 
-def share_rates(optimizer: torch.optim.Optimizer, model: nn.Module, decay: float | None) -> None:
+def set_rate_shares(optimizer: torch.optim.Optimizer, model: nn.Module, decay: float | None) -> None:
     """Give each parameter group its `share` of the learning rate, decay ** depth; groups are split by depth.
 
     Args:

@@ -5,7 +5,7 @@ from fnmatch import fnmatchcase
 
 from torch import nn
 
-from zoo.training.weights.adapters import LowRank, adapt
+from zoo.training.weights.adapters import LowRank, add_adapters
 from zoo.training.weights.depth import embeddings, parts
 from zoo.wording import nearest
 
@@ -13,7 +13,7 @@ KEY = "training.freeze"
 EMBEDDINGS = "embeddings"
 
 
-def choose_trained(model: nn.Module, chosen: Sequence[str], lora: LowRank | None = None, seed: int = 0) -> None:
+def freeze(model: nn.Module, chosen: Sequence[str], lora: LowRank | None = None, seed: int = 0) -> None:
     """Exclude parameters from training: they get no gradient, no optimizer state and no weight decay.
 
     Adapters are trained even in frozen modules, as in peft: freezing is about the checkpoint's weights.
@@ -29,15 +29,15 @@ def choose_trained(model: nn.Module, chosen: Sequence[str], lora: LowRank | None
             to train.
     """
     for item in chosen:
-        for parameter in chosen_by(item, model):
+        for parameter in matching_parameters(item, model):
             parameter.requires_grad_(False)
     if lora is not None:
-        adapt(model, lora, seed)
+        add_adapters(model, lora, seed)
     if not any(parameter.requires_grad for parameter in model.parameters()):
         raise ValueError(f"{KEY}: {', '.join(chosen)} are all parameters of this model; leave some to train")
 
 
-def chosen_by(item: str, model: nn.Module) -> list[nn.Parameter]:
+def matching_parameters(item: str, model: nn.Module) -> list[nn.Parameter]:
     """Return the parameters that one item of `training.freeze` stands for.
 
     Raises:
@@ -54,7 +54,11 @@ def chosen_by(item: str, model: nn.Module) -> list[nn.Parameter]:
     if not found:
         names = [name for name, module in model.named_modules() if name and any(True for _ in module.parameters())]
         known = [EMBEDDINGS, *names, *(name for name, _ in model.named_parameters())]
-        top = [EMBEDDINGS, *(f"{name}:N" for name in layered(model)), *(name for name in names if "." not in name)]
+        top = [
+            EMBEDDINGS,
+            *(f"{name}:N" for name in layers_by_part(model)),
+            *(name for name in names if "." not in name),
+        ]
         raise ValueError(f"{KEY}: '{item}' matches no parameter{nearest(item, known)}; parts: {', '.join(top)}")
     return found
 
@@ -65,7 +69,7 @@ def first_layers(item: str, side: str, count: str, model: nn.Module) -> list[nn.
     Raises:
         ValueError: there is no such part, or it has fewer layers.
     """
-    known = layered(model)
+    known = layers_by_part(model)
     if side not in known:
         raise ValueError(f"{KEY}: '{item}': no part '{side}'{nearest(side, known)}; allowed: {', '.join(known)}")
     layers = known[side]
@@ -74,7 +78,7 @@ def first_layers(item: str, side: str, count: str, model: nn.Module) -> list[nn.
     return layers[: int(count)]
 
 
-def layered(model: nn.Module) -> dict[str, list[nn.Module]]:
+def layers_by_part(model: nn.Module) -> dict[str, list[nn.Module]]:
     """Return the layers of the encoder and the decoder, by the name of the part."""
     names = {id(module): name for name, module in model.named_modules()}
     return {names[id(part)]: part.layers_upward() for part in parts(model)}
