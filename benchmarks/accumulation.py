@@ -131,7 +131,7 @@ def draw(number: int) -> dict[str, Any]:
 class Rows:
     """A source of rows, one example each, in windows of one step's rows."""
 
-    windows, order = 1, 0
+    window_count, order_version = 1, 0
 
     def rows(self, epoch: int, window: int) -> list[PackedRow]:
         return [PackedRow(0, (ExamplePlan(number, 0, LENGTH),)) for number in range(BATCH)]

@@ -202,7 +202,7 @@ def count_rows(examples: Examples, workers: int) -> int:
     counts = context.Array("q", workers)
 
     def count(number: int) -> None:
-        counts[number] = sum(len(examples.rows(0, window)) for window in range(number, examples.windows, workers))
+        counts[number] = sum(len(examples.rows(0, window)) for window in range(number, examples.window_count, workers))
 
     running = [context.Process(target=count, args=(number,)) for number in range(workers)]
     for process in running:
@@ -235,7 +235,7 @@ def measure_seek(folder: Path, data: Path, megabytes: int) -> None:
     feed, longest = Feed(examples), 0.0
     for _ in range(20):
         began = time.perf_counter()
-        feed.seek({"epoch": drawn.randrange(9), "window": drawn.randrange(examples.windows)})
+        feed.seek({"epoch": drawn.randrange(9), "window": drawn.randrange(examples.window_count)})
         examples.build(feed.take(1)[0])
         longest = max(longest, time.perf_counter() - began)
     tokens = int(examples.lengths.offsets["text"][examples.lengths.documents])

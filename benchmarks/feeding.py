@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from zoo.batches.ahead import AHEAD, Steps, build_ahead
+from zoo.batches.ahead import STEPS_AHEAD, StepDataset, build_ahead
 from zoo.batches.feed import Feed
 from zoo.batches.order import Examples
 from zoo.data.sources.find import load_rows
@@ -50,8 +50,8 @@ def examples_of(model: Model, task_name: str, changes: dict[str, Any], data: Pat
 def measure(examples: Examples, seconds: float, workers: int, batch: int = 32) -> tuple[float, float]:
     """Rows and tokens per second, after a few warm-up steps."""
     rows = tokens = 0
-    with closing(build_ahead(Steps(Feed(examples), 10**9, batch, None, 0, 1), workers=workers)) as steps:
-        for _ in range(1 + AHEAD * workers):
+    with closing(build_ahead(StepDataset(Feed(examples), 10**9, batch, None, 0, 1), workers=workers)) as steps:
+        for _ in range(1 + STEPS_AHEAD * workers):
             next(steps)
         began = time.perf_counter()
         while (passed := time.perf_counter() - began) < seconds:

@@ -35,7 +35,7 @@ def read_examples(task: Task, rows: SplitRows, tokenizer: Tokenizer) -> Examples
 def report(name: str, examples: Examples) -> str:
     """The line printed for a task."""
     began = time.process_time()
-    rows: list[PackedRow] = [row for window in range(examples.windows) for row in examples.rows(0, window)]
+    rows: list[PackedRow] = [row for window in range(examples.window_count) for row in examples.rows(0, window)]
     seconds = time.process_time() - began
     plans = [plan for row in rows for plan in row.plans]
     target, source = sum(p.length for p in plans), sum(p.source_length for p in plans)

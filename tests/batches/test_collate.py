@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from zoo.batches.collate import MicroBatch, collate, lay_pictures
+from zoo.batches.collate import MicroBatch, collate, stack_images
 from zoo.batches.feed import Feed
 from zoo.batches.order import Examples, PackedRow
 from zoo.batches.packing import RowShape
@@ -28,7 +28,7 @@ def examples(objective: Any, stream: ModelTraits, shape: RowShape, **fields: lis
 
 
 def first_part(given: Examples, micro_batch: int, rows: int | None = None) -> tuple[list[PackedRow], MicroBatch]:
-    taken = list(given.once())[: rows or micro_batch]
+    taken = list(given.rows_in_order())[: rows or micro_batch]
     return taken, collate(taken, given, micro_batch)
 
 
@@ -40,7 +40,7 @@ def test_texts_for_a_decoder_share_a_row_as_documents_and_are_scored_densely():
     assert part.targets["causal_lm"].tolist() == [[10, 11, 3, 12, 13, 14, 3, -1]]
     assert "places" not in part.inputs and "segments" not in part.inputs
     assert part.examples == [(0, 0, 0), (0, 1, 0)]
-    assert (part.tokens, part.filled) == (7, 7 / 8)
+    assert (part.tokens, part.occupancy) == (7, 7 / 8)
 
 
 def test_a_source_and_its_target_have_the_same_document_number():
@@ -55,22 +55,22 @@ def test_a_source_and_its_target_have_the_same_document_number():
 def test_the_tokens_of_sources_are_counted_too():
     given = examples("translation", ModelTraits(True, source=True), RowShape(8, 7), source=[1, 2], target=[2, 2])
     _, part = first_part(given, 1)
-    assert (part.tokens, part.filled) == (6 + 5, (6 + 5) / (8 + 7))
+    assert (part.tokens, part.occupancy) == (6 + 5, (6 + 5) / (8 + 7))
 
 
 def test_a_part_may_have_as_many_places_as_its_rows_need():
     given = examples("translation", ModelTraits(True, source=True), RowShape(8, 7), source=[1, 2], target=[2, 2])
-    taken = list(given.once())
+    taken = list(given.rows_in_order())
     whole, part = collate(taken, given, 1), collate(taken, given, 1, (6, 5))
     for name, length in (("tokens", 6), ("source", 5)):
         assert part.inputs[name].tolist() == whole.inputs[name][:, :length].tolist()
     assert part.targets["translation"].tolist() == whole.targets["translation"][:, :6].tolist()
-    assert (part.tokens, part.filled) == (whole.tokens, 1.0)
+    assert (part.tokens, part.occupancy) == (whole.tokens, 1.0)
 
 
 def test_a_part_of_few_places_has_as_many_scored_ones_as_a_row_may_have():
     given = examples("masked_lm", ENCODER, RowShape(32), text=[1] * 6)  # one hidden of three places each
-    (row,) = given.once()
+    (row,) = given.rows_in_order()
     assert (collate([row], given, 1, (18, 0)).targets["masked_lm"] >= 0).sum() == 6
 
 
@@ -78,7 +78,7 @@ def test_each_row_has_its_own_picture_and_an_empty_one_is_black():
     pictures = [np.full((3, 2, 2), colour, dtype=np.uint8) for colour in (5, 9)]
     nothing = np.zeros(0, dtype=np.int64)
     built = [[Example(nothing, nothing > 0, nothing, picture=picture)] for picture in pictures]
-    laid = lay_pictures(built, 3, ModelTraits(causal=False, image_size=2))
+    laid = stack_images(built, 3, ModelTraits(causal=False, image_size=2))
     assert laid.dtype == np.uint8 and [picture.max() for picture in laid] == [5, 9, 0] and laid[1].min() == 9
 
 
@@ -136,7 +136,7 @@ def test_shapes_never_change_and_missing_rows_are_empty():
     assert not empty.inputs["documents"].numbers.any() and (empty.inputs["tokens"] == ROLES.pad).all()
     assert all((places == -1).all() for places in empty.inputs["places"].values())
     assert all(count == 0 for count in given.mixture.counts(empty.targets).values())
-    assert (empty.tokens, empty.filled, empty.examples) == (0, 0.0, [])
+    assert (empty.tokens, empty.occupancy, empty.examples) == (0, 0.0, [])
 
 
 @pytest.mark.parametrize(
@@ -174,4 +174,4 @@ def test_a_part_moves_to_a_device_with_everything_in_it():
 @pytest.mark.parametrize(("lengths", "rows", "whole"), [([6, 6], 2, True), ([6, 6], 3, False), ([6, 5], 2, False)])
 def test_rows_are_whole_where_each_is_one_full_document(lengths: list[int], rows: int, whole: bool):
     given = examples("causal_lm", DECODER, RowShape(7), text=lengths)
-    assert collate(list(given.once()), given, rows).inputs["documents"].whole is whole
+    assert collate(list(given.rows_in_order()), given, rows).inputs["documents"].whole is whole

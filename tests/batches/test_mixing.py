@@ -11,7 +11,7 @@ import pytest
 from zoo.batches import order
 from zoo.batches.feed import Feed
 from zoo.batches.mixing import MixedFeed, feed_of, next_source
-from zoo.batches.order import Examples, Ingredient, PackedRow, shares
+from zoo.batches.order import Examples, MixedSource, PackedRow, normalize_weights
 from zoo.batches.packing import RowShape
 from zoo.data.columns.pictures import Augment
 from zoo.data.ids import Ids, Lengths, Piece, Roles
@@ -29,11 +29,11 @@ def small_windows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(order, "WINDOW", 8)
 
 
-def ingredient(name: str) -> Ingredient:
+def ingredient(name: str) -> MixedSource:
     """Documents of five tokens, each of which is the number of its document, counted from the source's first one."""
     ids = np.repeat(np.arange(FIRST[name], FIRST[name] + SIZES[name]), 5)
     lengths = Lengths({"text": np.arange(SIZES[name] + 1) * 5})
-    return Ingredient(name, WEIGHTS[name], lengths, lambda piece: ids[piece.start : piece.stop])
+    return MixedSource(name, WEIGHTS[name], lengths, lambda piece: ids[piece.start : piece.stop])
 
 
 def examples(*names: str, seed: int = 0) -> Examples:
@@ -46,7 +46,7 @@ def examples(*names: str, seed: int = 0) -> Examples:
 
 @pytest.mark.parametrize("weights", [[1], [3, 1], [1, 1, 1], [0.7, 0.2, 0.1], [100, 1, 1, 7, 0.01], [1e-3, 1]])
 def test_every_source_is_within_one_row_of_its_share_at_every_prefix(weights: list[float]):
-    taken, wanted = [0] * len(weights), shares(weights)
+    taken, wanted = [0] * len(weights), normalize_weights(weights)
     for number in range(1, 700):
         taken[next_source(wanted, taken)] += 1
         most = 1 - Fraction(1, 2 * len(weights) - 2) if len(weights) > 1 else 0
@@ -92,7 +92,7 @@ def test_a_mixture_is_evaluated_as_one_split():
     given = examples("wiki", "books")
     plain = replace(given, mix=(), lengths=Lengths({"text": np.arange(56) * 5}), read=joined)
     whole = replace(plain, mix=given.mix)
-    for row in whole.once():
+    for row in whole.rows_in_order():
         assert [e.tokens.tolist() for e in whole.build(row)] == [e.tokens.tolist() for e in plain.build(row)]
         for example, plan in zip(plain.build(row), row.plans, strict=True):
             assert sum(piece.stop - piece.start for piece in plan.pieces) == example.ordinary.sum()
@@ -135,10 +135,10 @@ def test_an_epoch_of_a_mixture_has_read_its_largest_source_once(names: tuple[str
 def test_the_line_of_the_log_counts_the_rows_of_each_source():
     feed = feed_of(examples("wiki", "books"))
     feed.take(7)
-    assert feed.taken(feed.position) == {"rows/wiki": 6.0, "rows/books": 1.0}
-    assert feed_of(examples("wiki")).taken({"taken": {"wiki": 2}}) == {"rows/wiki": 2.0}
+    assert feed.rows_taken(feed.position) == {"rows/wiki": 6.0, "rows/books": 1.0}
+    assert feed_of(examples("wiki")).rows_taken({"taken": {"wiki": 2}}) == {"rows/wiki": 2.0}
     alone = Feed(examples())
-    assert alone.taken(alone.position) == {}
+    assert alone.rows_taken(alone.position) == {}
 
 
 @pytest.mark.parametrize("names", [(), ("wiki",), ("books", "wiki")])

@@ -45,7 +45,7 @@ def named(rows: list[PackedRow]) -> list[tuple[int, int, int]]:
 
 def test_an_epoch_has_every_example_once_and_the_next_epoch_another_order():
     stream = Feed(examples())
-    counts = [sum(len(stream.examples.rows(epoch, n)) for n in range(stream.examples.windows)) for epoch in (0, 1)]
+    counts = [sum(len(stream.examples.rows(epoch, n)) for n in range(stream.examples.window_count)) for epoch in (0, 1)]
     first, second = map(stream.take, counts)
     assert len(set(named(first))) == len(named(first))
     assert {d for _, d, _ in named(first)} == {d for _, d, _ in named(second)} == set(range(30))
@@ -54,13 +54,13 @@ def test_an_epoch_has_every_example_once_and_the_next_epoch_another_order():
 
 
 def test_each_epoch_has_an_order_of_documents_of_its_own():
-    orders = [permutation.order(0, epoch, 30).tolist() for epoch in range(3)]
+    orders = [permutation.shuffled_documents(0, epoch, 30).tolist() for epoch in range(3)]
     assert all(sorted(found) == list(range(30)) for found in orders)
     assert orders[0] != orders[1] != orders[2] != orders[0]
 
 
 def test_the_rows_of_a_window_are_shuffled_anew_in_each_epoch(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(permutation, "order", lambda seed, epoch, documents: np.arange(documents))
+    monkeypatch.setattr(permutation, "shuffled_documents", lambda seed, epoch, documents: np.arange(documents))
     given = examples(shape=RowShape(48, longest=24, pack=False))
     first, second = ([plan.document for row in given.rows(epoch, 0) for plan in row.plans] for epoch in (0, 1))
     assert sorted(first) == sorted(second) and first != second
@@ -139,13 +139,13 @@ def test_masking_changes_with_the_epoch_and_the_seed():
 @pytest.mark.parametrize("sizes", [[22] * 20, [22 * 20]])
 def test_examples_of_one_length_are_masked_each_at_places_of_its_own(sizes: list[int]):
     given = replace(examples(), lengths=Lengths({"text": np.cumsum([0, *sizes])}))
-    built = [example for row in given.once() for example in given.build(row)]
+    built = [example for row in given.rows_in_order() for example in given.build(row)]
     assert len({str(example.places) for example in built}) > len(built) / 2
 
 
 def test_evaluation_gives_every_example_once_in_the_order_of_the_data():
     given = examples(shape=RowShape(24, pack=False))
-    names = named(list(given.once()))
+    names = named(list(given.rows_in_order()))
     assert names == sorted(names) and {d for _, d, _ in names} == set(range(30))
 
 
@@ -161,13 +161,13 @@ class Listed(dict[int, frozenset[int]]):
 
 def test_a_sample_is_put_in_order_once_and_not_for_each_window():
     only = Listed(dict.fromkeys(range(30), frozenset({0})))
-    given = replace(examples(), only=only)
-    assert len(named(list(given.once()))) == 30 and given.windows == 4 and only.count == 1
+    given = replace(examples(), subset=only)
+    assert len(named(list(given.rows_in_order()))) == 30 and given.window_count == 4 and only.count == 1
 
 
 def test_packed_evaluation_gives_the_same_examples_by_rows_in_the_order_of_the_data():
-    rows = list(examples().once())
-    assert sorted(named(rows)) == named(list(examples(shape=RowShape(24, pack=False)).once()))
+    rows = list(examples().rows_in_order())
+    assert sorted(named(rows)) == named(list(examples(shape=RowShape(24, pack=False)).rows_in_order()))
     assert [row.names[0] for row in rows] == sorted(row.names[0] for row in rows)
     assert all(row.names == sorted(row.names) for row in rows)
 
@@ -176,21 +176,21 @@ def test_seed_and_epoch_decide_which_parts_are_paired_and_the_seed_what_a_sample
     paired = [examples({"next_sentence": {}}, seed=seed).plan(0, range(30)) for seed in (0, 0, 1)]
     assert paired[0] == paired[1] != paired[2]
     assert paired[0] != examples({"next_sentence": {}}).plan(1, range(30))
-    drawn = [examples(seed=seed).sample(5).only for seed in (0, 0, 1)]
+    drawn = [examples(seed=seed).sample(5).subset for seed in (0, 0, 1)]
     assert drawn[0] == drawn[1] != drawn[2]
 
 
 def test_a_sample_has_so_many_of_all_examples_and_a_part_of_it_those_of_its_documents():
     given = examples()
-    every, drawn = {(d, n) for _, d, n in named(list(given.once()))}, given.sample(7)
-    chosen = [(d, n) for _, d, n in named(list(drawn.once()))]
+    every, drawn = {(d, n) for _, d, n in named(list(given.rows_in_order()))}, given.sample(7)
+    chosen = [(d, n) for _, d, n in named(list(drawn.rows_in_order()))]
     assert len(set(chosen)) == len(chosen) == drawn.count == 7 and set(chosen) <= every
     assert list(drawn.documents) == sorted(drawn.documents), "in the order of the data"
     assert given.sample(len(every)) is given and given.sample(len(every) - 1).count == len(every) - 1
     documents = range(15)
     for whole in (given, drawn):
-        expected = {(d, n) for _, d, n in named(list(whole.once())) if d in documents}
-        assert {(d, n) for _, d, n in named(list(whole.among(documents).once()))} == expected
+        expected = {(d, n) for _, d, n in named(list(whole.rows_in_order())) if d in documents}
+        assert {(d, n) for _, d, n in named(list(whole.of_documents(documents).rows_in_order()))} == expected
 
 
 def test_truncated_examples_are_counted_with_their_tokens():
@@ -217,7 +217,7 @@ def test_data_without_any_example_is_refused():
 def test_a_single_example_comes_in_every_epoch_wherever_its_window_stands():
     """Windows without one may lie in a row at the end of an epoch and at the beginning of the next."""
     given = follows([1] * 12 + [2] + [1] * 17)
-    assert given.windows == 4
+    assert given.window_count == 4
     assert named(Feed(given).take(20)) == [(epoch, 12, 0) for epoch in range(20)]
 
 
@@ -246,8 +246,8 @@ def test_an_example_too_short_for_text_is_refused():
 @pytest.fixture
 def two_levels(monkeypatch: pytest.MonkeyPatch) -> None:
     """What many documents have: blocks of 4, pools of 3 blocks, windows of 8."""
-    monkeypatch.setattr(permutation, "PERMUTED", 10)
-    monkeypatch.setattr(module, "PERMUTED", 10)
+    monkeypatch.setattr(permutation, "LARGEST_TABLE", 10)
+    monkeypatch.setattr(module, "LARGEST_TABLE", 10)
     monkeypatch.setattr(permutation, "BLOCK", 4)
     monkeypatch.setattr(permutation, "POOL", 3)
     permutation.mixed_pool.cache_clear()
@@ -270,7 +270,7 @@ def test_an_order_of_two_levels_has_every_example_once_and_goes_on_from_any_posi
 def test_a_sample_of_very_many_examples_plans_no_more_than_it_needs(two_levels: None):
     given = examples()
     drawn = given.sample(5)
-    assert drawn.count == 5 and drawn.only == given.sample(5).only != examples(seed=1).sample(5).only
+    assert drawn.count == 5 and drawn.subset == given.sample(5).subset != examples(seed=1).sample(5).subset
     assert given.sample(given.count) is given and given.sample(given.count - 1).count == given.count - 1
 
 
@@ -279,11 +279,12 @@ def test_windows_of_long_documents_have_fewer(monkeypatch: pytest.MonkeyPatch, t
     given, whole = examples(), Feed(examples()).position
     monkeypatch.setattr(module, "TOKENS", tokens * int(given.lengths.offsets["text"][-1]) // 30)
     stream = Feed(given)
-    assert given.window == window and stream.position["order"] == permutation.ORDER + (window < 8)
+    assert given.window_size == window and stream.position["order"] == permutation.ORDER_VERSION + (window < 8)
     assert len(set(named(stream.take(given.rows_of_epoch())))) == given.count
     if window < 8:
         with pytest.raises(
-            ValueError, match=f"version {permutation.ORDER} of the data order, but .* {permutation.ORDER + 1}"
+            ValueError,
+            match=f"version {permutation.ORDER_VERSION} of the data order, but .* {permutation.ORDER_VERSION + 1}",
         ):
             stream.seek(whole)
 
@@ -292,4 +293,4 @@ def test_tokens_of_all_fields_make_windows_small(monkeypatch: pytest.MonkeyPatch
     given, offsets = examples(), examples().lengths.offsets["text"]
     monkeypatch.setattr(module, "TOKENS", 9 * int(offsets[-1]) // 30)
     both = replace(given, lengths=Lengths({"source": offsets, "target": offsets}))
-    assert (given.window, both.window) == (8, 4)
+    assert (given.window_size, both.window_size) == (8, 4)

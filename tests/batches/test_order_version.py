@@ -8,9 +8,9 @@ import pytest
 
 from zoo.batches import order as module
 from zoo.batches.mixing import feed_of
-from zoo.batches.order import Examples, Ingredient
+from zoo.batches.order import Examples, MixedSource
 from zoo.batches.packing import RowShape
-from zoo.batches.permutation import ORDER, PERMUTED, window_of
+from zoo.batches.permutation import LARGEST_TABLE, ORDER_VERSION, window_of
 from zoo.data.ids import Ids, Lengths, Piece, Roles
 from zoo.examples.form import ModelTraits
 from zoo.objectives.mixture import Mixture
@@ -35,7 +35,7 @@ def nothing(piece: Piece) -> Ids:
 def examples(*weights: float) -> Examples:
     mixture = Mixture.parse({"masked_lm": {}, "next_sentence": {}})
     form = mixture.form(["text"], ModelTraits(causal=False, segments=True))
-    mix = tuple(Ingredient(f"source {n}", one, lengths_of(20 + n), nothing) for n, one in enumerate(weights))
+    mix = tuple(MixedSource(f"source {n}", one, lengths_of(20 + n), nothing) for n, one in enumerate(weights))
     return Examples(form, mixture, lengths_of(30), nothing, ROLES, RowShape(48, longest=24), 3, mix=mix)
 
 
@@ -46,18 +46,18 @@ def test_rows_are_those_of_their_version(weights: tuple[float, ...], expected: s
     rows = feed.take(40)
     cuts = [[piece.start for plan in row.plans for piece in plan.pieces] for row in rows]
     found = digest([(row.source, row.names) for row in rows], cuts, feed.position)
-    assert (ORDER, found) == (5, expected), "where rows change, ORDER does"
+    assert (ORDER_VERSION, found) == (5, expected), "where rows change, ORDER_VERSION does"
 
 
 def test_windows_of_very_many_documents_are_those_of_their_version():
-    found = [window_of(3, 1, PERMUTED + 700, number, 1024).tolist() for number in (0, 5, 1023)]
-    assert (ORDER, digest(found)) == (5, "5e03b21b02e713f5"), "where windows change, ORDER does"
+    found = [window_of(3, 1, LARGEST_TABLE + 700, number, 1024).tolist() for number in (0, 5, 1023)]
+    assert (ORDER_VERSION, digest(found)) == (5, "5e03b21b02e713f5"), "where windows change, ORDER_VERSION does"
 
 
 @pytest.mark.parametrize("weights", [(), (2, 1)])
 def test_a_position_in_another_order_is_refused(weights: tuple[float, ...]):
     feed = feed_of(examples(*weights))
-    with pytest.raises(ValueError, match=f"version 0 of the data order, but this zoo has version {ORDER}"):
+    with pytest.raises(ValueError, match=f"version 0 of the data order, but this zoo has version {ORDER_VERSION}"):
         feed.seek({**feed.position, "order": 0})
 
 
@@ -65,5 +65,5 @@ def test_the_order_of_a_mixture_is_another_one_where_windows_of_one_source_are_s
     monkeypatch.setattr(module, "TOKENS", 20 * module.WINDOW)
     given = examples(1, 1)
     long = given.mix[1]._replace(lengths=Lengths({"text": np.array([0, 40, 80])}, np.array([0, 1, 2])))
-    assert feed_of(given).position["order"] == ORDER
-    assert feed_of(replace(given, mix=(given.mix[0], long))).position["order"] == ORDER + 1
+    assert feed_of(given).position["order"] == ORDER_VERSION
+    assert feed_of(replace(given, mix=(given.mix[0], long))).position["order"] == ORDER_VERSION + 1

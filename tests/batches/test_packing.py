@@ -34,9 +34,9 @@ def test_an_example_is_as_long_as_a_row_unless_its_shape_says_less():
 
 def test_places_around_rows_are_those_of_the_fullest_in_steps_and_no_more_than_a_row_has():
     rows = [plans_of([9], [3]), plans_of([9, 8, 7], [1, 2, 20]), plans_of([2], [1])]
-    assert RowShape(60, 50).around(rows) == (32, 32)
-    assert RowShape(30, 20).around(rows) == (30, 20)
-    assert RowShape(60, 50).around(rows[2:]) == (16, 16) and RowShape(60, 50).around([]) == (0, 0)
+    assert RowShape(60, 50).needed_shape(rows) == (32, 32)
+    assert RowShape(30, 20).needed_shape(rows) == (30, 20)
+    assert RowShape(60, 50).needed_shape(rows[2:]) == (16, 16) and RowShape(60, 50).needed_shape([]) == (0, 0)
 
 
 def test_every_plan_is_in_one_row_and_no_row_is_over_full():
@@ -75,7 +75,7 @@ def test_what_packed_sizes_that_compete_is_freed_at_once():
 def test_products_of_kinds_that_are_kept_are_few(monkeypatch: pytest.MonkeyPatch):
     sizes = np.random.default_rng(0).integers(1, 30, (200, 2))
     expected = fill(sizes, [60, 50], 2)
-    monkeypatch.setattr(packing, "REMEMBERED", 600)
+    monkeypatch.setattr(packing, "CACHED_SCORES", 600)
     assert fill(sizes, [60, 50], 2) == expected
     kinds = ScaledKinds(np.unique(sizes, axis=0), [60, 50], 2)
     every = [kinds.first, *(size for _, size in kinds.others)]
@@ -88,8 +88,8 @@ def test_products_of_kinds_that_are_kept_are_few(monkeypatch: pytest.MonkeyPatch
 
 def test_a_kind_that_is_gone_fits_nowhere(monkeypatch: pytest.MonkeyPatch):
     """Whether its worth was computed before or comes later."""
-    for rooms in (0, 3 * 3 * 2, packing.REMEMBERED):
-        monkeypatch.setattr(packing, "REMEMBERED", rooms)
+    for cached in (0, 3 * 3 * 2, packing.CACHED_SCORES):
+        monkeypatch.setattr(packing, "CACHED_SCORES", cached)
         kinds = ScaledKinds(np.array([[1, 2], [2, 1], [3, 3]]), [9, 9], 2)
         assert kinds.fill_row([9, 9, 9]) == [2, 2, 2]
         kinds.drop(2)
@@ -184,6 +184,6 @@ def test_of_kinds_that_fit_as_well_the_first_in_order_is_taken():
 
 
 def test_a_kind_that_is_taken_too_often_is_no_endless_loop(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(packing.Worths, "drop", lambda self, kind: None)
+    monkeypatch.setattr(packing.FitScores, "drop", lambda self, kind: None)
     with pytest.raises(AssertionError, match="more items of a kind than wait"):
         fill(np.array([[2, 1], [1, 2]]), [9, 9], 2)

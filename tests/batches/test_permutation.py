@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from zoo.batches import permutation
-from zoo.batches.permutation import BLOCK, PERMUTED, POOL, count_windows, order, permute, window_of
+from zoo.batches.permutation import BLOCK, LARGEST_TABLE, POOL, count_windows, permute, shuffled_documents, window_of
 
 WINDOW = 1024
 
@@ -25,7 +25,7 @@ def test_neighbours_are_parted_and_each_epoch_and_seed_parts_them_otherwise():
     assert all((one == other).mean() < 0.01 for one, other in zip(found, found[1:], strict=False))
 
 
-@pytest.mark.parametrize("documents", [PERMUTED + 1, PERMUTED + BLOCK * POOL + 700])
+@pytest.mark.parametrize("documents", [LARGEST_TABLE + 1, LARGEST_TABLE + BLOCK * POOL + 700])
 def test_the_windows_of_an_epoch_hold_each_document_once(documents: int):
     windows = [window_of(3, 1, documents, n, WINDOW) for n in range(count_windows(documents, WINDOW))]
     assert all(len(window) for window in windows)
@@ -33,7 +33,7 @@ def test_the_windows_of_an_epoch_hold_each_document_once(documents: int):
 
 
 def test_up_to_a_size_all_documents_are_permuted_together():
-    assert np.array_equal(window_of(3, 1, 3000, 1, WINDOW), order(3, 1, 3000)[WINDOW : 2 * WINDOW])
+    assert np.array_equal(window_of(3, 1, 3000, 1, WINDOW), shuffled_documents(3, 1, 3000)[WINDOW : 2 * WINDOW])
     assert count_windows(3000, WINDOW) == 3
 
 
@@ -48,7 +48,7 @@ def test_a_window_of_a_billion_documents_takes_little_memory_and_few_long_pieces
 
 
 def test_small_windows_of_very_many_documents_hold_each_once(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(permutation, "PERMUTED", 1000)
+    monkeypatch.setattr(permutation, "LARGEST_TABLE", 1000)
     documents = 5 * BLOCK * POOL + 700
     windows = [window_of(3, 1, documents, n, 64) for n in range(count_windows(documents, 64))]
     assert max(map(len, windows)) == 64
@@ -59,9 +59,9 @@ def test_a_mixture_permutes_each_of_its_sources_once_an_epoch(monkeypatch: pytes
     made: list[object] = []
     draw = permutation.keyed
     monkeypatch.setattr(permutation, "keyed", lambda *key: made.append(key) or draw(*key))
-    permutation.order.cache_clear()
+    permutation.shuffled_documents.cache_clear()
     for number in range(10):
         for source in range(12):
             window_of(source, 0, 20_000, number, WINDOW)
     assert len(made) == 12
-    assert order(0, 0, 20_000).nbytes == 4 * 20_000
+    assert shuffled_documents(0, 0, 20_000).nbytes == 4 * 20_000

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from zoo.batches.order import Examples, Ingredient
+from zoo.batches.order import Examples, MixedSource
 from zoo.batches.packing import RowShape
 from zoo.config import parse_set
 from zoo.data.columns.pictures import Augment
@@ -136,7 +136,7 @@ def test_what_decides_a_count_is_remembered_with_it(tmp_path: Path, monkeypatch:
     other = Mixture.parse({"causal_lm": {"weight": 0.5}})
     changed = [replace(first, seed=1), replace(first, shape=RowShape(9)), replace(first, mixture=other)]
     changed += [
-        replace(first, mix=(Ingredient("a", 1.0, lengths, Mock()),)),
+        replace(first, mix=(MixedSource("a", 1.0, lengths, Mock()),)),
         replace(first, form=Text(form.stream, True)),
     ]
     found = [remembered("rows", one, split, lambda every, n=n: n) for n, one in enumerate([first, *changed, first])]

@@ -121,7 +121,7 @@ def test_every_process_is_asked_equally_often_whether_to_go_on(loaded: Loaded, t
         share = {"batch": 1, "process": process, "processes": processes, "between": between}
         mine = evaluation(loaded, tmp_path, **share)
         mine.run(loaded, ["chrf"])
-    rows = len(list(mine.examples.once()))
+    rows = len(list(mine.examples.rows_in_order()))
     assert rows == 4 and asked == [-(-rows // processes) + -(-5 // processes)] * processes  # and for each of 5 texts
 
 

@@ -9,7 +9,7 @@ from looking import loaded, picture
 from test_predictions import predictions
 from torch import Tensor
 
-from zoo.batches.collate import MicroBatch, documents_in
+from zoo.batches.collate import MicroBatch, documents_from
 from zoo.batches.order import PackedRow
 from zoo.inference.gathered import Passed, answers
 from zoo.models.heads.scores import Scores
@@ -26,7 +26,7 @@ def test_numbers_below_zero_are_compared_and_unknown_ones_are_not():
 
 
 def test_a_place_without_a_token_and_one_that_nothing_fills_belong_to_no_example():
-    documents = documents_in(np.array([[1, 1, 2, 0], [1, 1, 1, 1]]))
+    documents = documents_from(np.array([[1, 1, 2, 0], [1, 1, 1, 1]]))
     rows = [PackedRow(0, tuple(Mock(length=length) for length in lengths)) for lengths in ((2, 1), (4,))]
 
     def owners(places: dict[str, Tensor]) -> list[int]:

@@ -39,7 +39,7 @@ def opened(tmp_path: Path) -> Opened:
 
 
 def names(examples: Examples) -> list[tuple[int, int, int]]:
-    return [name for row in examples.once() for name in row.names]
+    return [name for row in examples.rows_in_order() for name in row.names]
 
 
 @pytest.mark.parametrize("most", [1, 3, 7])

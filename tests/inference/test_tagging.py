@@ -10,7 +10,7 @@ from looking import loaded
 from seqeval.metrics import f1_score
 from seqeval.metrics.sequence_labeling import get_entities
 
-from zoo.batches.collate import MicroBatch, documents_in
+from zoo.batches.collate import MicroBatch, documents_from
 from zoo.batches.order import PackedRow
 from zoo.examples.example import ExamplePlan
 from zoo.inference.gathered import GATHERED, Passed
@@ -89,7 +89,7 @@ def test_a_text_without_a_word_has_no_tags(text: str):
 
 
 def test_tags_are_gathered_by_sentence():
-    documents = documents_in(np.array([[1, 1, 0, 0, 0, 0], [1, 1, 1, 2, 2, 0]]))  # a row begins with 1
+    documents = documents_from(np.array([[1, 1, 0, 0, 0, 0], [1, 1, 1, 2, 2, 0]]))  # a row begins with 1
     targets = torch.tensor([[1, -1, -1, -1, -1, -1], [-1, 1, 2, 0, 2, -1]])
     guesses = torch.tensor([[2, -1, -1, -1, -1, -1], [-1, 1, 2, 2, 2, -1]])
     zero, rows = torch.zeros(()), [PackedRow(0, tuple(ExamplePlan(0, 0, n) for n in row)) for row in ([2], [3, 2])]

@@ -60,7 +60,7 @@ class TinyModel(nn.Module):
 class TinyExamples:
     """Row n is example n, without end."""
 
-    windows, order = 10**6, 1
+    window_count, order_version = 10**6, 1
 
     def rows(self, epoch: int, window: int) -> list[PackedRow]:
         first = window * WINDOW

@@ -14,11 +14,11 @@ from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 
 from zoo.batches.collate import MicroBatch
 from zoo.batches.feed import Feed
-from zoo.batches.order import share
+from zoo.batches.order import split_rows
 from zoo.strict_yaml import Tree
 
-FILES = 65_536  # open files that `open_many` asks the system for
-AHEAD = 2  # steps that each worker process builds ahead
+FILE_LIMIT = 65_536  # open files that `raise_file_limit` asks the system for
+STEPS_AHEAD = 2  # steps that each worker process builds ahead
 
 
 class Step(NamedTuple):
@@ -34,14 +34,14 @@ class Step(NamedTuple):
 
 
 @dataclass
-class Failed:
+class FailedStep:
     """An exception raised while a step was built; the loop raises it unchanged, where DataLoader would wrap it."""
 
     error: Exception
 
 
 @dataclass
-class Steps(IterableDataset[Any]):
+class StepDataset(IterableDataset[Any]):
     """The next steps of a feed, as one training process reads them.
 
     Each worker process plans all rows, so that it knows where every step begins, but builds only the micro-batches of
@@ -61,7 +61,7 @@ class Steps(IterableDataset[Any]):
     process: int
     processes: int
 
-    def __iter__(self) -> Iterator[Step | Failed]:
+    def __iter__(self) -> Iterator[Step | FailedStep]:
         worker = get_worker_info()
         first, every = (0, 1) if worker is None else (worker.id, worker.num_workers)
         most = -(-self.batch // self.processes)  # this process's share; a larger micro-batch only adds empty rows
@@ -70,13 +70,13 @@ class Steps(IterableDataset[Any]):
             for step in range(self.steps):
                 rows = self.feed.take(self.batch)
                 if step % every == first:
-                    mine = share(rows, self.process, self.processes, size)
+                    mine = split_rows(rows, self.process, self.processes, size)
                     yield Step([self.feed.collate(part, size) for part in mine], self.feed.position)
         except Exception as error:
-            yield Failed(error)
+            yield FailedStep(error)
 
 
-def build_ahead(steps: Steps, pin: bool = False, workers: int = 0) -> Generator[Step, None, None]:
+def build_ahead(steps: StepDataset, pin: bool = False, workers: int = 0) -> Generator[Step, None, None]:
     """Yield the steps, each built while earlier ones are computed.
 
     Args:
@@ -84,27 +84,27 @@ def build_ahead(steps: Steps, pin: bool = False, workers: int = 0) -> Generator[
         workers: worker processes that take turns building steps; 0: a thread builds one step ahead.
     """
     if workers:
-        open_many()
+        raise_file_limit()
     loader = DataLoader(
         steps,
         batch_size=None,
         num_workers=workers,
-        prefetch_factor=AHEAD if workers else None,
+        prefetch_factor=STEPS_AHEAD if workers else None,
         # a forked worker inherits the feed and its memory maps, so nothing needs to be pickled
         multiprocessing_context=multiprocessing.get_context("fork") if workers else None,
-        worker_init_fn=leave_signals_alone if workers else None,
+        worker_init_fn=ignore_signals if workers else None,
         generator=torch.Generator(),  # for worker seeds, so that they do not consume the global generator
-        collate_fn=as_it_is,
+        collate_fn=identity,
     )
 
-    def build(found: LoadedSteps) -> Step:
+    def build(found: StepIterator) -> Step:
         step = next(found)
-        if isinstance(step, Failed):
+        if isinstance(step, FailedStep):
             raise step.error
         return step._replace(parts=[part.pinned() for part in step.parts]) if pin else step
 
     # contexts close in reverse order: the thread ends before the loader that it reads from
-    with closing(LoadedSteps(loader)) as found, ThreadPoolExecutor(1, thread_name_prefix="zoo-feed") as thread:
+    with closing(StepIterator(loader)) as found, ThreadPoolExecutor(1, thread_name_prefix="zoo-feed") as thread:
         ahead = thread.submit(build, found)
         for left in range(steps.steps - 1, -1, -1):
             step = ahead.result()
@@ -113,26 +113,26 @@ def build_ahead(steps: Steps, pin: bool = False, workers: int = 0) -> Generator[
             yield step
 
 
-def open_many() -> None:
+def raise_file_limit() -> None:
     """Raise this process's limit of open files: each tensor from a worker process holds a file descriptor."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = FILES if hard == resource.RLIM_INFINITY else min(hard, FILES)
+    wanted = FILE_LIMIT if hard == resource.RLIM_INFINITY else min(hard, FILE_LIMIT)
     if soft != resource.RLIM_INFINITY and soft < wanted:
         with suppress(ValueError, OSError):  # macOS refuses some limits below the hard limit that it reports
             resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
-class LoadedSteps:
+class StepIterator:
     """An iterator over the steps of a loader; `close` ends the loader's worker processes."""
 
     def __init__(self, loader: "DataLoader[Any]") -> None:
-        self.steps: Iterator[Step | Failed] | None = iter(loader)
+        self.steps: Iterator[Step | FailedStep] | None = iter(loader)
 
-    def __next__(self) -> Step | Failed:
+    def __next__(self) -> Step | FailedStep:
         assert self.steps is not None
         try:
             return next(self.steps)
-        except (OSError, EOFError) as error:  # not an error in a step: that arrives as `Failed`
+        except (OSError, EOFError) as error:  # not an error in a step: that arrives as `FailedStep`
             problem = f"a process that builds batches (DataLoader worker) failed: {error!r}"
             raise RuntimeError(f"{problem}; was it killed for lack of memory?") from error
 
@@ -144,12 +144,12 @@ class LoadedSteps:
             steps._shutdown_workers()
 
 
-def as_it_is(step: Any) -> Any:
+def identity(step: Any) -> Any:
     """Return a step unchanged: it is already a batch."""
     return step
 
 
-def leave_signals_alone(worker: int) -> None:
+def ignore_signals(worker: int) -> None:
     """Ignore signals sent to the process group: the training process saves its state and then ends its workers."""
     signal.set_wakeup_fd(-1)  # inherited: the training process would take a worker's signal for its own
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):

@@ -32,38 +32,38 @@ class MicroBatch:
             token ids) where nothing is scored.
         examples: (epoch, document, number) of each example, row by row; heads that score documents keep this order.
         tokens: positions that hold a token, sources included.
-        filled: `tokens` divided by all positions.
+        occupancy: `tokens` divided by all positions.
     """
 
     inputs: Inputs
     targets: dict[str, Tensor]
     examples: list[tuple[int, int, int]]
     tokens: int
-    filled: float
+    occupancy: float
 
     def to(self, device: torch.device) -> "MicroBatch":
         """Return the micro-batch with its tensors on a device."""
-        return self.each(copier(device))
+        return self.map_tensors(copier(device))
 
     def pinned(self) -> "MicroBatch":
         """Return the micro-batch in pinned memory, from which copies to a GPU are asynchronous."""
-        return self.each(Tensor.pin_memory)
+        return self.map_tensors(Tensor.pin_memory)
 
-    def each(self, change: Callable[[Tensor], Tensor]) -> "MicroBatch":
+    def map_tensors(self, change: Callable[[Tensor], Tensor]) -> "MicroBatch":
         """Return the micro-batch with a function applied to each of its tensors."""
-        inputs: Inputs = {name: changed(value, change) for name, value in self.inputs.items()}
-        return replace(self, inputs=inputs, targets=changed(self.targets, change))
+        inputs: Inputs = {name: map_input(value, change) for name, value in self.inputs.items()}
+        return replace(self, inputs=inputs, targets=map_input(self.targets, change))
 
 
-def changed(value: Any, change: Callable[[Tensor], Tensor]) -> Any:
+def map_input(value: Any, change: Callable[[Tensor], Tensor]) -> Any:
     """Apply a function to each tensor of an input, or of a dict of inputs."""
     if isinstance(value, dict):
-        return {name: changed(one, change) for name, one in value.items()}
+        return {name: map_input(one, change) for name, one in value.items()}
     return value.each(change) if isinstance(value, Documents) else change(value)
 
 
 def collate(
-    rows: Sequence[PackedRow], examples: Examples, micro_batch: int, places: tuple[int, int] | None = None
+    rows: Sequence[PackedRow], examples: Examples, micro_batch: int, lengths: tuple[int, int] | None = None
 ) -> MicroBatch:
     """Build the rows into a micro-batch, with empty rows added up to `micro_batch`.
 
@@ -72,33 +72,33 @@ def collate(
     """
     assert len(rows) <= micro_batch, f"{len(rows)} rows for a micro-batch of {micro_batch}"
     built = [examples.build(row) for row in rows]
-    length, source = places or (examples.shape.length, examples.shape.source)
+    length, source = lengths or (examples.shape.length, examples.shape.source)
     stream, pad = examples.form.stream, examples.roles.pad
     documents_of = [[document for example in row for document in example.split()] for row in built]
-    tokens, documents = lay_rows(documents_of, (micro_batch, length), pad)
+    tokens, documents = concatenate_rows(documents_of, (micro_batch, length), pad)
     arrays: dict[str, NDArray[Any]] = {"tokens": tokens, "documents": documents}
     if stream.segments:
         parts = [[np.zeros_like(e.tokens) if e.segments is None else e.segments for e in row] for row in built]
-        arrays["segments"] = lay_rows(parts, (micro_batch, length), 0)[0]
+        arrays["segments"] = concatenate_rows(parts, (micro_batch, length), 0)[0]
     if examples.mixture.draws:
         drawn = [[example.draws for example in row if example.draws is not None] for row in built]
-        arrays["draws"] = lay_rows(drawn, (micro_batch, length), 0)[0]
+        arrays["draws"] = concatenate_rows(drawn, (micro_batch, length), 0)[0]
     if examples.form.pictures and not examples.form.source:
-        arrays["tokens"] = lay_pictures(built, micro_batch, stream)
+        arrays["tokens"] = stack_images(built, micro_batch, stream)
     if examples.form.source:
-        arrays["source"], arrays["source_documents"] = lay_sources(built, (micro_batch, source), pad, stream)
+        arrays["source"], arrays["source_documents"] = encoder_inputs(built, (micro_batch, source), pad, stream)
     inputs: Inputs = {
-        name: documents_in(array) if name in DOCUMENTS else torch.from_numpy(array) for name, array in arrays.items()
+        name: documents_from(array) if name in DOCUMENTS else torch.from_numpy(array) for name, array in arrays.items()
     }
     held = np.concatenate([arrays[name].reshape(-1) for name in DOCUMENTS if name in arrays]) > 0
-    scored, targets = score(built, examples, micro_batch, length)
+    scored, targets = gather_targets(built, examples, micro_batch, length)
     if scored:
         inputs["places"] = scored
     named = [name for row in rows for name in row.names]
     return MicroBatch(inputs, targets, named, int(held.sum()), float(held.mean()))
 
 
-def lay_rows(
+def concatenate_rows(
     rows: list[list[NDArray[Any]]], shape: tuple[int, int], empty: int | NDArray[Any]
 ) -> tuple[NDArray[Any], NDArray[np.int64]]:
     """Concatenate the sequences of each row. Return the value at each position, and its sequence's number (0: none).
@@ -120,23 +120,23 @@ def lay_rows(
     return values, documents
 
 
-def documents_in(numbers: NDArray[np.int64]) -> Documents:
-    """Build `Documents` from the numbers of `lay_rows`: 1, 2, ..., back to back from position 0."""
+def documents_from(numbers: NDArray[np.int64]) -> Documents:
+    """Build `Documents` from the numbers of `concatenate_rows`: 1, 2, ..., back to back from position 0."""
     lengths = [np.bincount(row)[1:].tolist() for row in numbers]
     return Documents.packed(lengths, torch.from_numpy(numbers))
 
 
-def lay_sources(
+def encoder_inputs(
     built: list[list[Example]], shape: tuple[int, int], pad: int, stream: ModelTraits
 ) -> tuple[NDArray[Any], NDArray[np.int64]]:
     """Return the encoder's input and its document numbers: texts in rows of this shape, or one image per row."""
     if stream.image_size is None:
-        return lay_rows([[e.source for e in row if e.source is not None] for row in built], shape, pad)
+        return concatenate_rows([[e.source for e in row if e.source is not None] for row in built], shape, pad)
     filled = [[np.zeros(1, dtype=np.int64) for _ in row] for row in built]
-    return lay_pictures(built, shape[0], stream), lay_rows(filled, (shape[0], 1), 0)[1]
+    return stack_images(built, shape[0], stream), concatenate_rows(filled, (shape[0], 1), 0)[1]
 
 
-def lay_pictures(built: list[list[Example]], rows: int, stream: ModelTraits) -> NDArray[np.uint8]:
+def stack_images(built: list[list[Example]], rows: int, stream: ModelTraits) -> NDArray[np.uint8]:
     """Stack the images, one per row, as (rows, channels, size, size); rows without an example are black."""
     size = stream.image_size or 0
     pictures = np.zeros((rows, CHANNELS, size, size), dtype=np.uint8)
@@ -147,7 +147,7 @@ def lay_pictures(built: list[list[Example]], rows: int, stream: ModelTraits) -> 
     return pictures
 
 
-def score(
+def gather_targets(
     built: list[list[Example]], examples: Examples, micro_batch: int, length: int
 ) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
     """Return the flat scored positions by head (only for heads with a capacity), and the targets by objective."""
@@ -159,9 +159,9 @@ def score(
         member = mixture.members[name]
         answers = [[example.targets[head] for example in row] for row in built]
         width = capacities[head] if head in capacities else length
-        wanted = lay_rows(answers, (micro_batch, width), member.unscored)[0]
+        wanted = concatenate_rows(answers, (micro_batch, width), member.unscored)[0]
         if head in capacities:
-            flat = lay_rows(flat_places(built, head, length), (micro_batch, width * member.places_each), -1)[0]
+            flat = concatenate_rows(flat_places(built, head, length), (micro_batch, width * member.places_each), -1)[0]
             places[head] = torch.from_numpy(flat.reshape(-1))
             wanted = wanted.reshape(-1, *member.unscored.shape)
         targets[name] = torch.from_numpy(wanted)

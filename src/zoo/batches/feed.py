@@ -24,16 +24,16 @@ class Cursor(NamedTuple):
 
 
 class Feed:
-    """The rows of a run, epoch after epoch. Every process iterates over all rows; `share` picks its own."""
+    """The rows of a run, epoch after epoch. Every process iterates over all rows; `split_rows` picks its own."""
 
     def __init__(self, examples: Examples) -> None:
         self.examples = examples
-        self.move(Cursor())
+        self.go_to(Cursor())
 
     @property
     def position(self) -> Tree:
         """The data position, as a checkpoint stores it."""
-        return {**self.cursor._asdict(), "order": self.examples.order}
+        return {**self.cursor._asdict(), "order": self.examples.order_version}
 
     def seek(self, position: Tree) -> None:
         """Continue from a `position`. Only one window is planned again, however far into the data it is.
@@ -41,17 +41,17 @@ class Feed:
         Raises:
             ValueError: the data has no such window or row, or the position is from another version of the order.
         """
-        refuse_order(position, self.examples.order)
-        self.move(Cursor(**{key: value for key, value in position.items() if key != "order"}))
+        refuse_order(position, self.examples.order_version)
+        self.go_to(Cursor(**{key: value for key, value in position.items() if key != "order"}))
 
-    def move(self, cursor: Cursor) -> None:
+    def go_to(self, cursor: Cursor) -> None:
         """Go to a cursor and plan its window.
 
         Raises:
             ValueError: the data has no such window or row.
         """
-        if not 0 <= cursor.window < self.examples.windows or cursor.epoch < 0:
-            raise ValueError(f"data position {cursor[:3]}: the data has {self.examples.windows} windows")
+        if not 0 <= cursor.window < self.examples.window_count or cursor.epoch < 0:
+            raise ValueError(f"data position {cursor[:3]}: the data has {self.examples.window_count} windows")
         self.cursor, self.window = cursor, self.examples.rows(cursor.epoch, cursor.window)
         if not 0 <= cursor.row <= len(self.window):
             raise ValueError(f"data position {cursor[:3]}: that window has {len(self.window)} sequences")
@@ -72,14 +72,14 @@ class Feed:
             taken += found
             self.cursor = Cursor(epoch, window, row + len(found), seen)
             if len(taken) < n:
-                last = window + 1 == self.examples.windows
-                self.move(Cursor(epoch + last, 0 if last else window + 1, 0, seen))
+                last = window + 1 == self.examples.window_count
+                self.go_to(Cursor(epoch + last, 0 if last else window + 1, 0, seen))
                 empty = 0 if self.window else empty + 1
-                if empty >= 2 * self.examples.windows:  # these contain one whole epoch
+                if empty >= 2 * self.examples.window_count:  # these contain one whole epoch
                     raise ValueError("data: no document is long enough for an example")
         return taken
 
-    def taken(self, position: Tree) -> dict[str, float]:
+    def rows_taken(self, position: Tree) -> dict[str, float]:
         """Return the log line's entries `rows/NAME`: the rows taken from each mixed source; {} for a single source."""
         return {}
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
 from zoo.batches.feed import Feed, refuse_order
-from zoo.batches.order import Examples, PackedRow, shares
+from zoo.batches.order import Examples, PackedRow, normalize_weights
 from zoo.strict_yaml import Tree
 from zoo.wording import first_few
 
@@ -20,16 +20,20 @@ class MixedFeed(Feed):
     def __init__(self, examples: Examples) -> None:
         self.examples = examples
         self.names = [one.name for one in examples.mix]
-        self.shares = shares([one.weight for one in examples.mix])
+        self.shares = normalize_weights([one.weight for one in examples.mix])
         self.feeds = [Feed(source) for source in examples.sources]
         self.counts = [0] * len(self.feeds)
-        self.order = max(source.order for source in examples.sources)
+        self.order_version = max(source.order_version for source in examples.sources)
 
     @property
     def position(self) -> Tree:
         """The data position: each source's cursor, and how many of its rows were taken."""
         places = {name: feed.cursor._asdict() for name, feed in zip(self.names, self.feeds, strict=True)}
-        return {"sources": places, "taken": dict(zip(self.names, self.counts, strict=True)), "order": self.order}
+        return {
+            "sources": places,
+            "taken": dict(zip(self.names, self.counts, strict=True)),
+            "order": self.order_version,
+        }
 
     def seek(self, position: Tree) -> None:
         """Continue from a `position`. One window per source is planned again.
@@ -37,7 +41,7 @@ class MixedFeed(Feed):
         Raises:
             ValueError: the position is for other sources, or they have no such window or row.
         """
-        refuse_order(position, self.order)
+        refuse_order(position, self.order_version)
         found: Mapping[str, Tree] = position.get("sources", {})
         if list(found) != self.names or set(position.get("taken", ())) != set(self.names):
             there = first_few(list(found)) or "one source"
@@ -60,7 +64,7 @@ class MixedFeed(Feed):
             taken.append(row._replace(source=source))
         return taken
 
-    def taken(self, position: Tree) -> dict[str, float]:
+    def rows_taken(self, position: Tree) -> dict[str, float]:
         """Return the log line's entries `rows/NAME`: the rows taken from each source up to a position."""
         return {f"rows/{name}": float(count) for name, count in position["taken"].items()}
 

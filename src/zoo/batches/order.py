@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from zoo.batches.packing import RowShape, pack
-from zoo.batches.permutation import ORDER, PERMUTED, count_windows, window_of
+from zoo.batches.permutation import LARGEST_TABLE, ORDER_VERSION, count_windows, window_of
 from zoo.data.columns.pictures import Augment
 from zoo.data.ids import Lengths, Read, Roles
 from zoo.examples.example import Example, ExamplePlan
@@ -22,7 +22,7 @@ from zoo.objectives.mixture import Mixture
 
 WINDOW = 1024  # documents that are planned and packed together
 TOKENS = 1 << 22  # tokens per window at most, on average: where documents are long, a window has fewer of them
-EVERY_NUMBER = range(sys.maxsize)  # holds the number of every example of a document
+ALL_EXAMPLES = range(sys.maxsize)  # holds the number of every example of a document
 
 
 class PackedRow(NamedTuple):
@@ -38,13 +38,13 @@ class PackedRow(NamedTuple):
         return [(self.epoch, plan.document, plan.number) for plan in self.plans]
 
 
-def shares(weights: Sequence[float]) -> list[Fraction]:
+def normalize_weights(weights: Sequence[float]) -> list[Fraction]:
     """Normalize weights to exact fractions that sum to 1."""
     exact = [Fraction(str(weight)) for weight in weights]
     return [weight / sum(exact) for weight in exact]
 
 
-class Ingredient(NamedTuple):
+class MixedSource(NamedTuple):
     """One of the sources of a mixture.
 
     Args:
@@ -69,7 +69,7 @@ class Examples:
         shape: the capacity of a row.
         seed: of order, cuts, pairs and masks.
         augment: image augmentation; None: none.
-        only: by document, the numbers of the examples to use; None: all.
+        subset: by document, the numbers of the examples to use; None: all.
         mix: the sources that training mixes; empty if there is only one. Evaluation reads them as one split.
 
     Raises:
@@ -84,8 +84,8 @@ class Examples:
     shape: RowShape
     seed: int = 0
     augment: Augment | None = None
-    only: Mapping[int, Container[int]] | None = None
-    mix: tuple[Ingredient, ...] = ()
+    subset: Mapping[int, Container[int]] | None = None
+    mix: tuple[MixedSource, ...] = ()
 
     def __post_init__(self) -> None:
         self.form.check(self.shape.limits)
@@ -93,7 +93,7 @@ class Examples:
             self.roles.id(role)
 
     @cached_property
-    def window(self) -> int:
+    def window_size(self) -> int:
         """Documents per window."""
         documents, size = self.lengths.documents, WINDOW
         tokens = sum(int(offsets[len(offsets) - 1]) for offsets in self.lengths.offsets.values())
@@ -102,21 +102,21 @@ class Examples:
         return size
 
     @property
-    def order(self) -> int:
+    def order_version(self) -> int:
         """The version of the order, which checkpoints store; windows of fewer documents have their own."""
-        return ORDER + (self.window < WINDOW)
+        return ORDER_VERSION + (self.window_size < WINDOW)
 
     @property
-    def windows(self) -> int:
+    def window_count(self) -> int:
         """Number of windows in an epoch."""
-        return count_windows(self.lengths.documents, self.window)
+        return count_windows(self.lengths.documents, self.window_size)
 
     def plans(self, epoch: int, documents: Iterable[int]) -> Iterator[ExamplePlan]:
         """Yield the examples of some documents in an epoch, in order."""
         waiting = iter(documents)
         while some := list(islice(waiting, WINDOW)):
             for plan in self.form.plan_all(self.lengths, some, epoch, self.seed, self.shape.limits):
-                if self.only is None or plan.number in self.only.get(plan.document, ()):
+                if self.subset is None or plan.number in self.subset.get(plan.document, ()):
                     yield plan
 
     def plan(self, epoch: int, documents: Sequence[int]) -> list[ExamplePlan]:
@@ -126,26 +126,26 @@ class Examples:
     @property
     def documents(self) -> Sequence[int]:
         """The documents whose examples are used, in the order of the data."""
-        return range(self.lengths.documents) if self.only is None else sorted(self.only)
+        return range(self.lengths.documents) if self.subset is None else sorted(self.subset)
 
     @cached_property
     def count(self) -> int:
         """Number of examples in epoch 0; plans all of them, once."""
         return sum(1 for _ in self.plans(0, self.documents))
 
-    def among(self, documents: Iterable[int]) -> "Examples":
+    def of_documents(self, documents: Iterable[int]) -> "Examples":
         """Restrict the examples to some documents."""
-        if self.only is None:
-            return replace(self, only=dict.fromkeys(documents, EVERY_NUMBER))
-        return replace(self, only={d: self.only[d] for d in documents if d in self.only})
+        if self.subset is None:
+            return replace(self, subset=dict.fromkeys(documents, ALL_EXAMPLES))
+        return replace(self, subset={d: self.subset[d] for d in documents if d in self.subset})
 
     def sample(self, most: int) -> "Examples":
         """Restrict the examples to a random sample of at most `most`, which depends on the data and the seed alone.
 
-        Of more than PERMUTED documents, take the first examples of epoch 0, whose order is random already.
+        Of more than LARGEST_TABLE documents, take the first examples of epoch 0, whose order is random already.
         """
         documents = self.lengths.documents
-        if documents > PERMUTED:
+        if documents > LARGEST_TABLE:
             return self.first(most)
         counts = (len(self.plan(0, [document])) for document in range(documents))
         ends = np.cumsum(np.fromiter(counts, dtype=np.int64, count=documents))
@@ -154,24 +154,26 @@ class Examples:
         chosen = keyed(Purpose.SAMPLE, self.seed).permutation(int(ends[-1]))[:most]
         of = np.searchsorted(ends, chosen, side="right")
         places = zip(of.tolist(), (chosen - ends[of]).tolist(), strict=True)  # indices from the document's end
-        return self.these(self.plan(0, [document])[place] for document, place in places)
+        return self.of_plans(self.plan(0, [document])[place] for document, place in places)
 
     def first(self, most: int) -> "Examples":
         """Restrict the examples to the first `most` of epoch 0's order."""
-        windows = (window_of(self.seed, 0, self.lengths.documents, n, self.window) for n in range(self.windows))
+        windows = (
+            window_of(self.seed, 0, self.lengths.documents, n, self.window_size) for n in range(self.window_count)
+        )
         found = list(islice((plan for window in windows for plan in self.plans(0, window.tolist())), most + 1))
-        return self if len(found) <= most else self.these(found[:most])
+        return self if len(found) <= most else self.of_plans(found[:most])
 
-    def these(self, plans: Iterable[ExamplePlan]) -> "Examples":
+    def of_plans(self, plans: Iterable[ExamplePlan]) -> "Examples":
         """Restrict the examples to those of some plans of epoch 0."""
-        only: dict[int, set[int]] = {}
+        subset: dict[int, set[int]] = {}
         for plan in plans:
-            only.setdefault(plan.document, set()).add(plan.number)
-        return replace(self, only=only)
+            subset.setdefault(plan.document, set()).add(plan.number)
+        return replace(self, subset=subset)
 
     def rows(self, epoch: int, window: int) -> list[PackedRow]:
         """Return the rows of a window of an epoch, shuffled."""
-        documents = window_of(self.seed, epoch, self.lengths.documents, window, self.window).tolist()
+        documents = window_of(self.seed, epoch, self.lengths.documents, window, self.window_size).tolist()
         packed = pack(self.plan(epoch, documents), self.shape, self.mixture)
         shuffled = keyed(Purpose.ROWS, self.seed, epoch, window).permutation(len(packed))
         return [PackedRow(epoch, packed[i]) for i in shuffled]
@@ -179,10 +181,10 @@ class Examples:
     def rows_of_epoch(self) -> int:
         """Number of rows in epoch 0; plans all of it. A mixture's epoch ends when its largest source was read once."""
         if not self.mix:
-            return sum(len(self.rows(0, window)) for window in range(self.windows))
+            return sum(len(self.rows(0, window)) for window in range(self.window_count))
         rows = [examples.rows_of_epoch() for examples in self.sources]
         largest = max(range(len(rows)), key=rows.__getitem__)
-        return math.ceil(rows[largest] / shares([one.weight for one in self.mix])[largest])
+        return math.ceil(rows[largest] / normalize_weights([one.weight for one in self.mix])[largest])
 
     @cached_property
     def sources(self) -> tuple["Examples", ...]:
@@ -193,11 +195,11 @@ class Examples:
             for one, seed in zip(self.mix, seeds, strict=True)
         )
 
-    def once(self) -> Iterator[PackedRow]:
+    def rows_in_order(self) -> Iterator[PackedRow]:
         """Yield every example of epoch 0 once, in the order of the data: packed per window, not shuffled."""
         documents = self.documents  # kept: the property sorts at every access
-        for start in range(0, len(documents), self.window):
-            packed = pack(self.plan(0, documents[start : start + self.window]), self.shape, self.mixture)
+        for start in range(0, len(documents), self.window_size):
+            packed = pack(self.plan(0, documents[start : start + self.window_size]), self.shape, self.mixture)
             rows = [tuple(sorted(plans, key=lambda plan: (plan.document, plan.number))) for plans in packed]
             rows.sort(key=lambda plans: (plans[0].document, plans[0].number))
             yield from (PackedRow(0, plans) for plans in rows)
@@ -229,7 +231,7 @@ class Examples:
         return built
 
 
-def share(rows: Sequence[PackedRow], process: int, processes: int, micro_batch: int) -> list[list[PackedRow]]:
+def split_rows(rows: Sequence[PackedRow], process: int, processes: int, micro_batch: int) -> list[list[PackedRow]]:
     """Return one process's rows of a step, every `processes`-th of them, split into micro-batches.
 
     All processes get the same number of micro-batches; the last ones may have fewer rows than `micro_batch`, or none.

@@ -14,9 +14,9 @@ from zoo.examples.form import Limits
 from zoo.objectives.mixture import Mixture
 
 STEP = 16  # lengths are rounded up to a multiple of it
-NEVER = np.iinfo(np.int64).max  # a size that fits no row
-AT_ONCE = 1 << 16  # a table with up to this many scores is computed at once, which is faster than entry by entry
-REMEMBERED = 1 << 20  # scores that are cached: 8 MB
+FITS_NOWHERE = np.iinfo(np.int64).max  # a size that fits no row
+EAGER_TABLE = 1 << 16  # a table with up to this many scores is computed at once, which is faster than entry by entry
+CACHED_SCORES = 1 << 20  # scores that are cached: 8 MB
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class RowShape:
         longest = self.length if self.longest is None else self.longest
         return Limits(longest, self.source if self.longest_source is None else self.longest_source, self.length)
 
-    def around(self, rows: Sequence[Sequence[ExamplePlan]]) -> tuple[int, int]:
+    def needed_shape(self, rows: Sequence[Sequence[ExamplePlan]]) -> tuple[int, int]:
         """Return the length and source length that these rows need, rounded up so that few shapes occur."""
         used = max((sum(plan.length for plan in row) for row in rows), default=0)
         read = max((sum(plan.source_length for plan in row) for row in rows), default=0)
@@ -117,40 +117,40 @@ class Kinds(ABC):
         """
 
 
-class Worths(dict[int, NDArray[np.float64]]):
+class FitScores(dict[int, NDArray[np.float64]]):
     """By the space left in a row, each kind's term of the dot product in one dimension; -inf: it does not fit.
 
     Args:
-        places: the size of each kind.
+        sizes: the size of each kind.
         scale: the factor of the product.
         most: the capacity of a row.
-        rooms: how many values of the space left are cached. A small table is computed at once.
+        cache_size: how many values of the space left are cached. A small table is computed at once.
     """
 
-    def __init__(self, places: NDArray[np.int64], scale: float, most: int, rooms: int) -> None:
+    def __init__(self, sizes: NDArray[np.int64], scale: float, most: int, cache_size: int) -> None:
         super().__init__()
-        self.places, self.scale = places.copy(), scale
-        self.table = np.empty((min(most + 1, max(1, rooms)), len(places)))
-        if most < len(self.table) and self.table.size <= AT_ONCE:
-            self.table[:] = self.worths_of(np.arange(most + 1)[:, None])
+        self.sizes, self.scale = sizes.copy(), scale
+        self.table = np.empty((min(most + 1, max(1, cache_size)), len(sizes)))
+        if most < len(self.table) and self.table.size <= EAGER_TABLE:
+            self.table[:] = self.scores_of(np.arange(most + 1)[:, None])
             self.update(enumerate(self.table))
 
-    def worths_of(self, left: int | NDArray[np.int64]) -> NDArray[np.float64]:
+    def scores_of(self, left: int | NDArray[np.int64]) -> NDArray[np.float64]:
         """Compute the terms of all kinds for a space left in a row."""
-        found: NDArray[np.float64] = np.where(self.places <= left, self.places * (left * self.scale), -np.inf)
+        found: NDArray[np.float64] = np.where(self.sizes <= left, self.sizes * (left * self.scale), -np.inf)
         return found
 
     def __missing__(self, left: int) -> NDArray[np.float64]:
         if len(self) == len(self.table):
             self.clear()
         found: NDArray[np.float64] = self.table[len(self)]
-        found[:] = self.worths_of(left)
+        found[:] = self.scores_of(left)
         self[left] = found
         return found
 
     def drop(self, kind: int) -> None:
-        if self.places.item(kind) != NEVER:
-            self.places[kind] = NEVER
+        if self.sizes.item(kind) != FITS_NOWHERE:
+            self.sizes[kind] = FITS_NOWHERE
             self.table[: len(self), kind] = -np.inf
 
 
@@ -165,10 +165,10 @@ class ScaledKinds(Kinds):
     def __init__(self, kinds: NDArray[np.int64], most: Sequence[int], counted: int) -> None:
         sizes = [size for size in range(len(most)) if kinds[:, size].any()] or [0]
         self.kinds, self.most = kinds[:, sizes].tolist(), [most[size] for size in sizes]
-        rooms = REMEMBERED // (len(kinds) * len(sizes))
+        cache_size = CACHED_SCORES // (len(kinds) * len(sizes))
         scales = (1.0 / max(most[size], 1) ** 2 if size < counted else 0.0 for size in sizes)
         first, *others = (
-            Worths(kinds[:, size], scale, most[size], rooms) for size, scale in zip(sizes, scales, strict=True)
+            FitScores(kinds[:, size], scale, most[size], cache_size) for size, scale in zip(sizes, scales, strict=True)
         )
         self.first, self.others = first, list(enumerate(others, start=1))
         self.product = np.empty(len(kinds))
@@ -179,11 +179,11 @@ class ScaledKinds(Kinds):
     def fill_row(self, counts: Sequence[int]) -> list[int]:
         left, row, kinds = list(self.most), list[int](), self.kinds
         while True:  # the hot loop, kept short: a pick takes about a microsecond, and each example of a run is one
-            worth = self.first[left[0]]
+            scores = self.first[left[0]]
             for number, size in self.others:
-                worth = np.add(worth, size[left[number]], self.product)
-            best = int(worth.argmax())
-            if worth.item(best) < 0:
+                scores = np.add(scores, size[left[number]], self.product)
+            best = int(scores.argmax())
+            if scores.item(best) < 0:
                 return row
             row.append(best)
             if row.count(best) == counts[best]:

@@ -9,17 +9,17 @@ from zoo.data.ids import Ids
 from zoo.examples.randomness import Purpose, keyed
 
 # The version of the order, which checkpoints store. Raise it by 2 when the same (seed, epoch) gives another order: the
-# number after it stands for windows of fewer documents (`Examples.order`).
-ORDER = 5
-PERMUTED = 1 << 20  # up to this many documents are permuted as a whole
+# number after it stands for windows of fewer documents (`Examples.order_version`).
+ORDER_VERSION = 5
+LARGEST_TABLE = 1 << 20  # up to this many documents are permuted as a whole
 BLOCK = 256  # consecutive documents that stay together in larger stores
 POOL = 64  # blocks whose documents are shuffled together
 ROUNDS = 4  # of the Feistel network
-KEPT = 32  # cached orders, of at most 4 MB each: a mixture takes rows from all its sources in turn
+CACHED_ORDERS = 32  # cached orders, of at most 4 MB each: a mixture takes rows from all its sources in turn
 
 
-@lru_cache(maxsize=KEPT)
-def order(seed: int, epoch: int, documents: int) -> NDArray[np.uint32]:
+@lru_cache(maxsize=CACHED_ORDERS)
+def shuffled_documents(seed: int, epoch: int, documents: int) -> NDArray[np.uint32]:
     """Return all documents in the order of an epoch."""
     return keyed(Purpose.ORDER, seed, epoch).permutation(documents).astype(np.uint32)
 
@@ -30,7 +30,7 @@ def count_windows(documents: int, window: int) -> int:
     Args:
         window: documents per window, a power of 2. Windows below BLOCK may be empty where the short last block falls.
     """
-    if documents <= PERMUTED:
+    if documents <= LARGEST_TABLE:
         return -(-documents // window)
     pools, rest = divmod(-(-documents // BLOCK), POOL)
     return pools * -(-POOL * BLOCK // window) + -(-rest * BLOCK // window)
@@ -39,17 +39,17 @@ def count_windows(documents: int, window: int) -> int:
 def window_of(seed: int, epoch: int, documents: int, number: int, window: int) -> Ids:
     """Return the documents of a window of an epoch.
 
-    Up to PERMUTED documents are permuted as a whole. In larger stores, a Feistel network permutes blocks of consecutive
-    documents, and the documents of POOL blocks are shuffled. So reads are long and sequential, and a window's documents
-    follow from its number.
+    Up to LARGEST_TABLE documents are permuted as a whole. In larger stores, a Feistel network permutes blocks of
+    consecutive documents, and the documents of POOL blocks are shuffled. So reads are long and sequential, and a
+    window's documents follow from its number.
     """
-    if documents <= PERMUTED:
-        return order(seed, epoch, documents)[number * window : (number + 1) * window].astype(np.int64)
+    if documents <= LARGEST_TABLE:
+        return shuffled_documents(seed, epoch, documents)[number * window : (number + 1) * window].astype(np.int64)
     pool, within = divmod(number, -(-POOL * BLOCK // window))
     return mixed_pool(seed, epoch, documents, pool)[within * window : (within + 1) * window]
 
 
-@lru_cache(maxsize=KEPT)
+@lru_cache(maxsize=CACHED_ORDERS)
 def mixed_pool(seed: int, epoch: int, documents: int, pool: int) -> Ids:
     """Return the documents of one pool of blocks, shuffled."""
     blocks = -(-documents // BLOCK)

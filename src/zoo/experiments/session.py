@@ -187,10 +187,10 @@ def sampled(examples: Examples, split: Split, most: int) -> Examples:
     found = remembered(f"sample of {most}", examples, split, choose)
     if found is None:
         return examples
-    only: dict[int, set[int]] = {}
+    subset: dict[int, set[int]] = {}
     for document, number in found:
-        only.setdefault(document, set()).add(number)
-    return replace(examples, only=only)
+        subset.setdefault(document, set()).add(number)
+    return replace(examples, subset=subset)
 
 
 def begin(

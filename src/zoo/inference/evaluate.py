@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from zoo.batches.collate import MicroBatch, collate, documents_in, lay_sources
+from zoo.batches.collate import MicroBatch, collate, documents_from, encoder_inputs
 from zoo.batches.order import Examples, PackedRow
 from zoo.data.store.split import Split
 from zoo.data.store.store import Progress
@@ -92,7 +92,7 @@ class Evaluation:
             ValueError: a metric that no objective offers.
         """
         files = self.split.by_file if loaded.task.by_file else {}
-        parts = {name: self.examples.among(documents) for name, documents in files.items()}
+        parts = {name: self.examples.of_documents(documents) for name, documents in files.items()}
         apart = {name: replace(self, examples=examples) for name, examples in parts.items() if examples.count}
         if len(apart) < 2:
             return self.measured(loaded, wanted)
@@ -136,11 +136,11 @@ class Evaluation:
         self.progress("examples", done, self.examples.count)
 
         def scored(rows: Sequence[PackedRow]) -> Sums:
-            places = self.examples.shape.around([row.plans for row in rows])
+            places = self.examples.shape.needed_shape([row.plans for row in rows])
             part = collate(rows, self.examples, len(rows), places).to(loaded.model.device)
             return self.score(loaded, rows, part, compared)
 
-        for number, rows in enumerate(by_length(self.examples.once(), self.batch)):
+        for number, rows in enumerate(by_length(self.examples.rows_in_order(), self.batch)):
             if number % self.processes == 0:
                 self.between()
             if number % self.processes == self.process:
@@ -199,13 +199,13 @@ class Evaluation:
             found = write_on(loaded, [example.prompt.tolist() for row in built for example in row], how)
         else:
             longest = max(0 if example.source is None else len(example.source) for row in built for example in row)
-            source, among = lay_sources(built, (len(built), longest), examples.roles.pad, examples.form.stream)
-            found = write(loaded, torch.from_numpy(source).to(device), documents_in(among).to(device), how)
+            source, among = encoder_inputs(built, (len(built), longest), examples.roles.pad, examples.form.stream)
+            found = write(loaded, torch.from_numpy(source).to(device), documents_from(among).to(device), how)
         return {n: loaded.tokenizer.decode(new.tokens) for n, new in zip(documents, found, strict=True)}
 
     def bytes_scored(self, loaded: Loaded) -> int:
         """UTF-8 bytes of the texts that are predicted; of one that is read in part, those of that part."""
-        examples, sampled = self.examples, self.examples.only is not None
+        examples, sampled = self.examples, self.examples.subset is not None
         total = int((self.split.bytes[examples.documents] if sampled else self.split.bytes).sum())
         if not (examples.truncates or sampled):
             return total

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from zoo.batches.order import Examples, Ingredient
+from zoo.batches.order import Examples, MixedSource
 from zoo.data.ids import NO_ROLES
 from zoo.data.sources.find import load_rows
 from zoo.data.sources.rows import SplitRows
@@ -170,7 +170,7 @@ def read_examples(
     def examples_of(name: str, split: Split) -> Examples:
         mixture.refuse_obstacles({name: split}, shape.limits)
         found = Examples(form, mixture, split.lengths, split.reader(size), roles, shape)
-        if next(found.once(), None) is None:
+        if next(found.rows_in_order(), None) is None:
             raise ValueError(f"{name}: no document is long enough for an example")
         refuse_unscored(name, found)
         return found
@@ -189,7 +189,7 @@ def refuse_unscored(name: str, examples: Examples) -> None:
         ValueError: it finds none, as `masked_lm` of whole words does where all words are longer than what it may hide.
     """
     waiting = {member.head: which for which, member in examples.mixture.members.items() if not member.labelled}
-    for example in (example for row in examples.once() for example in examples.build(row)):
+    for example in (example for row in examples.rows_in_order() for example in examples.build(row)):
         chosen = example.places  # a head without a capacity scores every place and is not named here
         waiting = {head: which for head, which in waiting.items() if head in chosen and not len(chosen[head])}
         if not waiting:
@@ -206,10 +206,10 @@ def report_truncated(split: str, examples: Examples, found: tuple[int, int]) -> 
         logger.warning(said, split, count, examples.lengths.documents, lost, examples.form.truncates)
 
 
-def mix(split: Split, image_size: int | None) -> tuple[Ingredient, ...]:
+def mix(split: Split, image_size: int | None) -> tuple[MixedSource, ...]:
     """The sources that a split is mixed from; none where it has one."""
     parts = {name: split.of(name) for name in split.source.weights}
     return tuple(
-        Ingredient(name, split.source.weights[name], part.lengths, part.reader(image_size))
+        MixedSource(name, split.source.weights[name], part.lengths, part.reader(image_size))
         for name, part in parts.items()
     )

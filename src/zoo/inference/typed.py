@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from zoo.batches.collate import changed, documents_in, lay_rows
+from zoo.batches.collate import concatenate_rows, documents_from, map_input
 from zoo.blocks.rows.documents import Documents
 from zoo.data.columns.pictures import decode, read_file
 from zoo.data.ids import Ids, Piece
@@ -64,12 +64,12 @@ def as_inputs(loaded: Loaded, examples: Sequence[Example]) -> dict[str, Tensor |
     """Examples as the model's keyword arguments, one a row, as long as the longest."""
     longest = max(len(example.tokens) for example in examples)
     shape, pad = (len(examples), longest), loaded.tokenizer.roles.pad
-    tokens, documents = lay_rows([example.split() for example in examples], shape, pad)
-    inputs = {"tokens": torch.from_numpy(tokens), "documents": documents_in(documents)}
+    tokens, documents = concatenate_rows([example.split() for example in examples], shape, pad)
+    inputs = {"tokens": torch.from_numpy(tokens), "documents": documents_from(documents)}
     if loaded.stream.segments:
         segments = [[np.zeros_like(e.tokens) if e.segments is None else e.segments] for e in examples]
-        inputs["segments"] = torch.from_numpy(lay_rows(segments, tokens.shape, 0)[0])
-    return {name: changed(value, lambda tensor: tensor.to(loaded.model.device)) for name, value in inputs.items()}
+        inputs["segments"] = torch.from_numpy(concatenate_rows(segments, tokens.shape, 0)[0])
+    return {name: map_input(value, lambda tensor: tensor.to(loaded.model.device)) for name, value in inputs.items()}
 
 
 def score_texts(loaded: Loaded, examples: Sequence[Example], head: str) -> Scores:
@@ -92,8 +92,8 @@ def source_inputs(loaded: Loaded, sources: Sequence[Ids]) -> tuple[Tensor, Docum
     ended = [np.append(ids, loaded.tokenizer.roles.id("end")) for ids in sources]
     longest = max(map(len, ended))
     refuse_longer(longest, encoder.max_length, "the text")
-    tokens, documents = lay_rows([[ids] for ids in ended], (len(ended), longest), loaded.tokenizer.roles.pad)
-    return torch.from_numpy(tokens).to(loaded.model.device), documents_in(documents).to(loaded.model.device)
+    tokens, documents = concatenate_rows([[ids] for ids in ended], (len(ended), longest), loaded.tokenizer.roles.pad)
+    return torch.from_numpy(tokens).to(loaded.model.device), documents_from(documents).to(loaded.model.device)
 
 
 def picture_inputs(loaded: Loaded, files: Sequence[str]) -> tuple[Tensor, Documents]:
@@ -105,5 +105,5 @@ def picture_inputs(loaded: Loaded, files: Sequence[str]) -> tuple[Tensor, Docume
     size = loaded.stream.image_size
     assert size is not None
     pictures = np.stack([decode(read_file(at_home(file), "IMAGE"), file, size) for file in files])
-    documents = documents_in(np.ones((len(files), 1), dtype=np.int64))
+    documents = documents_from(np.ones((len(files), 1), dtype=np.int64))
     return torch.from_numpy(pictures).to(loaded.model.device), documents.to(loaded.model.device)

@@ -8,7 +8,7 @@ from typing import NoReturn
 
 from torch import Tensor, nn
 
-from zoo.batches.ahead import Step, Steps, build_ahead
+from zoo.batches.ahead import Step, StepDataset, build_ahead
 from zoo.batches.feed import Feed
 from zoo.devices.copying import reads_pinned
 from zoo.devices.memory import explain_memory, keep_large_blocks
@@ -71,7 +71,7 @@ def train(
             parts, state.position = next(steps)
             # before the first forward pass: each micro-batch's loss is divided by the counts of the whole step
             counts = count_scored(processes, [mixture.counts(part.targets) for part in parts])
-            tally = Tally(state.step + 1, counts, feed.taken(state.position))
+            tally = Tally(state.step + 1, counts, feed.rows_taken(state.position))
             take_step(learner, mixture, parts, tally, signals.flags())
             state.step += 1
             if waiting is None and settings.keep_memory:  # needed after the first step only; repeating it is harmless
@@ -95,7 +95,7 @@ def remaining_steps(feed: Feed, state: State, settings: Training, processes: Pro
     if workers := building_workers(settings.workers, processes.device, processes.local_count):
         logger.info("batches are built by %s (training.workers)", builders(workers))
     left = settings.steps - state.step
-    steps = Steps(feed, left, settings.batch, state.micro_batch, processes.rank, processes.count)
+    steps = StepDataset(feed, left, settings.batch, state.micro_batch, processes.rank, processes.count)
     return build_ahead(steps, settings.pin_memory and reads_pinned(processes.device), workers)
 
 

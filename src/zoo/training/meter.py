@@ -35,14 +35,14 @@ class Tally:
         self.rows: list[Tensor] = []  # per micro-batch: the sum of each term, then the sum and count of each metric
         self.weights: dict[str, float] = {}
         self.metrics: list[str] = []
-        self.tokens, self.filled, self.rate = 0.0, 0.0, 0.0
+        self.tokens, self.occupancy, self.rate = 0.0, 0.0, 0.0
         self.signals: list[float] = []
         self.line: Line = {}
 
     def add(self, part: MicroBatch, terms: Mapping[str, Term]) -> None:
         """Add the terms of a micro-batch."""
         self.examples.append(part.examples)
-        self.tokens, self.filled = self.tokens + part.tokens, self.filled + part.filled
+        self.tokens, self.occupancy = self.tokens + part.tokens, self.occupancy + part.occupancy
         self.weights = {name: term.weight for name, term in terms.items()}
         measured = {f"{name}/{what}": pair for name, term in terms.items() for what, pair in term.measured.items()}
         self.metrics = list(measured)
@@ -59,7 +59,7 @@ class Tally:
         exact = widest(processes.device)
         numbers = torch.stack(self.rows).to(exact).sum(0)
         finite = norm.isfinite() & numbers[: len(self.weights)].isfinite().all()
-        rest = processes.to_device([*flags, self.tokens, self.filled, len(self.rows)])
+        rest = processes.to_device([*flags, self.tokens, self.occupancy, len(self.rows)])
         total = processes.sum(torch.cat([numbers, rest, (~finite).to(exact)[None]]))
         self.bad = (total[-1] > 0).float()  # 1 where a number of any process is not finite
         known = torch.stack(list(self.counts.values()))
@@ -72,12 +72,12 @@ class Tally:
         known, norm, total = values[:terms], values[terms], values[terms + 1 :]
         numbers, rest = total[: terms + 2 * len(self.metrics)], total[terms + 2 * len(self.metrics) :]
         self.signals = rest[:-4]
-        self.tokens, filled, parts, bad = rest[-4:]
+        self.tokens, occupancy, parts, bad = rest[-4:]
         self.skipped = bad > 0
         self.line = {"step": self.step, **self.losses(numbers[:terms], known), **self.shares(numbers[terms:])}
         self.line |= {
             "gradient_norm": norm,
-            "empty": 1 - filled / parts,
+            "empty": 1 - occupancy / parts,
             "learning_rate": self.rate,
             **self.row_entries,
         }

@@ -71,7 +71,7 @@ def examples(rows: SplitRows, augment: Augment | None = None) -> Examples:
 
 def test_every_caption_of_train_is_an_example_with_its_picture(captioned: dict[str, SplitRows]):
     made = examples(captioned["train"])
-    part = collate(list(made.once()), made, 4)
+    part = collate(list(made.rows_in_order()), made, 4)
     assert part.inputs["source"].shape == (4, 3, SIZE, SIZE)
     colours = part.inputs["source"][:, :, 0, 0].tolist()
     assert colours == [list(colour(0)), list(colour(0)), list(colour(1)), [0, 0, 0]]
@@ -82,7 +82,7 @@ def test_every_caption_of_train_is_an_example_with_its_picture(captioned: dict[s
 
 def test_a_picture_to_validate_on_is_one_example_with_all_its_captions(captioned: dict[str, SplitRows]):
     assert next(iter(captioned["validation"]))["text"] == ["ef", "efg"]
-    assert len(list(examples(captioned["validation"]).once())) == 1
+    assert len(list(examples(captioned["validation"]).rows_in_order())) == 1
 
 
 def test_pictures_of_several_files_are_those_of_their_rows(tmp_path: Path):
@@ -91,7 +91,7 @@ def test_pictures_of_several_files_are_those_of_their_rows(tmp_path: Path):
     source = {"files": {"train": ["a.parquet", "b.parquet"], "validation": "a.parquet"}}
     rows = load_rows(read_task({"objective": "captioning", "source": source}, "task"), inputs(), tmp_path)["train"]
     made = examples(rows)
-    seen = [example.picture for row in made.once() for example in made.build(row)]
+    seen = [example.picture for row in made.rows_in_order() for example in made.build(row)]
     assert [picture[:, 0, 0].tolist() for picture in seen] == [list(colour(n)) for n in (0, 1, 0, 1, 2)]
     assert [bool(picture[:, 0, -1].any()) for picture in seen] == [True, True, False, False, False]
     split = open_cache({"train": rows}, forms["image_text"].stored, Letters())["train"]
@@ -110,7 +110,7 @@ def test_training_pictures_are_varied_by_seed_epoch_and_example_alone(tmp_path: 
     varied = examples(load_rows(read_task(task, "task"), inputs(), tmp_path)["train"], Augment(shift=0.5))
 
     def seen(epoch: int) -> list[bytes]:
-        built = [varied.build(row._replace(epoch=epoch))[0] for row in varied.once()]
+        built = [varied.build(row._replace(epoch=epoch))[0] for row in varied.rows_in_order()]
         return [example.picture.tobytes() for example in built if example.picture is not None]
 
     assert seen(0) == seen(0)
@@ -128,7 +128,7 @@ def test_pictures_are_classified_without_a_tokenizer_and_held_out_by_their_bytes
     mixture = Mixture.parse("classification")
     form = mixture.form(["image", "label"], CLASSIFIER)
     made = Examples(form, mixture, split.lengths, split.reader(SIZE), NO_ROLES, RowShape(1, pack=False))
-    part = collate(list(made.once())[:2], made, 3)
+    part = collate(list(made.rows_in_order())[:2], made, 3)
     first = min(numbers[1])
     assert part.inputs["tokens"][0, :, 0, 0].tolist() == list(colour(first))
     assert part.inputs["documents"].numbers.tolist() == [[1], [1], [0]]
