@@ -7,7 +7,7 @@ from typing import Any
 
 from zoo.blocks.backends.backend import backends
 from zoo.cli import slots
-from zoo.cli.visible import spell
+from zoo.cli.output import as_yaml
 from zoo.data.formats.format import formats
 from zoo.examples.form import forms
 from zoo.metrics.choose import ChosenMetric
@@ -58,7 +58,7 @@ def first_line(slot: Slot[Any], name: str) -> str:
 
 def options(slot: Slot[Any], name: str) -> str:
     """A variant's options with their defaults."""
-    return ", ".join(f"`{key}`: {spell(default)}" for key, default in slots.options(slot, name).items())
+    return ", ".join(f"`{key}`: {as_yaml(default)}" for key, default in slots.options(slot, name).items())
 
 
 def listed(names: Iterable[str]) -> str:

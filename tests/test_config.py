@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from zoo import config
-from zoo.cli.commands.listing import about
+from zoo.cli.commands.listing import description
 from zoo.config import find, merge, names, nest, parse_set, read_with_base
 from zoo.strict_yaml import parse_yaml, read_yaml, to_yaml
 
@@ -111,7 +111,7 @@ def test_a_byte_order_mark_is_read_over(tmp_path: Path):
     path = tmp_path / "a.yaml"
     path.write_bytes(b"\xef\xbb\xbf# a.yaml: for tests\na: 1\n")
     assert read_yaml(path) == {"a": 1}
-    assert about(path) == "for tests"
+    assert description(path) == "for tests"
 
 
 BAD_FILES = [
@@ -161,9 +161,9 @@ def test_a_name_that_is_nothing_is_answered_with_the_nearest(name: str, message:
 
 
 def test_what_a_file_is_for_is_its_first_comment(shipped: Path):
-    assert about(shipped / "tiny.yaml") == "the smallest"
+    assert description(shipped / "tiny.yaml") == "the smallest"
     (shipped / "none.yaml").write_text("a: 1\n")
-    assert about(shipped / "none.yaml") == ""
+    assert description(shipped / "none.yaml") == ""
 
 
 def test_a_base_is_laid_under_the_file(shipped: Path):

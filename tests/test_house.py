@@ -13,7 +13,7 @@ import pytest
 
 import zoo
 from test_imports import parse
-from zoo.cli.commands.listing import about
+from zoo.cli.commands.listing import description
 from zoo.strict_yaml import read_yaml
 
 ROOT = Path(__file__).parents[1]
@@ -139,7 +139,7 @@ def yaml_faults(path: Path) -> list[str]:
     lines = path.read_text().splitlines()
     tree = read_yaml(path)
     faults = [f"{path.name}: {len(lines)} lines (at most 40)"] if len(lines) > 40 else []
-    if not lines[0].startswith("# ") or not about(path):
+    if not lines[0].startswith("# ") or not description(path):
         faults.append(f"{path.name}: the first line must be a comment that says what it is for")
     if path.parent.name == "tasks" and len(tree) > 12:
         faults.append(f"{path.name}: {len(tree)} fields (at most 12)")

@@ -9,7 +9,7 @@ from unittest.mock import Mock
 import pytest
 from commands import Said
 
-from zoo.cli.surveyed import say_labels
+from zoo.cli.survey_output import say_labels
 from zoo.data.home import home
 
 Zoo = Callable[..., Said]

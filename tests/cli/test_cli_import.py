@@ -12,7 +12,7 @@ import pytest
 from commands import Said
 from safetensors.torch import load_file, save_file
 
-from zoo.cli.visible import visible
+from zoo.cli.output import escape_controls
 from zoo.data.task import read_task
 from zoo.data.tokenizers.recipes.recipe import tokenizers
 from zoo.data.tokenizers.tokenizer import Tokenizer
@@ -132,8 +132,8 @@ def test_a_folder_has_no_data_to_be_evaluated_on_and_a_missing_one_is_no_folder(
 
 
 def test_escape_sequences_are_shown_and_not_obeyed():
-    assert visible("a\x1b]0;owned\x07\n\tä\r") == "a\\x1b]0;owned\\x07\n\tä\\r"
-    assert visible("\u202ea\u2066") == "\\u202ea\\u2066"  # which turn the order of what follows
+    assert escape_controls("a\x1b]0;owned\x07\n\tä\r") == "a\\x1b]0;owned\\x07\n\tä\\r"
+    assert escape_controls("\u202ea\u2066") == "\\u202ea\\u2066"  # which turn the order of what follows
     for text in (
         "où\u00a0?",
         "क्\u200dष",
@@ -142,7 +142,7 @@ def test_escape_sequences_are_shown_and_not_obeyed():
         "\U0001f468\u200d\U0001f469",
         "\ufeffa\u00adb",
     ):
-        assert visible(text) == text
+        assert escape_controls(text) == text
 
 
 def test_a_model_whose_outputs_are_not_finite_fails_in_every_command(

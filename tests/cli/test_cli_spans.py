@@ -5,9 +5,8 @@ import io
 import pytest
 from rich.console import Console
 
-from zoo.cli import visible
 from zoo.cli.commands.predict import say_answer
-from zoo.cli.visible import say_spans
+from zoo.cli.output import say_spans
 from zoo.inference.predictors.predictor import Prediction
 
 
@@ -20,7 +19,7 @@ def test_each_span_has_its_tag_behind_it(capsys: pytest.CaptureFixture[str]):
 
 def test_on_a_terminal_nothing_of_a_text_is_obeyed_either(monkeypatch: pytest.MonkeyPatch):
     shown = io.StringIO()
-    monkeypatch.setattr(visible, "results", Console(file=shown, force_terminal=True, color_system=None))
+    monkeypatch.setattr("zoo.cli.output.results", Console(file=shown, force_terminal=True, color_system=None))
     say_spans("\x1b[1JAnn\x1b[2J left\x1b[3J.", [{"tag": "\x1b[4J", "start": 4, "end": 11}])
     assert "\x1b" not in shown.getvalue()
 
@@ -61,7 +60,7 @@ def test_tags_and_answers_are_in_colour_on_a_terminal_alone(
     monkeypatch: pytest.MonkeyPatch, output: Prediction, terminal: bool
 ):
     shown = Console(file=io.StringIO(), force_terminal=terminal, color_system="standard" if terminal else None)
-    monkeypatch.setattr(visible, "results", shown)
+    monkeypatch.setattr("zoo.cli.output.results", shown)
     with shown.capture() as printed:
         say_answer(output)
     assert ("\x1b[1;32m" in printed.get() or "\x1b[34m" in printed.get()) == terminal

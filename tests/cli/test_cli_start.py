@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from commands import call
 
+from zoo.cli.output import say_rows
 from zoo.cli.table import COMMANDS
-from zoo.cli.visible import say_rows
 
 HEAVY = ("torch", "transformers", "datasets", "accelerate", "tokenizers", "evaluate", "numpy")
 

@@ -17,8 +17,8 @@ import torch
 from commands import Said, call
 from rich.console import Console
 
-from zoo.cli import command, visible
-from zoo.cli.visible import complain, say, say_json, say_rows, spell
+from zoo.cli import command, output
+from zoo.cli.output import as_yaml, print_to_stderr, say, say_json, say_rows
 from zoo.objectives.mixture import Mixture
 from zoo.strict_yaml import parse_yaml
 
@@ -75,7 +75,7 @@ def test_escape_sequences_reach_no_stream(capfd: pytest.CaptureFixture[str]):
     say(ESCAPE)
     say_rows([(ESCAPE, "[bold]x[/bold]")], "title", (ESCAPE, "b"))
     say_json({ESCAPE: "\x9b31m"})
-    complain(ESCAPE)
+    print_to_stderr(ESCAPE)
     out, err = capfd.readouterr()
     assert not {"\x1b", "\x07", "\x9b"} & set(out + err)
     assert "\\x1b]0;owned\\x07" in out and "\\u009b31m" in out and "[bold]x[/bold]" in out
@@ -102,7 +102,7 @@ def test_commands_print_in_one_place_only():
             ast.unparse(node.func) for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)
         }
         printing = {name for name in called if name.split(".")[-1] in ("echo", "print", "secho", "print_exc")}
-        assert not printing or path.name == "visible.py", f"{path}: {printing}"
+        assert not printing or path.name == "output.py", f"{path}: {printing}"
 
 
 def test_a_bug_of_torch_in_a_forward_is_no_mistake_of_the_users(capsys: pytest.CaptureFixture[str]):
@@ -121,7 +121,7 @@ def test_a_table_in_a_pipe_has_a_line_for_each_row_and_cuts_nothing(capsys: pyte
 
 def test_a_table_on_a_narrow_terminal_cuts_nothing(monkeypatch: pytest.MonkeyPatch):
     terminal = Console(file=io.StringIO(), force_terminal=True, soft_wrap=True, width=40)
-    monkeypatch.setattr(visible, "results", terminal)
+    monkeypatch.setattr(output, "results", terminal)
     keys = [f"encoder.feed_forward.{name}" for name in ("activation", "dropout")]
     with terminal.capture() as printed:
         say_rows([(key, "null", "base configs/bert-base.yaml") for key in keys])
@@ -132,7 +132,7 @@ def test_a_table_on_a_narrow_terminal_cuts_nothing(monkeypatch: pytest.MonkeyPat
 @pytest.mark.parametrize(("name", "whole"), [("n" * 20, True), ("n" * 70, False)])
 def test_names_in_a_table_with_headings_are_cut_nowhere(monkeypatch: pytest.MonkeyPatch, name: str, whole: bool):
     terminal = Console(file=io.StringIO(), force_terminal=True, soft_wrap=True, width=40)
-    monkeypatch.setattr(visible, "results", terminal)
+    monkeypatch.setattr(output, "results", terminal)
     with terminal.capture() as printed:
         say_rows([(name, "m" * 50)], header=("xx", "yy"))
     said = re.sub(r"\x1b\[\d*m", "", printed.get())  # without colours
@@ -153,12 +153,12 @@ def test_names_in_a_table_with_headings_are_cut_nowhere(monkeypatch: pytest.Monk
     ],
 )
 def test_a_value_is_spelled_as_yaml_reads_it(value: Any, written: str):
-    assert spell(value) == written and (isinstance(value, str) or parse_yaml(written, "here") == value)
+    assert as_yaml(value) == written and (isinstance(value, str) or parse_yaml(written, "here") == value)
 
 
 def test_an_answer_that_the_encoding_of_the_output_lacks_is_spelled_out():
     """The work was done, and ended with the status of a mistake."""
-    words = "import json; from zoo.cli.main import main; from zoo.cli.visible import say, say_json; main(['--version'])"
+    words = "import json; from zoo.cli.main import main; from zoo.cli.output import say, say_json; main(['--version'])"
     say_both = f"{words}; say('\\uac00'); say_json({{'a': '\\U0001f600'}})"
     given = {**os.environ, "PYTHONIOENCODING": "latin-1"}
     said = subprocess.run([sys.executable, "-c", say_both], env=given, capture_output=True, text=True)

@@ -12,7 +12,7 @@ import torch
 import typer
 from commands import Said
 
-from zoo.cli.early import FLAGS, check_words, declared, split_words
+from zoo.cli.early import FLAGS, check_words, section_keys, split_words
 from zoo.cli.table import COMMANDS
 from zoo.config import parse_set
 from zoo.data.task import Task
@@ -35,10 +35,10 @@ def names(cls: type) -> set[str]:
 
 def test_the_keys_read_from_the_source_are_those_of_the_settings():
     stacks = {name for slot in PARTS.values() for kind in slot.names() for name in names(slot[kind].Settings)}
-    assert set(declared("")) == names(ModelSettings) | stacks
-    assert set(declared("task")) == names(Task) | names(ListedTask)
-    assert set(declared("generate")) == names(GenerateSettings)
-    assert set(declared("training")) == names(Training) | set(OF_OPTIMIZER)
+    assert set(section_keys("")) == names(ModelSettings) | stacks
+    assert set(section_keys("task")) == names(Task) | names(ListedTask)
+    assert set(section_keys("generate")) == names(GenerateSettings)
+    assert set(section_keys("training")) == names(Training) | set(OF_OPTIMIZER)
 
 
 @pytest.mark.parametrize("command", COMMANDS)

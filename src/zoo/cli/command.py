@@ -12,9 +12,9 @@ from typing import Any
 import typer
 
 from zoo.cli.early import check_words
-from zoo.cli.main import DONE, FAILED, WRONG, discard, is_main_process, launched_together
-from zoo.cli.table import COMMANDS, TOGETHER
-from zoo.cli.visible import Printed, complain
+from zoo.cli.main import DONE, FAILED, WRONG, is_main_process, launched_together, redirect_to_null
+from zoo.cli.output import LogPrinter, print_to_stderr
+from zoo.cli.table import COMMANDS, MULTI_PROCESS
 from zoo.late import load
 from zoo.training.supervision.stopping import raise_if_stopped
 
@@ -27,14 +27,14 @@ logger = logging.getLogger(__name__)
 def run_command(name: str, arguments: list[str], debug: bool = False) -> None:
     """Run one command with its own help and options.
 
-    Of processes that were launched together, only the main one runs it, unless the command is in TOGETHER.
+    Of processes that were launched together, only the main one runs it, unless the command is in MULTI_PROCESS.
     """
-    alone = name not in TOGETHER and launched_together() > 1
+    alone = name not in MULTI_PROCESS and launched_together() > 1
     if alone and not is_main_process():
         return
     # the other processes would repeat what the main one logs
     level = logging.WARNING if is_main_process() else logging.CRITICAL
-    logging.basicConfig(level=level, format="%(message)s", handlers=[Printed()])
+    logging.basicConfig(level=level, format="%(message)s", handlers=[LogPrinter()])
     for library in WITH_HANDLERS:
         logging.getLogger(library).propagate = False
     if is_main_process():
@@ -77,12 +77,12 @@ def with_status(command: Callable[..., None], debug: bool = False) -> Callable[.
         try:
             command(*words, **options)
         except BrokenPipeError:  # the reader of our output has closed the pipe, as `head` does
-            discard(sys.stdout)
+            redirect_to_null(sys.stdout)
             sys.exit(DONE)
         except Exception as error:
             raise_if_stopped()  # numpy and others raise their own error if a signal interrupts their import
             if is_main_process():
-                complain(f"{traceback.format_exc() if debug else ''}error: {describe(error, debug)}")
+                print_to_stderr(f"{traceback.format_exc() if debug else ''}error: {describe(error, debug)}")
             sys.exit(WRONG if is_mistake(error) else FAILED)
 
     return guarded
@@ -90,10 +90,10 @@ def with_status(command: Callable[..., None], debug: bool = False) -> Callable[.
 
 def is_mistake(error: Exception) -> bool:
     """Whether an error means that the request was wrong."""
-    return isinstance(error, ValueError | typer.TyperException) or is_of_a_name(error)
+    return isinstance(error, ValueError | typer.TyperException) or is_name_too_long(error)
 
 
-def is_of_a_name(error: Exception) -> bool:
+def is_name_too_long(error: Exception) -> bool:
     """Whether an error says that a file name is too long."""
     return isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG
 
@@ -102,7 +102,7 @@ def describe(error: Exception, debug: bool) -> str:
     """Return the message of an error; for an unexpected error, also its type."""
     if isinstance(error, typer.TyperException):
         return error.format_message()
-    if isinstance(error, OSError) and is_of_a_name(error):
+    if isinstance(error, OSError) and is_name_too_long(error):
         return f"{error.filename}: {error.strerror}"
     if isinstance(error, (ValueError, *EXPECTED)) and str(error):
         return str(error)

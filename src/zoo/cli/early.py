@@ -33,33 +33,33 @@ KEYS = {  # by section, the files and the class that declare its settings; impor
 OF_OPTIMIZER = ("weight_decay", "betas", "eps")  # as in training/settings.py: keys of training that are not its fields
 
 
-def check_place(word: str) -> None:
+def check_checkpoint(word: str) -> None:
     """Refuse a checkpoint that does not exist; everything without `hub:` is a path."""
     path = at_home(word)
     if not word.startswith("hub:") and not path.exists():
-        refuse_lacking(path, word)
+        refuse_missing_checkpoint(path, word)
         if word in config.names("configs"):
             raise ValueError(f"{word}: a model, not a checkpoint; train one first: zoo pretrain {word} TASK -o RUN")
-        raise ValueError(f"{word}: no such file or folder{nearest(path.name, beside(path))}")
+        raise ValueError(f"{word}: no such file or folder{nearest(path.name, sibling_names(path))}")
 
 
-def refuse_lacking(path: Path, word: str) -> None:
+def refuse_missing_checkpoint(path: Path, word: str) -> None:
     """Refuse a checkpoint that its run does not have, and name those that it has."""
-    there = sorted(filter(str.isdecimal, beside(path)), key=int, reverse=True)
+    there = sorted(filter(str.isdecimal, sibling_names(path)), key=int, reverse=True)
     if path.parent.name == CHECKPOINTS and there:
         raise ValueError(lacking(word, path.name, path.parent.parent, there))
 
 
-def beside(path: Path) -> list[str]:
+def sibling_names(path: Path) -> list[str]:
     """Return the names in a path's parent folder; none if there is no such folder."""
     return [other.name for other in path.parent.iterdir()] if path.parent.is_dir() else []
 
 
-def check_place_or_task(word: str) -> None:
+def check_path_or_task(word: str) -> None:
     """Refuse what is neither an existing path nor the name of a task."""
     path, tasks = at_home(word), config.names("tasks")
     if not path.exists() and word not in tasks:
-        refuse_lacking(path, word)
+        refuse_missing_checkpoint(path, word)
         raise ValueError(f"{word}: no such file or folder, and no task of that name{nearest(word, tasks)}")
 
 
@@ -69,9 +69,9 @@ check_task_file = partial(config.read_layers, kind="tasks")
 WORDS: dict[str, tuple[Callable[[str], object], ...]] = {  # by command, the checks of its first words
     **dict.fromkeys(("show", "pretrain"), (check_model_file, check_task_file)),
     "tokenize": (check_task_file,),
-    **dict.fromkeys(("finetune", "evaluate"), (check_place, check_task_file)),
-    **dict.fromkeys(("predict", "attend", "export", "push", "import"), (check_place,)),
-    "check": (check_place_or_task,),
+    **dict.fromkeys(("finetune", "evaluate"), (check_checkpoint, check_task_file)),
+    **dict.fromkeys(("predict", "attend", "export", "push", "import"), (check_checkpoint,)),
+    "check": (check_path_or_task,),
 }
 # commands that take changes as trailing words, too -> the number of words that precede any change
 CHANGING = {"show": 1, "pretrain": 2, "finetune": 2, "tokenize": 1}
@@ -114,7 +114,7 @@ def check_changes(command: str, sets: Sequence[str], alone: bool) -> None:
     sections = by_section(pairs)
     for section in SECTIONS:
         for path, _ in sections[section]:
-            refuse_unknown(path[0], declared(section), "key", f"--set {section}.{path[0]}")
+            refuse_unknown(path[0], section_keys(section), "key", f"--set {section}.{path[0]}")
 
 
 def split_words(arguments: Sequence[str], before: int | None) -> tuple[list[str], list[str]]:
@@ -146,12 +146,12 @@ def check_key(path: tuple[str, ...]) -> None:
     Raises:
         ValueError: the key is unknown; the message has the full name of the nearest one.
     """
-    own = declared("")
+    own = section_keys("")
     if path[0] in (*own, *SECTIONS) or entry_points(group=GROUP):  # a plugin's variant may have keys of its own
         return
     if path[0] in block_options():  # the command knows of which part, and says so
         return
-    full = {key: f"{section}.{key}" for section in reversed(SECTIONS) for key in declared(section)}
+    full = {key: f"{section}.{key}" for section in reversed(SECTIONS) for key in section_keys(section)}
     full |= {key: key for key in (*SECTIONS, *own)}
     written, close = ".".join(path), nearest(path[0], full)
     for key in full:
@@ -168,7 +168,7 @@ def block_options() -> set[str]:
 
 
 @cache
-def declared(section: str) -> list[str]:
+def section_keys(section: str) -> list[str]:
     """Return the keys of a section, parsed from the source of its settings' classes."""
     files = [(path, name) for pattern, name in KEYS[section] for path in sorted(PACKAGE.glob(pattern))]
     parsed = [(ast.parse(path.read_text("utf-8")), name) for path, name in files]

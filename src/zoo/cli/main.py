@@ -56,14 +56,14 @@ def write_out(text: str) -> None:
             sys.stdout.write(text)
             sys.stdout.flush()
     except BrokenPipeError:
-        discard(sys.stdout)
+        redirect_to_null(sys.stdout)
     except OSError as error:
-        discard(sys.stdout)
+        redirect_to_null(sys.stdout)
         sys.stderr.write(f"error: standard output: {error.strerror}\n")
         sys.exit(FAILED)
 
 
-def discard(stream: TextIO) -> None:
+def redirect_to_null(stream: TextIO) -> None:
     """Redirect a stream to the null device: Python flushes what it still holds at exit, which would fail again."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
 from zoo.cli.main import is_main_process
-from zoo.cli.visible import errors
+from zoo.cli.output import errors
 from zoo.runs.metrics import Line
 
 EVERY = 60.0  # seconds between two lines

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from zoo.cli.options import EXACT_PRECISION, Checkpoint, Device, output_path
-from zoo.cli.visible import say
+from zoo.cli.output import say
 from zoo.devices.choose import EXACT, choose_placement
 from zoo.devices.precision import AUTO
 from zoo.hub.checkpoint import load_checkpoint

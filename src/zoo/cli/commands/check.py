@@ -11,9 +11,9 @@ import typer
 from zoo import config
 from zoo.cli.main import DONE, FAILED
 from zoo.cli.options import Data, Json, SetTask, read_section
+from zoo.cli.output import say, say_json
 from zoo.cli.progress import bars
-from zoo.cli.surveyed import say_survey
-from zoo.cli.visible import say, say_json
+from zoo.cli.survey_output import say_survey
 from zoo.data.store.checking import check_store, shards_of
 from zoo.data.task import Task
 from zoo.data.task_list import ListedTask, listed_tasks
@@ -143,7 +143,7 @@ def check_file(place: Path) -> Report:
         return report
     report.kind = kind_of(tree)
     if report.kind == "training":
-        report.attempt(resolve_training, [config.Layer(str(place), given(tree))])
+        report.attempt(resolve_training, [config.Layer(str(place), without_nulls(tree))])
     elif report.kind == "task":
         report.attempt(check_task, str(place))
     else:
@@ -162,6 +162,6 @@ def kind_of(tree: Mapping[str, Any]) -> str:
     return most if counts[most] else "model"
 
 
-def given(tree: Mapping[str, Any]) -> dict[str, Any]:
+def without_nulls(tree: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings that are not null: a run's file also lists those that are."""
     return {key: value for key, value in tree.items() if value is not None}

@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 
 from zoo.cli.options import Batch, Checkpoint, Data, Device, Json, SetGenerate, output_path, read_section
+from zoo.cli.output import say_json, say_rows
 from zoo.cli.progress import bars
-from zoo.cli.visible import say_json, say_rows
 from zoo.config import as_tree, merge
 from zoo.data.task import load_task
 from zoo.devices.choose import EXACT, choose_placement

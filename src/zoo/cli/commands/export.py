@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from zoo.cli.options import Checkpoint, Device, output_path
-from zoo.cli.visible import say
+from zoo.cli.output import say
 from zoo.devices.choose import EXACT
 from zoo.devices.precision import AUTO
 from zoo.hub.api import export_on

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from zoo.cli.options import output_path
-from zoo.cli.visible import say
+from zoo.cli.output import say
 from zoo.hub.checkpoint import import_checkpoint
 
 SOURCE = "A Hugging Face folder, or hub:ORG/NAME."

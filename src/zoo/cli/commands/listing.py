@@ -8,8 +8,8 @@ import typer
 
 from zoo import config
 from zoo.cli.options import Json
+from zoo.cli.output import as_yaml, say, say_json, say_rows
 from zoo.cli.table import BLOCKS
-from zoo.cli.visible import say, say_json, say_rows, spell
 from zoo.late import load
 from zoo.wording import refuse_unknown
 
@@ -37,10 +37,10 @@ def list_command(
 
 def shipped(folder: str) -> dict[str, str]:
     """Return the names of a folder's YAML files, each with its description."""
-    return {name: about(config.folder(folder) / f"{name}.yaml") for name in config.names(folder)}
+    return {name: description(config.folder(folder) / f"{name}.yaml") for name in config.names(folder)}
 
 
-def about(path: Path) -> str:
+def description(path: Path) -> str:
     """Return a YAML file's description: its first comment line, without a leading file name."""
     with path.open(encoding="utf-8-sig") as lines:
         first = lines.readline()
@@ -55,7 +55,7 @@ def show_blocks(as_json: bool) -> None:
         return say_json(found)
     for slot, variants in found.items():
         given = {
-            name: ", ".join(f"{key}: {spell(value)}" for key, value in own.items()) for name, own in variants.items()
+            name: ", ".join(f"{key}: {as_yaml(value)}" for key, value in own.items()) for name, own in variants.items()
         }
         say_rows(((name, text or "-") for name, text in given.items()), slot, ("variant", "options and their defaults"))
         say("")

@@ -8,7 +8,7 @@ import typer
 
 from zoo.cli.main import FAILED
 from zoo.cli.options import Batch, Checkpoint, Device, Json, Precision, SetGenerate, read_section
-from zoo.cli.visible import complain, say, say_found, say_json, say_spans
+from zoo.cli.output import print_to_stderr, say, say_found, say_json, say_spans
 from zoo.config import as_tree, merge
 from zoo.data.formats.lines import BYTE_ORDER_MARK, CR_ALONE
 from zoo.devices.choose import choose_placement
@@ -61,7 +61,7 @@ def read_lines() -> list[str]:
         ValueError: there is no line, or one is not text.
     """
     if sys.stdin is not None and sys.stdin.isatty():
-        complain("reading texts from the keyboard, one per line; end with Ctrl-D", style=None)
+        print_to_stderr("reading texts from the keyboard, one per line; end with Ctrl-D", style=None)
     lines = [] if sys.stdin is None else [read_line(line, n) for n, line in enumerate(sys.stdin.buffer, 1)]
     if not lines:
         raise ValueError("no text; give one, or lines on standard input")
@@ -103,7 +103,7 @@ def say_answer(answer: Prediction | Unanswered) -> Prediction | Unanswered:
     """Print an answer as soon as it is available."""
     if isinstance(answer, Unanswered):
         say("")  # an empty answer, so that answers and lines stay in step
-        complain(f"error: line {answer.line}: {answer.error}")
+        print_to_stderr(f"error: line {answer.line}: {answer.error}")
         return answer
     # spans of the text, whose scores only --json prints; classes would have a dict of scores
     if isinstance(answer.output, list) and not isinstance(answer.scores, dict):

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from zoo.cli.options import Checkpoint
-from zoo.cli.visible import say
+from zoo.cli.output import say
 from zoo.hub.publishing.push import push as run_push
 
 NAME = "The repository; zoo creates it if it is missing."

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from zoo.cli.options import Changes, Json, Model, Set
-from zoo.cli.visible import say, say_json, say_rows, spell
+from zoo.cli.output import as_yaml, say, say_json, say_rows
 from zoo.config import parse_set
 from zoo.experiments.experiment import values_of_model
 from zoo.experiments.layers import DATA, TOKENIZER, Value
@@ -44,7 +44,7 @@ def show(
         return say_json(
             {**found, "settings": {value.key: {"value": value.value, "from": value.origin} for value in values}}
         )
-    say_rows((f"{value.key}:", spell(value.value), value.origin) for value in values)
+    say_rows((f"{value.key}:", as_yaml(value.value), value.origin) for value in values)
     if any(value.origin in (DATA, TOKENIZER) for value in values):
         say(f"\n{DATA}, {TOKENIZER}: decided when a run begins; until then, the file's value")
     say("")

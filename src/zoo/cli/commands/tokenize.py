@@ -5,8 +5,8 @@ from typing import Annotated
 import typer
 
 from zoo.cli.options import Changes, Data, SetTask, read_section
+from zoo.cli.output import say
 from zoo.cli.progress import bars
-from zoo.cli.visible import say
 from zoo.data.home import home
 from zoo.data.processes import processes_for
 from zoo.data.store.filling import Filling, Share

@@ -9,8 +9,8 @@ import typer
 
 from zoo.cli.main import is_main_process
 from zoo.cli.options import MODEL, Changes, Checkpoint, Data, Set, output_path
+from zoo.cli.output import print_to_stderr, say, say_rows
 from zoo.cli.progress import bars
-from zoo.cli.visible import complain, say, say_rows
 from zoo.config import parse_set
 from zoo.data.task_list import listed_tasks
 from zoo.experiments.finetune import check_finetuning
@@ -49,13 +49,13 @@ def pretrain(
 ) -> None:
     """Train a model from scratch on a task, or continue to pretrain a checkpoint."""
     if checkpoint is not None:
-        go_on(ask(checkpoint, model, output, [*sets, *words], resume, data, "pretrain --from"))
+        train_checkpoint(build_request(checkpoint, model, output, [*sets, *words], resume, data, "pretrain --from"))
         return
     if not words:
         raise typer.BadParameter("TASK is missing: give MODEL and TASK, or TASK and --from CHECKPOINT")
     task, *changes = words
-    request = ask(model, task, output, [*sets, *changes], resume, data, "pretrain")
-    tell(watch(lambda watcher: run_pretrain(request, watcher)), request.folder)
+    request = build_request(model, task, output, [*sets, *changes], resume, data, "pretrain")
+    print_result(with_bars(lambda watcher: run_pretrain(request, watcher)), request.folder)
 
 
 def finetune(
@@ -68,27 +68,27 @@ def finetune(
     data: Data = None,
 ) -> None:
     """Fine-tune a checkpoint on a task."""
-    go_on(ask(checkpoint, task, output, [*sets, *changes], resume, data, "finetune"))
+    train_checkpoint(build_request(checkpoint, task, output, [*sets, *changes], resume, data, "finetune"))
 
 
-def go_on(request: Request) -> None:
+def train_checkpoint(request: Request) -> None:
     """Train a checkpoint on one task, or on each task of a list."""
     chosen = next((value for path, value in request.sets if path == ("task", "tasks")), None)
     tasks = listed_tasks(request.task, chosen)
     saved = resolve(request.start)
     if tasks is None:
-        tell(fine_tune(saved, request), request.folder)
+        print_result(fine_tune(saved, request), request.folder)
     else:
-        walk(saved, over_tasks(request, tasks), request.task)
+        finetune_each(saved, over_tasks(request, tasks), request.task)
 
 
-def walk(saved: SavedRun, table: ExperimentTable, name: str) -> None:
+def finetune_each(saved: SavedRun, table: ExperimentTable, name: str) -> None:
     """Fine-tune on each of several tasks, and print a table of the results."""
     table.check(lambda request: check_finetuning(saved, request))
     outcomes = []
     for found in table.walk(lambda request: fine_tune(saved, request), tells=is_main_process()):
         outcomes.append(found)
-        complain(f"{found.name}: {in_words(found)}", style=None)
+        print_to_stderr(f"{found.name}: {format_metrics(found)}", style=None)
     if is_main_process():
         mean = mean_score(outcomes)
         rows = [row for found in outcomes for row in table_rows(found)]
@@ -98,16 +98,16 @@ def walk(saved: SavedRun, table: ExperimentTable, name: str) -> None:
 
 def table_rows(found: Outcome) -> list[tuple[str, str, str, str]]:
     """Return a task's row of the table, and below it those of its files, which the mean does not include."""
-    below = [(f"  {one.name}", percent(one.score), in_words(one), "") for one in found.files]
-    return [(found.name, percent(found.score), in_words(found), str(found.folder)), *below]
+    below = [(f"  {one.name}", percent(one.score), format_metrics(one), "") for one in found.files]
+    return [(found.name, percent(found.score), format_metrics(found), str(found.folder)), *below]
 
 
 def fine_tune(saved: SavedRun, request: Request) -> State:
     """Fine-tune once, with progress bars."""
-    return watch(lambda watcher: run_finetune(saved, request, watcher))
+    return with_bars(lambda watcher: run_finetune(saved, request, watcher))
 
 
-def in_words(found: Outcome) -> str:
+def format_metrics(found: Outcome) -> str:
     """Format the metrics of one task."""
     return ", ".join(f"{name.rpartition('/')[2]} {value:.4f}" for name, value in found.values.items()) or "-"
 
@@ -117,7 +117,7 @@ def percent(score: float | None) -> str:
     return "-" if score is None else f"{score:.1f}"
 
 
-def ask(
+def build_request(
     start: str, task: str, output: Path, changes: list[str], resume: bool, data: Path | None, command: str
 ) -> Request:
     """Build the request of a training command from its arguments.
@@ -128,16 +128,18 @@ def ask(
     return Request(start, task, output, [parse_set(text) for text in changes], resume, data, command=command)
 
 
-def watch(work: Callable[[Watcher], State]) -> State:
+def with_bars(work: Callable[[Watcher], State]) -> State:
     """Run a training with progress bars."""
     with bars() as drawn:
         return work(Watcher(drawn.tokenise, functools.partial(drawn.evaluate, "validation"), drawn.step))
 
 
-def tell(state: State, output: Path) -> None:
+def print_result(state: State, output: Path) -> None:
     """Print the result of a run and its folder."""
     if not is_main_process():
         return
     if state.best is not None:
-        complain(f"best: step {state.best['step']}, {state.best['metric']} {state.best['value']:.4f}", style=None)
+        print_to_stderr(
+            f"best: step {state.best['step']}, {state.best['metric']} {state.best['value']:.4f}", style=None
+        )
     say(f"{output} ({counted(state.step, 'step')})")

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from zoo.cli.visible import say, say_rows
+from zoo.cli.output import say, say_rows
 from zoo.wording import counted
 
 SHOWN = 80  # characters of a text that are printed

@@ -15,11 +15,11 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from zoo.cli.main import discard
+from zoo.cli.main import redirect_to_null
 from zoo.strict_yaml import parse_yaml
 
 
-class Piped(Console):
+class PipeConsole(Console):
     """A console whose caller handles a closed pipe; rich would exit with status 1."""
 
     def on_broken_pipe(self) -> None:
@@ -27,14 +27,16 @@ class Piped(Console):
         raise
 
 
-errors = Piped(stderr=True, soft_wrap=True, highlight=False)
-results = Piped(highlight=False, soft_wrap=True)
-TURNING = "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"  # they change the direction of the text that follows
+errors = PipeConsole(stderr=True, soft_wrap=True, highlight=False)
+results = PipeConsole(highlight=False, soft_wrap=True)
+DIRECTION_CONTROLS = (
+    "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"  # they change the direction of the text that follows
+)
 LONGEST = 1 << 16  # width of a table in a file or a pipe
 COLOURS = ("red", "green", "yellow", "blue", "magenta", "cyan")  # of tags; a tag has the same colour in every text
 
 
-def visible(text: str) -> str:
+def escape_controls(text: str) -> str:
     """Return a text with its control characters written as `\\x1b`; line breaks and tabs stay."""
     return "".join(c if c in "\n\t" or is_harmless(c) else ascii(c)[1:-1] for c in text)
 
@@ -44,22 +46,22 @@ def is_harmless(character: str) -> bool:
 
     Spaces of any width, joiners and marks are part of texts: French, Persian, Hindi and emoji are written with them.
     """
-    return character.isprintable() or (category(character) in ("Zs", "Cf") and character not in TURNING)
+    return character.isprintable() or (category(character) in ("Zs", "Cf") and character not in DIRECTION_CONTROLS)
 
 
-def spell(value: Any) -> str:
+def as_yaml(value: Any) -> str:
     """Format a plain value as one line of YAML; a single string stays without quotes."""
     if isinstance(value, Mapping):
-        return f"{{{', '.join(f'{spell_entry(key)}: {spell_entry(entry)}' for key, entry in value.items())}}}"
+        return f"{{{', '.join(f'{entry_as_yaml(key)}: {entry_as_yaml(entry)}' for key, entry in value.items())}}}"
     if isinstance(value, list):
-        return f"[{', '.join(map(spell_entry, value))}]"
+        return f"[{', '.join(map(entry_as_yaml, value))}]"
     return "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def spell_entry(value: Any) -> str:
+def entry_as_yaml(value: Any) -> str:
     """Format an entry of a list or a map; a string that YAML would read as anything else is quoted."""
     if not isinstance(value, str):
-        return spell(value)
+        return as_yaml(value)
     try:
         is_plain = parse_yaml(f"[{value}]", "") == [value]
     except ValueError:
@@ -69,16 +71,16 @@ def spell_entry(value: Any) -> str:
 
 def say(text: object) -> None:
     """Print one line of a result on standard output."""
-    typer.echo(visible(str(text)))
+    typer.echo(escape_controls(str(text)))
 
 
 def say_rows(rows: Iterable[Iterable[object]], title: str | None = None, header: Sequence[str] = ()) -> None:
     """Print a table on standard output; no cell is cut, and in a file or a pipe each row is one line."""
-    shown = title and Text(visible(title), "table.title")  # `Text`: rich reads brackets in a str as markup
+    shown = title and Text(escape_controls(title), "table.title")  # `Text`: rich reads brackets in a str as markup
     table = Table(title=shown, title_justify="left", box=None, pad_edge=False, show_header=bool(header))
     for number, name in enumerate(header):
-        table.add_column(visible(name), style=None if number else "bold", no_wrap=number == 0)
-    cells = [[Text(visible(str(cell))) for cell in row] for row in rows]
+        table.add_column(escape_controls(name), style=None if number else "bold", no_wrap=number == 0)
+    cells = [[Text(escape_controls(str(cell))) for cell in row] for row in rows]
     for row in cells:
         table.add_row(*row)
     if header:  # wrap names only if they take over half the width: rich would cut those that it may not wrap
@@ -99,16 +101,16 @@ def say_spans(text: str, spans: Iterable[Mapping[str, Any]]) -> None:
     for span in spans:
         if span["start"] < at:
             continue
-        shown.append(visible(text[at : span["start"]]))
-        shown.append(visible(text[span["start"] : span["end"]]), "bold")
-        shown.append(visible(f"[{span['tag']}]"), COLOURS[crc32(span["tag"].encode()) % len(COLOURS)])
+        shown.append(escape_controls(text[at : span["start"]]))
+        shown.append(escape_controls(text[span["start"] : span["end"]]), "bold")
+        shown.append(escape_controls(f"[{span['tag']}]"), COLOURS[crc32(span["tag"].encode()) % len(COLOURS)])
         at = span["end"]
-    say_coloured(shown.append(visible(text[at:])))
+    say_coloured(shown.append(escape_controls(text[at:])))
 
 
 def say_found(text: str) -> None:
     """Print the part of a text that was found, in colour on a terminal."""
-    say_coloured(Text(visible(text), "bold green"))
+    say_coloured(Text(escape_controls(text), "bold green"))
 
 
 def say_coloured(text: Text) -> None:
@@ -127,17 +129,17 @@ def say_json(value: Any) -> None:
     typer.echo("".join(c if c.isprintable() or c == "\n" else json.dumps(c)[1:-1] for c in text))
 
 
-def complain(text: str, style: str | None = "red") -> None:
+def print_to_stderr(text: str, style: str | None = "red") -> None:
     """Print one line on standard error; if that is closed or its disk is full, the work goes on without it."""
     try:
-        errors.print(visible(text), style=style, markup=False)
+        errors.print(escape_controls(text), style=style, markup=False)
     except OSError:
         with suppress(AttributeError, OSError):  # a program may have replaced sys.stderr by an object that is no file
-            discard(sys.stderr)
+            redirect_to_null(sys.stderr)
 
 
-class Printed(logging.Handler):
+class LogPrinter(logging.Handler):
     """A logging handler that prints each record as one line on standard error, above any progress bar."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        complain(self.format(record), "yellow" if record.levelno >= logging.WARNING else None)
+        print_to_stderr(self.format(record), "yellow" if record.levelno >= logging.WARNING else None)
