@@ -1,4 +1,4 @@
-"""Every head of a model: one a file, found by being in this folder."""
+"""The heads of models, one per file; all modules in this folder are imported."""
 
 from zoo.discover import import_all
 

@@ -1,4 +1,4 @@
-"""Head `choice`: how well one of several texts goes on from a context."""
+"""Head `choice`: how well one of several texts continues a context."""
 
 from torch import nn
 
@@ -14,7 +14,7 @@ class ChoiceHead(Head):
     Source: Radford et al. 2018 (GPT), figure 1, "Multiple Choice"; Devlin et al. 2019, arXiv:1810.04805, section 4.4.
 
     Args:
-        dropout: share of the vector dropped in training; the model's, where it is not set.
+        dropout: probability of dropping an entry of the vector in training; the model's, unless set.
     """
 
     scores_documents = True

@@ -1,4 +1,4 @@
-"""The classes of a head: two tasks may number the same ones differently, or write them in other letters."""
+"""Match a task's classes with a checkpoint's: the same classes may be in another order, or in upper or lower case."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -7,15 +7,15 @@ from torch import Tensor
 from zoo.models.heads.head import heads
 from zoo.wording import first_few
 
-SCORING = ("output.weight", "output.bias")  # of a head that scores classes: a row, or a number, for each
+SCORING = ("output.weight", "output.bias")  # parameters of a head with one row, or one number, per class
 
 
 def same_classes(own: Sequence[str], wanted: Sequence[str]) -> list[int] | None:
-    """Where among a checkpoint's classes those of a task stand; None: they are others.
+    """The index of each of a task's classes among a checkpoint's; None if these are different classes.
 
-    Upper and lower case are one, as in transformers' examples: many checkpoints have names such as ENTAILMENT.
+    Case is ignored, as in transformers' examples: many checkpoints have names such as ENTAILMENT.
     """
-    if sorted(own) == sorted(wanted):  # then classes may differ in case alone
+    if sorted(own) == sorted(wanted):  # exact first: two of the classes may differ in case alone
         return [own.index(name) for name in wanted]
     known = {name.casefold(): number for number, name in enumerate(own)}
     asked = [name.casefold() for name in wanted]
@@ -25,9 +25,9 @@ def same_classes(own: Sequence[str], wanted: Sequence[str]) -> list[int] | None:
 
 
 def with_others(wanted: Sequence[str], own: Sequence[str]) -> list[str]:
-    """A task's classes, and behind them those that a checkpoint has beside them; the task's alone where it has others.
+    """Append a checkpoint's remaining classes to a task's, if the task's are a subset; else return the task's alone.
 
-    A task may ask a checkpoint for some of its classes only: numbers in its data count those.
+    A task may use only some of a checkpoint's classes; class numbers in its data are indices into the task's list.
     """
     exact = set(wanted) <= set(own)
     asked = {name if exact else name.casefold() for name in wanted}
@@ -36,9 +36,12 @@ def with_others(wanted: Sequence[str], own: Sequence[str]) -> list[str]:
 
 
 def refuse_others(wanted: Sequence[str], own: Sequence[str]) -> None:
-    """Raise a ValueError where a task's classes can be none of a checkpoint's by name, nor by number.
+    """Refuse a task whose classes match a checkpoint's neither by name nor by number.
 
-    As many names, all of them others, may be the same classes: many checkpoints have LABEL_0, LABEL_1 and so on.
+    Equally many classes without a common name may be the same ones: many checkpoints have LABEL_0, LABEL_1 and so on.
+
+    Raises:
+        ValueError: they do not match; the message names the missing classes.
     """
     known = {name.casefold() for name in own}
     common = [name for name in wanted if name.casefold() in known]
@@ -53,10 +56,11 @@ def refuse_others(wanted: Sequence[str], own: Sequence[str]) -> None:
 def numbered_as(
     wanted: Sequence[str], own: Sequence[str], tensors: Mapping[str, Tensor], names: Iterable[str]
 ) -> dict[str, Tensor] | None:
-    """The weights of a model with its classes in the order of `wanted`; None: nothing is to be done, or can be.
+    """Reorder a model's weights so that its classes have the order of `wanted`; None if that is unneeded or impossible.
 
     Args:
-        own: the classes as the weights have them.
+        own: the classes in the order of the weights.
+        tensors: the weights, by parameter name.
         names: of the model's heads.
     """
     order = None if list(own) == list(wanted) else same_classes(own, wanted)

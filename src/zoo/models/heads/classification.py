@@ -15,8 +15,8 @@ class ClassificationHead(Head):
     Source: Devlin et al. 2019, section 4.1; Radford et al. 2018 (GPT-1), equation 3.
 
     Args:
-        labels: number of classes; 1 where it gives a number.
-        dropout: share of the vector dropped in training; the model's, where it is not set.
+        labels: number of classes; 1 for regression.
+        dropout: probability of dropping an entry of the vector in training; the model's, unless set.
     """
 
     scores_documents = True

@@ -1,4 +1,4 @@
-"""Cross entropy of what a linear map says of each row, without holding all that it says."""
+"""Cross entropy of a linear layer's logits, computed in chunks: the logits of all rows never exist at once."""
 
 from functools import cache, partial
 from typing import Any, NamedTuple
@@ -14,34 +14,35 @@ from zoo.late import load
 from zoo.models.heads.scored_logits import LossesOfRows, Wanted, score_
 
 FEW = 2**10  # classes
-# How many logits exist at a time, and how many of those in float32. On a CPU the second fits in its cache; on a GPU
-# both keep it busy. The gradient of the weight is added up once a chunk, so many small chunks would cost time.
+# How many logits are held at a time, and how many of them in float32. On a CPU the latter fit in the cache; on a GPU
+# both are enough to keep it busy. Each chunk is added to the weight's gradient, so many small chunks would be slow.
 LOGITS_ON_CPU, EXACT_ON_CPU = 2**25, 2**20
 LOGITS_ON_GPU, EXACT_ON_GPU = 2**28, 2**26
-# A row of logits has room for a multiple of so many classes. The products of a GPU take six times as long where rows do
-# not begin at multiples of 16 bytes, as those of GPT-2's 50,257 classes (docs/benchmarks.md, "The loss of the head").
+# Rows of logits are padded to a multiple of this many classes. A GPU's matrix products take six times as long if rows
+# do not begin at multiples of 16 bytes, as with GPT-2's 50,257 classes (docs/benchmarks.md, "The loss of the head").
 ALIGNED_ON_CPU, ALIGNED_ON_GPU = 1, 64
-# Float16 ends at 65,504, and no loss scale reaches the sums in here: its products take at most so many rows at a time.
+# Float16 overflows above 65,504. A lower loss scale cannot prevent that here, where nothing is scaled yet, so float16
+# products sum at most this many rows at a time.
 ROWS_IN_FLOAT16 = 2**13
 
 
 def logits_at_once(device: torch.device) -> int:
-    """About how many logits exist at a time; more where summing the weight's gradient would take more memory."""
+    """About how many logits are held at a time; see `chunks`."""
     return LOGITS_ON_CPU if device.type == "cpu" else LOGITS_ON_GPU
 
 
 def exact_at_once(device: torch.device) -> int:
-    """How many logits exist in float32 at a time."""
+    """How many logits are held in float32 at a time."""
     return EXACT_ON_CPU if device.type == "cpu" else EXACT_ON_GPU
 
 
 def are_few(classes: int) -> bool:
-    """Whether logits of so many classes take no time that could be saved."""
+    """Whether the logits of this many classes take too little time to be worth optimizing."""
     return classes < FEW
 
 
 def room_for(classes: int, device: torch.device) -> int:
-    """How many logits a row has room for: at least as many as there are classes."""
+    """Columns of a row of logits: the classes, and padding for alignment."""
     if are_few(classes):
         return classes
     aligned = ALIGNED_ON_CPU if device.type == "cpu" else ALIGNED_ON_GPU
@@ -50,7 +51,7 @@ def room_for(classes: int, device: torch.device) -> int:
 
 @cache
 def has_kernel(device: torch.device) -> bool:
-    """Whether one kernel may do all that is done with logits: it is written for GPUs, by what torch's compiler uses."""
+    """Whether the Triton kernel for logits can be used: on a CUDA GPU with everything that Triton needs."""
     return device.type == "cuda" and missing_for(device) is None
 
 
@@ -58,9 +59,9 @@ class SummedLoss(NamedTuple):
     """A cross entropy summed over its scored rows.
 
     Args:
-        sum: of the losses; the gradient flows from here.
-        likelihood: the sum of -log p(target), which is never smoothed.
-        guesses: the likeliest class of each row; None where nobody asked for it.
+        sum: of the losses; the only differentiable field.
+        likelihood: the sum of -log p(target), without label smoothing.
+        guesses: the most likely class per row; None unless requested.
     """
 
     sum: Tensor
@@ -69,13 +70,13 @@ class SummedLoss(NamedTuple):
 
 
 def whole_cross_entropy(logits: Tensor, targets: Tensor, wanted: Wanted) -> SummedLoss:
-    """The summed cross entropy of logits that are all there, by torch's own.
+    """Compute the summed cross entropy of all logits at once, with torch's `cross_entropy`.
 
     Args:
         logits: (rows, n).
-        targets: (rows); -1 costs nothing.
+        targets: (rows); -1: not scored.
     """
-    # what stands at an unscored place may be infinite, and 0 times that is no number
+    # the logits of an unscored row may be infinite, and 0 times infinity is NaN
     exact = logits.masked_fill(targets[:, None] < 0, 0).to(wanted.exact)
     summed = partial(F.cross_entropy, target=targets, ignore_index=-1, reduction="sum")
     guesses = logits.argmax(-1) if wanted.guess else None
@@ -85,10 +86,11 @@ def whole_cross_entropy(logits: Tensor, targets: Tensor, wanted: Wanted) -> Summ
 class LinearCrossEntropy(torch.autograd.Function):
     """sum over rows of -sum_k q(k) log p(k), with p = softmax(W x + b) and q(k) = (1 - e) [k = target] + e / n.
 
-    A target of -1 costs nothing. Some rows at a time, the forward pass computes logits, then p, and at once the
-    gradient p - q, which takes the place of the logits. So no product of matrices is computed twice. The gradients of
-    x, W and b are kept in the dtype of the products (that of W in float32 if those are in float16, or if several chunks
-    of a GPU add it up); the backward pass multiplies them by one number.
+    Rows whose target is -1 are not scored. The forward pass takes a chunk of rows at a time: it computes their logits,
+    then p, and overwrites the logits with their gradient p - q. From that it computes the gradients of x, W and b at
+    once, so no matrix product is computed twice; the backward pass only scales them by the incoming gradient. Those of
+    x and W are kept in the dtype of the products (W's in float32 if the products are in float16, or if several chunks
+    are summed on a GPU), that of b in at least float32.
 
     Source: Vaswani et al. 2017, arXiv:1706.03762, section 5.4; Szegedy et al. 2015, arXiv:1512.00567, section 7; the
     gradient in the chunk: Hsu et al. 2024 (Liger), arXiv:2410.10989, section 3.2.
@@ -136,19 +138,19 @@ class LinearCrossEntropy(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Tensor | None, ...]:
         by, both = gradients[0], zip(ctx.saved_tensors, ctx.dtypes, strict=True)
-        # a second pass back finds what was saved as it was
+        # not in place if the dtype stays: a second backward pass (retain_graph) needs the saved tensors unchanged
         scaled = (None if g is None else g * by if g.dtype == dtype else g.to(dtype).mul_(by) for g, dtype in both)
         return *scaled, None, None
 
 
 def chunks(wanted: Wanted, rows: int, weight: Float[Tensor, "n d_model"], summed: bool) -> list[slice]:
-    """The rows whose logits exist at a time.
+    """Split the rows into chunks whose logits are held at a time.
 
-    All at once where that takes no more memory. Several chunks add up the gradient of the weight in `exact`, which
-    a single one leaves in `kept`: in bfloat16 that is four bytes an entry, as many as two logits have.
+    All rows are one chunk if that takes no more memory: several chunks sum the weight's gradient in `exact`, a single
+    one writes it in `kept`. With bfloat16 products the float32 sum takes four bytes per entry, as much as two logits.
 
     Args:
-        summed: whether there is a gradient of the weight.
+        summed: whether the weight's gradient is computed.
     """
     classes, width = weight.shape
     limit = logits_at_once(weight.device)
@@ -158,9 +160,9 @@ def chunks(wanted: Wanted, rows: int, weight: Float[Tensor, "n d_model"], summed
 
 
 def with_room(x: Float[Tensor, "n *width"], room: int, dtype: torch.dtype) -> Float[Tensor, "room *width"]:
-    """A head's weight or bias in the dtype of its products, with zeros for classes that do not exist.
+    """Cast a head's weight or bias to the dtype of the products and pad it with zeros to `room` classes.
 
-    Their logits are 0, and so are the gradients of those: they add nothing to any other gradient.
+    The padding's logits are 0, and `score_chunk_` sets their gradients to 0, so they add nothing to other gradients.
     """
     if room == len(x):
         return x.to(dtype)
@@ -177,14 +179,15 @@ def score_chunk_(
     totals: list[Tensor],
     guesses: Int[Tensor, " rows"] | None,
 ) -> None:
-    """Add a chunk's losses and likelihoods to `totals`, and put the gradient of the logits in their place.
+    """Add a chunk's loss and -log p(target) to `totals`, and overwrite its logits with their gradient.
 
     Args:
-        logits: those of a row that are beyond its classes get the gradient 0.
-        guesses: the likeliest classes are put here.
+        logits: columns beyond the classes get gradient 0.
+        totals: the two sums.
+        guesses: filled with the most likely class per row.
     """
     fits = not are_few(classes) and len(logits) > 0 and logits.dtype != torch.float64 and has_kernel(logits.device)
-    fits = fits and not torch.compiler.is_compiling()  # all around it, which would break there
+    fits = fits and not torch.compiler.is_compiling()  # the kernel would break the graph of a compiled model
     score = score_at_once_ if fits else score_in_parts_
     for rows, (loss, likelihood, likeliest) in score(logits, classes, targets, wanted):
         totals[0] += loss
@@ -194,16 +197,16 @@ def score_chunk_(
 
 
 def score_by_kernel_(logits: Tensor, classes: int, targets: Tensor, wanted: Wanted) -> list[tuple[slice, LossesOfRows]]:
-    """Score all rows by one kernel, which holds nothing in float32."""
-    kernel = load("zoo.devices.logits_kernel:score_")  # whose import needs Triton
+    """Score all rows with one Triton kernel, which needs no float32 copy of the logits."""
+    kernel = load("zoo.devices.logits_kernel:score_")  # imported only here, since that needs Triton
     return [(slice(None), kernel(logits, classes, targets, wanted.label_smoothing, wanted.guess, wanted.gradient))]
 
 
 def score_in_parts_(logits: Tensor, classes: int, targets: Tensor, wanted: Wanted) -> list[tuple[slice, LossesOfRows]]:
-    """Score some rows at a time, as many as may be in float32."""
+    """Score some rows at a time, so that no more than `exact_at_once` logits are in float32."""
     known, parts = logits[:, :classes], split(len(logits), classes, exact_at_once(logits.device))
     scored = [(rows, score_(known[rows], targets[rows], wanted)) for rows in parts]
-    if logits.shape[1] > classes:  # 0 already, but for states that are not finite
+    if logits.shape[1] > classes:  # the padding is 0 already unless states are infinite or NaN
         logits[:, classes:] = 0
     return scored
 
@@ -212,10 +215,10 @@ score_at_once_ = or_plain(score_by_kernel_, score_in_parts_)
 
 
 def write_product_(total: Tensor, gradients: Tensor, states: Tensor, add: bool) -> None:
-    """total = gradients' states, or += that.
+    """Compute total = gradients^T states, or total += gradients^T states if `add`.
 
-    A GPU writes a total in float32 as it multiplies. Elsewhere the product is rounded before it is added, for some
-    classes at a time: it is of the size of the weight.
+    A GPU's product writes float32 directly. Elsewhere the product is rounded to its inputs' dtype before it is added,
+    and computed for some classes at a time, since all of it would be as large as the weight.
     """
     if writes_wider(total, states):
         if add:
@@ -233,18 +236,18 @@ def write_product_(total: Tensor, gradients: Tensor, states: Tensor, add: bool) 
 
 
 def add_sums_(total: Float[Tensor, " room"], gradients: Float[Tensor, "rows room"]) -> None:
-    """Add up the rows of the logits' gradients, some at a time: for a sum in a wider dtype, a CPU casts all of them."""
+    """Add the sum of the rows to `total`, some rows at a time: to sum in a wider dtype, a CPU casts its whole input."""
     for rows in split(len(gradients), len(total), exact_at_once(gradients.device)):
         total += gradients[rows].sum(0, dtype=total.dtype)
 
 
 def writes_wider(total: Tensor, states: Tensor) -> bool:
-    """Whether a product of matrices writes a wider dtype than theirs; torch 2.11 cannot compile that."""
+    """Whether the matrix product writes a wider dtype than its inputs'; torch 2.11 cannot compile that."""
     return total.device.type == "cuda" and total.dtype != states.dtype and not torch.compiler.is_compiling()
 
 
 def split(rows: int, width: int, limit: int) -> list[slice]:
-    """The rows of a matrix in as few equal parts as keep to a number of entries; shapes alone decide."""
+    """Split the rows of a matrix into as few equal parts as possible, each of about `limit` entries at most."""
     parts = -(-rows * width // limit) or 1
     step = -(-rows // min(parts, max(1, rows))) or 1
     return [slice(start, start + step) for start in range(0, max(1, rows), step)]

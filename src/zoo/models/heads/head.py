@@ -1,4 +1,4 @@
-"""Slot `head`: what scores the states. Supplied: d_model, vocab_size, pooled."""
+"""Slot `head`: computes logits from hidden states. Supplied: d_model, vocab_size, pooled."""
 
 from abc import ABC, abstractmethod
 from typing import ClassVar
@@ -15,14 +15,14 @@ Logits = Float[Tensor, "*places n"]
 
 
 class Head(nn.Module, ABC):
-    """Scores vectors: one for each place it is asked for.
+    """Computes logits from vectors: hidden states of scored positions, or summaries of documents.
 
     Class attributes:
         scores_documents: whether it scores documents (one vector each) instead of tokens.
-        picks_places: whether each kind of its scores, such as that of an answer's end, picks one place of a document.
-        pools_places: whether it scores what the pooler makes of each place, in models whose pooler reads places.
-        guesses: whether it guesses hidden tokens; beside a head that `detects` guesses, it belongs to the generator.
-        detects: whether it tells a generator's guesses from a text's own tokens.
+        picks_places: whether the softmax of its logits runs over the positions of a document, as for an answer's end.
+        pools_places: whether it reads each position's pooled state, in models with `pooler.places`.
+        guesses: whether it predicts masked tokens; beside a head that `detects` guesses, it belongs to the generator.
+        detects: whether it tells a generator's guesses from the original tokens.
     """
 
     scores_documents: ClassVar[bool] = False
@@ -33,15 +33,15 @@ class Head(nn.Module, ABC):
 
     @property
     def ends_in_table(self) -> bool:
-        """Whether its last map is the matrix of token vectors."""
+        """Whether its last linear layer is the token embedding matrix (tied weights)."""
         return False
 
     @abstractmethod
     def score(self, states: Scored, table: Table) -> Scores:
-        """The last linear map and what it maps; `table` is the matrix of token vectors, for heads tied to it."""
+        """Return the logits, not yet multiplied out; `table` is the token embedding matrix, for tied heads."""
 
     def forward(self, states: Scored, table: Table) -> Logits:
-        """The logits, multiplied out."""
+        """Compute the logits."""
         return self.score(states, table).logits()
 
 

@@ -1,4 +1,4 @@
-"""Head `language`: the next token."""
+"""Head `language`: logits of the next token."""
 
 import torch
 from torch import nn
@@ -9,14 +9,15 @@ from zoo.models.heads.scores import Scores
 
 @heads.register("language")
 class LanguageHead(Head):
-    """Scores of the next token: x E' with the token vectors E, or with a matrix of its own.
+    """Logits of the next token: x E', with the token embeddings E or a matrix of its own.
 
     Source: Press & Wolf 2017, arXiv:1608.05859; Vaswani et al. 2017, section 3.4.
 
     Args:
-        tied: whether E is the matrix of token vectors.
+        tied: whether E is the token embedding matrix.
         bias: whether a learned bias is added.
-        scale: divide x by sqrt(d_model), for token vectors of size 1 (Raffel et al. 2020, arXiv:1910.10683; T5's code).
+        scale: divide x by sqrt(d_model), for token embeddings initialised with standard deviation 1 (Raffel et al.
+            2020, arXiv:1910.10683; T5's code).
     """
 
     def __init__(

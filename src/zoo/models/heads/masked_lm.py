@@ -1,4 +1,4 @@
-"""Head `masked_lm`: the token that stood at a masked place."""
+"""Head `masked_lm`: logits of the original token at a masked position."""
 
 import torch
 from torch import nn
@@ -11,16 +11,16 @@ from zoo.models.heads.scores import Scores
 
 @heads.register("masked_lm")
 class MaskedLMHead(Head):
-    """norm(f(x W + b)) E' + c, with the token vectors E.
+    """norm(f(x W + b)) E' + c, with the token embeddings E.
 
-    Source: Devlin et al. 2019, arXiv:1810.04805; the authors' code. Without bias in W as in ModernBERT; W brings states
-    to the width of the token vectors, as in ELECTRA.
+    Source: Devlin et al. 2019, arXiv:1810.04805; the authors' code. Without b: ModernBERT. W projects the states to the
+    width of the token embeddings if that differs, as in ELECTRA.
 
     Args:
         activation: f, a registered activation.
         norm: a registered norm.
-        bias: whether W has a bias (c is always there).
-        width: of the token vectors; the model's, where it is not set.
+        bias: whether there is a b (there always is a c).
+        width: of the token embeddings; the model's, unless set. None: d_model.
     """
 
     guesses = True

@@ -8,7 +8,7 @@ from zoo.models.heads.scores import Scores
 
 @heads.register("next_sentence")
 class NextSentenceHead(Head):
-    """Scores of "is next" (0) and "is not" (1), from the pooled summary.
+    """Scores of "is next" (label 0) and "is not next" (label 1), from the pooled summary.
 
     Source: Devlin et al. 2019, arXiv:1810.04805, section 3.1, task 2.
     """

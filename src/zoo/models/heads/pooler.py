@@ -1,4 +1,4 @@
-"""From a document's states to the one vector that a head scores."""
+"""The pooler: from a document's summary to the vector that heads score."""
 
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -21,9 +21,9 @@ class PoolerSettings:
     Args:
         activation: a registered activation.
         norm: applied at the end (ModernBERT); None: none.
-        bias: whether the linear map has a bias.
-        mean: summarize a document by the mean of its states instead of what its encoder gives.
-        places: whether heads that score words or answers read what it makes of each place (ModernBERT), too.
+        bias: whether the linear layer has a bias.
+        mean: whether a document's summary is the mean of its hidden states instead of the encoder's own summary.
+        places: whether the pooler is also applied to each position, for heads that score tokens (ModernBERT).
     """
 
     activation: Annotated[Choice[nn.Module], activations] = activations.parse("tanh")
@@ -39,14 +39,15 @@ def average(
     places: Int[Tensor, " places"],
     most: int | None = None,
 ) -> Float[Tensor, "places d_model"]:
-    """The mean state of the document that each flat place (row * length + place; -1: any document) belongs to.
+    """Return, per flat position (row * length + position), the mean hidden state of its document.
 
-    Of each document once: rows have room for many more places than there are documents.
+    Each document's mean is computed once, since there may be many more positions than documents.
 
     Args:
-        most: no row has more documents; None: not known, so that a GPU is waited for.
+        places: -1 for none: its result is an arbitrary document's mean.
+        most: upper bound of the documents per row; None: unknown, so the numbers are read, which waits for the GPU.
     """
-    # a caller's own numbers may be large
+    # not up to the largest number: a caller's own document numbers may be large
     numbers = torch.unique(documents) if most is None else torch.arange(1, max(1, most) + 1, device=documents.device)
     # 1/n in bfloat16 is off by up to 0.4 %, and autocast would compute the sum in it: at least float32 inside
     wide = torch.promote_types(states.dtype, torch.float32)

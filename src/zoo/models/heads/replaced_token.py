@@ -9,10 +9,10 @@ from zoo.models.heads.scores import Scores
 
 @heads.register("replaced_token")
 class ReplacedTokenHead(Head):
-    """One score for each position, w f(x W + b) + c: above 0, the token looks replaced.
+    """One score per position, w f(x W + b) + c: above 0, the token looks replaced.
 
-    Beside a head that guesses hidden tokens, the model has a generator: a smaller encoder of the same kind, which that
-    head scores and which shares the vectors of tokens, segments and positions.
+    Beside a head that predicts masked tokens, the model has a generator: a smaller encoder of the same kind, whose
+    states that head reads. It shares the token, segment and position embeddings.
 
     Source: Clark et al. 2020 (ELECTRA), arXiv:2003.10555, section 2; the authors' code. The generator's size: section
     3.2.

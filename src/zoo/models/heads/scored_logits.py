@@ -1,4 +1,4 @@
-"""The losses of rows of logits, whose place their gradient takes."""
+"""Losses of rows of logits; the gradient overwrites the logits to save memory."""
 
 from typing import NamedTuple
 
@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-LossesOfRows = tuple[Tensor, Tensor, Tensor | None]  # losses and likelihoods, summed, and the guess of each row
+LossesOfRows = tuple[Tensor, Tensor, Tensor | None]  # summed loss, summed -log p(target), argmax per row if requested
 
 
 class Wanted(NamedTuple):
@@ -15,8 +15,8 @@ class Wanted(NamedTuple):
     Args:
         dtype: of the matrix products; sums are in float32, or in float64 for float64.
         label_smoothing: the share of probability that is spread evenly over the classes.
-        guess: whether the likeliest classes are wanted.
-        gradient: whether gradients are recorded at all.
+        guess: whether to return the most likely classes.
+        gradient: whether to compute gradients.
     """
 
     dtype: torch.dtype
@@ -26,24 +26,30 @@ class Wanted(NamedTuple):
 
     @property
     def exact(self) -> torch.dtype:
+        """The dtype of probabilities and sums: at least float32."""
         return torch.promote_types(self.dtype, torch.float32)
 
     @property
     def kept(self) -> torch.dtype:
-        """The dtype in which the gradient of the weight waits for the backward pass: of all rows, it may be large."""
+        """The dtype in which the weight's gradient is kept for the backward pass; its sum may overflow in float16."""
         return self.exact if self.dtype == torch.float16 else self.dtype
 
 
 def score_(logits: Float[Tensor, "rows n"], targets: Int[Tensor, " rows"], wanted: Wanted) -> LossesOfRows:
-    """The losses and the likelihoods of some rows, summed, and their guesses; the gradient takes the logits' place."""
+    """Return the summed loss, the summed -log p(target) and the argmax of each row.
+
+    Args:
+        logits: overwritten with the gradient of the summed loss if `wanted.gradient`.
+        targets: class per row; -1: the row is not scored.
+    """
     share, n = wanted.label_smoothing, logits.shape[1]
     known, answers = targets >= 0, targets.clamp_min(0).unsqueeze(-1)
     answered = logits.gather(-1, answers).squeeze(-1)
-    # on a CPU softmax would make this copy itself, and the largest of a row of bfloat16 takes four times as long
+    # on a CPU softmax would make this copy itself, and amax takes four times as long in bfloat16
     widened = logits.to(wanted.exact) if logits.device.type == "cpu" else logits
     shares, top = widened.softmax(-1, dtype=wanted.exact), widened.amax(-1).to(wanted.exact)
     guesses = shares.argmax(-1) if wanted.guess else None
-    # log p = x - max x + log max p, where exp(log_softmax(x)) would compute all exponentials twice
+    # log p = x - max x + log max p; exp(log_softmax(x)) would compute all exponentials twice
     of_likeliest = -shares.amax(-1).log()
     losses = likelihoods = of_likeliest + (top - answered)
     if share:
@@ -55,14 +61,14 @@ def score_(logits: Float[Tensor, "rows n"], targets: Int[Tensor, " rows"], wante
         shares.scatter_add_(-1, answers, torch.full_like(answers, share - 1, dtype=shares.dtype))
         logits.copy_(shares)
         clear_(logits, ~known)
-    # `where`, not a product: what stands at an unscored place may be infinite
+    # `where`, not a product: the loss of an unscored row may be infinite
     loss, likelihood = (torch.where(known, numbers, 0).sum() for numbers in (losses, likelihoods))
     return loss, likelihood, guesses
 
 
 def clear_(x: Tensor, chosen: Bool[Tensor, " rows"]) -> None:
-    """Put 0 into the chosen rows, whatever stands there."""
-    if x.device.type == "cpu":  # filling by a mask takes as long as the softmax there, and looking at it costs nothing
+    """Set the chosen rows to 0, also where they are NaN or infinite."""
+    if x.device.type == "cpu":  # masked_fill_ takes as long as the softmax there, and `nonzero` waits for no device
         x.index_fill_(0, chosen.nonzero().squeeze(-1), 0)
     else:
         x.masked_fill_(chosen.unsqueeze(-1), 0)

@@ -1,4 +1,4 @@
-"""What a head says, before it is multiplied out."""
+"""A head's logits before they are multiplied out: hidden states, weight and bias."""
 
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -22,22 +22,22 @@ from zoo.models.heads.cross_entropy import (
 )
 from zoo.models.heads.scored_logits import Wanted
 
-DRAW_BITS = 31  # of a number that decides a draw
+DRAW_BITS = 31  # of the random number that decides a sample
 
 
 class Scores:
-    """The logits W x + b of each place, as the three that they are made of.
+    """The logits W x + b per position, stored as x, W and b.
 
-    A vocabulary's logits are the largest tensor of a training step. So a loss asks for `cross_entropy`, which never
-    holds all of them, and only who wants to see logits asks for those. Either is computed in the precision, and with
-    gradients or without, as it was where the head ran.
+    A vocabulary's logits are the largest tensor of a training step. So losses call `cross_entropy`, which never holds
+    all of them, and only code that reads logits calls `logits` or `exact`. Autocast's dtype and the gradient mode are
+    recorded when the head runs, and apply to later computations.
 
-    It is no dataclass on purpose: FSDP hooks every tensor that it finds in the output of a model, weights included.
+    Not a dataclass: FSDP would hook every tensor that it finds in the output of a model, weights included.
 
     Args:
-        states: x, one vector for each place.
-        weight: W, one row for each class.
-        bias: b.
+        states: x, one vector per position.
+        weight: W, one row per class.
+        bias: b; None: no bias.
     """
 
     def __init__(
@@ -48,17 +48,17 @@ class Scores:
     ) -> None:
         self.recorded, self.dtype = torch.is_grad_enabled(), dtype_of_products(states)
         self.states, self.weight, self.bias = states, weight, bias
-        self.whole = weight  # what `weight` was rounded from, where it was
-        self.chunked = True  # how `cross_entropy` is computed
-        self.map: Callable[[Tensor], Tensor] | None = None  # what gives the logits, where it does more than multiply
-        self.autocast: torch.dtype | None = None  # which `map` is called under, and which has ended by then
+        self.whole = weight  # the unrounded weight, if `weight` is a copy in lower precision
+        self.chunked = True  # compute `cross_entropy` in chunks, without all logits at once
+        self.map: Callable[[Tensor], Tensor] | None = None  # computes the logits, if the layer does more than W x + b
+        self.autocast: torch.dtype | None = None  # for calling `map`: the head's autocast context has ended by then
 
     @staticmethod
     def by(linear: Any, states: Float[Tensor, "*places d_model"], bias: Float[Tensor, " n"] | None = None) -> "Scores":
-        """What a linear map says of states, also where LoRA, a hook or accelerate makes more of it.
+        """The scores of a linear layer, also if LoRA, a hook or accelerate adds to what it computes.
 
         Args:
-            bias: in the place of its own.
+            bias: for a layer that has none of its own.
         """
         scores = Scores(states, linear.weight, linear.bias if bias is None else bias)
         if not are_plain([linear]):
@@ -68,21 +68,21 @@ class Scores:
 
     @staticmethod
     def of(logits: Float[Tensor, "*places n"]) -> "Scores":
-        """What a head says that does more than a linear map: its logits, which are few, by the identity."""
+        """Wrap logits that no linear layer gives: W is the identity, so this is meant for few classes."""
         return Scores(logits, torch.eye(logits.shape[-1], dtype=logits.dtype, device=logits.device))
 
     def of_others(self, states: Float[Tensor, "*places d_model"]) -> "Scores":
-        """What the same map says of other states, computed in the same way."""
+        """The scores of other states, with the same weights, dtype and gradient mode."""
         scores = copy(self)
         scores.states = states
         return scores
 
     def recording(self) -> Any:
-        """Record gradients where the head did, unless they are not wanted by now."""
+        """Context that records gradients if they were enabled when the head ran and still are."""
         return torch.set_grad_enabled(self.recorded and torch.is_grad_enabled())
 
     def logits(self) -> Float[Tensor, "*places n"]:
-        """All of them at once."""
+        """Compute all logits."""
         if self.map is not None:
             with self.recording(), mixed(self.states.device, self.autocast) if self.autocast else nullcontext():
                 return self.map(self.states)
@@ -91,14 +91,14 @@ class Scores:
             return F.linear(self.states.to(self.dtype), self.weight_to_read(), bias)
 
     def weight_to_read(self) -> Float[Tensor, "n d_model"]:
-        """W in the dtype of products. Without gradients autocast casts it by itself, once for all tokens of a text."""
+        """W in the dtype of the products. Without gradients autocast casts it, once for all steps of a generation."""
         casts = autocast_dtype(self.states.device.type) == self.dtype and not torch.is_grad_enabled()
         return self.weight if casts else self.weight.to(self.dtype)
 
     def exact(self) -> Float[Tensor, "*places n"]:
-        """All of them, multiplied out in at least float32: numbers that are ranked must not be rounded to bfloat16.
+        """Compute all logits in at least float32: logits that are ranked must not be rounded to bfloat16.
 
-        A map that does more is asked as it is.
+        A layer that does more than W x + b (`map`) computes in its own precision.
         """
         dtype = torch.promote_types(self.states.dtype, torch.float32)
         if self.map is not None:
@@ -110,13 +110,13 @@ class Scores:
     def cross_entropy(
         self, targets: Int[Tensor, "*places"], label_smoothing: float = 0.0, guess: bool = False, exactly: bool = False
     ) -> SummedLoss:
-        """The cross entropy summed over the places whose target is not -1, in at least float32.
+        """Compute the cross entropy, summed in at least float32 over the positions whose target is not -1.
 
         Args:
             label_smoothing: the share of probability that is spread evenly over the classes.
-            guess: whether the likeliest class of each place is wanted. Of few classes it is that of `exact`, which
-                tells apart what is equal in bfloat16, as predictions do.
-            exactly: whether it is that of `exact` however many classes there are.
+            guess: whether to return the most likely class per position. If there are few classes, it is the argmax of
+                `exact`, as in predictions: bfloat16 rounds different logits to equal ones.
+            exactly: whether to use `exact` for it whatever the number of classes.
         """
         rows, answers = self.states.reshape(-1, self.states.shape[-1]), targets.reshape(-1)
         exactly = guess and (exactly or are_few(len(self.weight)))
@@ -131,7 +131,7 @@ class Scores:
 
     @torch.no_grad()
     def likeliest(self) -> Int[Tensor, "*places"]:
-        """The class of each place that `exact` ranks first; some rows at a time, as in `cross_entropy`."""
+        """The argmax of `exact` per position; computed some rows at a time to save memory."""
         rows, n = self.states.flatten(0, -2), len(self.weight)
         parts = split(len(rows), n, exact_at_once(rows.device))
         found = torch.cat([self.of_others(rows[some]).exact().argmax(-1) for some in parts])
@@ -139,10 +139,13 @@ class Scores:
 
     @torch.no_grad()
     def sample(self, draws: Int[Tensor, " places"]) -> Int[Tensor, " places"]:
-        """A class of each place's softmax, decided by a number from 0 to 2^31 - 1: the one whose share it falls into.
+        """Sample a class per position from the softmax, by inverting its cumulative distribution at a given draw.
 
-        Shares are rounded to whole numbers: their sums are the same in whatever order a device adds. Some rows at a
-        time, as in `cross_entropy`.
+        Probabilities are rounded to integers, whose cumulative sums are the same in whatever order a device adds them.
+        Computed some rows at a time to save memory.
+
+        Args:
+            draws: per position, a random number from 0 to 2^31 - 1.
         """
         rows, n = self.states.flatten(0, -2).detach(), len(self.weight)
         bias = None if self.bias is None else self.bias.to(self.dtype)
@@ -152,6 +155,6 @@ class Scores:
             shares = F.linear(rows[some].to(self.dtype), weight, bias).softmax(-1, dtype=exact)
             sums = (shares * 2**DRAW_BITS).round().long().cumsum(-1)
             at = (draws[some] * sums[:, -1]) >> DRAW_BITS
-            # what is not finite has no shares: any class will do, and the loss tells
+            # if logits are not finite any class will do, since the loss is not finite either
             picked[some] = torch.searchsorted(sums, at[:, None], right=True)[:, 0].clamp_max(n - 1)
         return picked

@@ -1,4 +1,4 @@
-"""Head `similarity`: what two texts have to do with each other, whichever comes first."""
+"""Head `similarity`: the class of a pair of texts, independent of their order."""
 
 from torch import nn
 
@@ -10,14 +10,14 @@ from zoo.registry import refuse_below
 
 @heads.register("similarity")
 class SimilarityHead(Head):
-    """W (x + y), with the last states x and y of both orders of two texts.
+    """W (x + y), with the last hidden states x and y of the two orders of a pair of texts.
 
-    It scores each order for itself, as W x; the sum of both is W (x + y), since W has no bias.
+    The head itself scores each order alone, as W x. W has no bias, so the sum of both is W (x + y).
     Source: Radford et al. 2018 (GPT), section 3.3.
 
     Args:
-        labels: number of classes; 1 where it gives a number.
-        dropout: share of the vector dropped in training; the model's, where it is not set.
+        labels: number of classes; 1 for regression.
+        dropout: probability of dropping an entry of the vector in training; the model's, unless set.
     """
 
     scores_documents = True

@@ -8,10 +8,11 @@ from zoo.models.heads.scores import Scores
 
 @heads.register("span")
 class SpanHead(Head):
-    """Two scores for each position, x W + b: that the answer begins there, and that it ends there.
+    """Two scores per position, x W + b: that the answer begins there, and that it ends there.
 
-    Source: Devlin et al. 2019, arXiv:1810.04805, section 4.2; from what the pooler makes of the place where that is
-    set: Warner et al. 2024 (ModernBERT), arXiv:2412.13663; the authors' code.
+    With `pooler.places`, x is the pooled state of the position.
+    Source: Devlin et al. 2019, arXiv:1810.04805, section 4.2; the pooler: Warner et al. 2024 (ModernBERT),
+    arXiv:2412.13663; the authors' code.
     """
 
     picks_places = True

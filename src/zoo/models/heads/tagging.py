@@ -10,14 +10,14 @@ from zoo.registry import refuse_below
 
 @heads.register("tagging")
 class TaggingHead(Head):
-    """One score for each tag, x W + b, from the state of a position, or from the pooler's output where that is set.
+    """One score per tag, x W + b, from a position's hidden state; with `pooler.places`, from its pooled state.
 
     Source: Devlin et al. 2019, arXiv:1810.04805, section 5.3 and figure 4d; the pooler: Warner et al. 2024
     (ModernBERT), arXiv:2412.13663; the authors' code.
 
     Args:
         labels: number of tags.
-        dropout: share of the vector dropped in training; the model's, where it is not set.
+        dropout: probability of dropping an entry of the vector in training; the model's, unless set.
     """
 
     pools_places = True
