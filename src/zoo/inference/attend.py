@@ -1,4 +1,4 @@
-"""Where a checkpoint looks: its attention weights on one text or picture, with what stands at each place."""
+"""A checkpoint's attention weights on one text or image, with a label for each position."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -21,12 +21,12 @@ from zoo.inference.typed import as_inputs, picture_inputs, refuse_longer, source
 from zoo.inference.writing import Writing, Written, write
 from zoo.models.generation.settings import GenerateSettings
 
-SHOWN = 448  # side of the picture that is drawn (pixels); the model reads a smaller one
+SHOWN = 448  # side of the image that is drawn (pixels); the model usually reads a smaller one
 
 
 @dataclass(frozen=True)
 class Places:
-    """What stands at the places of a stream: tokens, or a grid (rows, columns) over the picture."""
+    """The positions of a stream: their token labels, or a grid (rows, columns) over the image."""
 
     labels: Sequence[str]
     grid: tuple[int, int] | None = None
@@ -34,7 +34,7 @@ class Places:
 
 @dataclass(frozen=True)
 class Map:
-    """How queries weigh keys, by the number of the layer, from 1: (heads, queries, keys); kind as in Output.weights."""
+    """Attention weights (heads, queries, keys) by layer number, from 1; `kind` is a key of `Output.weights`."""
 
     kind: str
     queries: Places
@@ -44,7 +44,7 @@ class Map:
 
 @dataclass(frozen=True)
 class Attended:
-    """Every map of one example, its texts by what they are, and its picture."""
+    """All attention maps of one example, its texts by role ("source", "target" …), and its image."""
 
     maps: list[Map]
     texts: dict[str, str]
@@ -52,7 +52,14 @@ class Attended:
 
 
 class Seen(NamedTuple):
-    """One row for the model, and what stands in its streams: as read, as scored, and in the encoder's source."""
+    """The model's inputs for one example, and the positions of its streams.
+
+    Args:
+        read: tokens that the decoder reads.
+        written: tokens that it predicts from them, which label the queries of cross attention.
+        source: what the encoder reads. In a model without encoder or decoder, all three are its only stream.
+        texts: as in `Attended`.
+    """
 
     inputs: dict[str, Tensor | Documents]
     read: Places
@@ -64,16 +71,16 @@ class Seen(NamedTuple):
 def attend(
     loaded: Loaded, text: str | None, target: str | None, image: str | None, settings: GenerateSettings
 ) -> Attended:
-    """The attention weights of a checkpoint.
+    """Compute a checkpoint's attention weights on one example.
 
     Args:
-        text: what the model reads; where `image` is the picture, what it writes.
-        target: what the model writes, or a second text for a model of pairs; None: what it writes by itself.
-        image: file of a picture; None: `text` names it where the model reads pictures.
-        settings: how the target is generated, where none is given.
+        text: what the model reads; with `image`, the target.
+        target: the text that the model writes, or the second text of a pair. None: a model that writes generates it.
+        image: path of the image; None: if the model reads images, `text` is the path.
+        settings: how the target is generated if none is given.
 
     Raises:
-        ValueError: the model does not read what is given, it is too long, or the model has no attention.
+        ValueError: the model does not read such an input, the input is too long, or the model has no attention.
         RuntimeError: a weight is not finite.
     """
     picture = None
@@ -88,7 +95,7 @@ def attend(
     weights = loaded.run(**seen.inputs, weights=True).weights
     assert weights is not None
     streams = {
-        "encoder.self": (seen.source, seen.source),  # in a model of one part, what it reads
+        "encoder.self": (seen.source, seen.source),
         "decoder.self": (seen.read, seen.read),
         "decoder.cross": (seen.written, seen.source),
     }
@@ -105,7 +112,10 @@ def attend(
 def maps_of(
     kind: str, layers: Sequence[Tensor | None], queries: Places, keys: Places, grids: Mapping[int, tuple[int, int]]
 ) -> list[Map]:
-    """The layers that attend; those over grids of different sizes are maps of their own."""
+    """One map per size of the attention weights: layers of an image encoder may attend over grids of different sizes.
+
+    Layers without attention (None) are left out.
+    """
     by_size: dict[tuple[int, ...], dict[int, Any]] = {}
     for number, weights in enumerate(layers, 1):
         if weights is not None:
@@ -119,10 +129,10 @@ def maps_of(
 
 
 def see_text(loaded: Loaded, text: str | None, target: str | None, settings: GenerateSettings) -> Seen:
-    """A text in the template of the model's training, or a source with its target.
+    """Encode a text or pair in the template of the model's training, or a source with its target.
 
     Raises:
-        ValueError: no text, one that is too long, or one too many.
+        ValueError: the text is missing, a text is too long, or the model reads no second one.
     """
     if text is None:
         raise ValueError("TEXT: missing; this model reads a text")
@@ -138,10 +148,12 @@ def see_text(loaded: Loaded, text: str | None, target: str | None, settings: Gen
 
 
 def reader_of(loaded: Loaded, text: str, second: str | None) -> Predictor:
-    """What reads a text, or two: as in `predict`, but a text in which nothing is to be filled in can be looked at.
+    """Choose the predictor that encodes a text or pair, as `predict` does.
+
+    If all refuse the text, such as one without a mask token, take the first: its attention can be shown all the same.
 
     Raises:
-        ValueError: none of the checkpoint's objectives reads such texts.
+        ValueError: no objective of the checkpoint reads a pair, or each needs one.
     """
     obstacles = {name: pair_obstacle(loaded, name, second) for name in loaded.mixture.members}
     fitting = [predictors.build(name) for name, obstacle in obstacles.items() if obstacle is None]
@@ -151,10 +163,10 @@ def reader_of(loaded: Loaded, text: str, second: str | None) -> Predictor:
 
 
 def name_picture(text: str | None, target: str | None, image: str | None) -> tuple[str, str | None]:
-    """The picture's file, which TEXT names where --image is not given, and what the model writes.
+    """Return the path of the image and the target: without --image, TEXT is the path; with it, TEXT is the target.
 
     Raises:
-        ValueError: no picture, or two targets.
+        ValueError: no image, or two targets.
     """
     if image is None:
         if text is None:
@@ -166,10 +178,10 @@ def name_picture(text: str | None, target: str | None, image: str | None) -> tup
 
 
 def see_picture(loaded: Loaded, image: str, target: str | None, settings: GenerateSettings) -> Seen:
-    """A picture, and what the model writes about it where it writes.
+    """Load an image, with its target if the model writes text.
 
     Raises:
-        ValueError: no such picture, or a target for a model that writes none.
+        ValueError: the file is missing or not an image, or a target is given to a model that writes no text.
     """
     grid, texts = Places(()), {"picture": Path(image).name}
     source = picture_inputs(loaded, [image])
@@ -188,7 +200,11 @@ def see_target(
     target: str | None,
     settings: GenerateSettings,
 ) -> Seen:
-    """A source with a target: inputs `<s> y…`, written `y… </s>`; where no target is given, what the model writes."""
+    """Add a target to a source: inputs `<s> y…`, predicted `y… </s>`; without a target, the model generates one.
+
+    Raises:
+        ValueError: the target is too long.
+    """
     tokenizer, decoder = loaded.tokenizer, loaded.model.decoder
     assert decoder is not None
     if target is None:

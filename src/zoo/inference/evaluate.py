@@ -1,4 +1,4 @@
-"""How good a model is on a split: losses by term, and the metrics that a task asks for."""
+"""Evaluate a model on a split: the loss of each objective, and the task's metrics."""
 
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -25,20 +25,21 @@ from zoo.metrics.metric import compute
 from zoo.models.generation.settings import GenerateSettings
 from zoo.objectives.objective import Term
 
-Gather = Callable[[Any], list[Any]]
+Gather = Callable[[Any], list[Any]]  # a process's value -> the values of all processes
 
 
 def unseen(*told: object) -> None:
-    """Progress that nobody looks at."""
+    """Ignore reports of progress."""
 
 
 @dataclass
 class Sums:
-    """What one process found, to be added to what the others did.
+    """Sums over the examples of one process, to be added to those of the others.
 
     Args:
-        numbers: by what they are (loss, likelihood, count, right, asked) and by objective or measure.
-        compared: by what metrics need and by objective, what was predicted and what is true.
+        numbers: by (kind, name): the loss, likelihood and count of an objective; or right and asked, the sum and count
+            of a metric that is measured with the loss.
+        compared: by (`Metric.needs`, objective), predicted and true answers.
     """
 
     numbers: dict[tuple[str, str], float] = field(default_factory=dict)
@@ -53,25 +54,26 @@ class Sums:
         self.examples += other.examples
 
     def shares(self, what: str, of: str) -> dict[str, float]:
-        """Sums by name, each divided by another one of that name; those of nothing are left out."""
+        """Divide the numbers of one kind by those of another, by name; names whose divisor is 0 are left out."""
         mine = ((name, value) for (kind, name), value in self.numbers.items() if kind == what)
         return {name: value / self.numbers[of, name] for name, value in mine if self.numbers[of, name]}
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """How a split is evaluated.
+    """Evaluates examples of a split.
 
     Args:
-        examples: every example of the split.
-        split: its cache and its rows, for references.
-        batch: rows in one pass.
-        generate: how text is generated, where a metric compares texts.
-        process, processes, gather: which share of the batches this process does, and how results come together.
-        between: called before each batch, equally often in every process; what it raises ends the evaluation.
-        progress: called with what is done (`examples`, then `texts`), how many of them, and how many there are.
-        kept: filled, where it is given, with what the first objective's predictor keeps of each document's examples.
-            Then metrics may be lacking: those of answers, where no row has a label.
+        examples: the examples to evaluate, all of the split or a sample.
+        split: the split, whose rows hold the references.
+        batch: rows per forward pass.
+        generate: how text is generated, if a metric compares texts.
+        process, processes: the index of this process and their number; it takes every `processes`-th batch.
+        gather: collects a value from every process.
+        between: called before each round of batches, one per process; an exception in it ends the evaluation.
+        progress: called with the unit (`examples`, then `texts`), the number done and the total.
+        kept: filled, by document, with what the first objective's predictor keeps of its examples; None: nothing is
+            kept. If given, an objective without any label gives no metrics; else that is an error.
     """
 
     examples: Examples
@@ -86,10 +88,12 @@ class Evaluation:
     kept: dict[int, list[Any]] | None = None
 
     def run(self, loaded: Loaded, wanted: Sequence[str]) -> dict[str, float]:
-        """`examples`, `loss`, `loss/<term>` and each metric, by name; by file, the means, and each metric of each file.
+        """Return `examples`, `loss`, `loss/<objective>` and each metric, by name.
+
+        With the task's `by_file`, these are means over the files, and `<file>/<metric>` is added per file.
 
         Raises:
-            ValueError: a metric that no objective offers.
+            ValueError: a metric that no objective offers, or that has no answer to compare.
         """
         files = self.split.by_file if loaded.task.by_file else {}
         parts = {name: self.examples.of_documents(documents) for name, documents in files.items()}
@@ -99,14 +103,14 @@ class Evaluation:
         found = {name: one.measured(loaded, wanted, True) for name, one in apart.items()}
         asked = {metric.name for metric in parse_metrics(wanted, loaded.mixture.metrics)}
         if self.kept is None and not asked <= {name for values in found.values() for name in values}:
-            return self.measured(loaded, wanted)  # which says why no file has one of them
+            return self.measured(loaded, wanted)  # its error says why no file has the metric
         return means(found, loaded, wanted)
 
     def measured(self, loaded: Loaded, wanted: Sequence[str], lacking: bool = False) -> dict[str, float]:
-        """The same, all files together.
+        """Evaluate all files together; the result is as in `run`.
 
         Args:
-            lacking: whether metrics of an objective may be lacking, where no row has a label, or no place is predicted.
+            lacking: whether to leave out the metrics of an objective that has nothing to predict, instead of failing.
         """
         chosen = parse_metrics(wanted, loaded.mixture.metrics)
         members = loaded.mixture.members
@@ -130,7 +134,11 @@ class Evaluation:
 
     @torch.no_grad()
     def losses(self, loaded: Loaded, compared: Sequence[tuple[str, str]]) -> Sums:
-        """One pass over this process's share of the rows; `compared`: what single answers metrics need, and of what."""
+        """Compute the losses of this process's share of the rows.
+
+        Args:
+            compared: the (`Metric.needs`, objective) pairs to gather answers for.
+        """
         loaded.model.eval()
         sums, done = Sums(), 0
         self.progress("examples", done, self.examples.count)
@@ -153,7 +161,7 @@ class Evaluation:
     def score(
         self, loaded: Loaded, rows: Sequence[PackedRow], part: MicroBatch, compared: Sequence[tuple[str, str]]
     ) -> Sums:
-        """What one pass shows."""
+        """Run one batch and sum up its losses and answers; add to `kept`."""
         mixture, said = loaded.mixture, loaded.run(**part.inputs, **loaded.mixture.asks)
         targets = mixture.settle(part.targets, said.read)
         terms = mixture.terms(said.scores, targets, said.weights)
@@ -171,7 +179,10 @@ class Evaluation:
         return sums
 
     def texts(self, loaded: Loaded) -> tuple[list[str], list[list[str]]]:
-        """What the model writes for each source of the split, and the references; sources are cut as for the loss."""
+        """Generate a text per document; return the texts of all processes and their references.
+
+        Sources and prompts are truncated as for the loss.
+        """
         everyone = self.examples.documents
         mine, written, count = everyone[self.process :: self.processes], dict[int, str](), Written()
         lengths = {plan.document: plan.source_length or plan.length for plan in self.examples.plan(0, mine)}
@@ -192,7 +203,7 @@ class Evaluation:
         return [t for texts, *_ in gathered for t in texts], [r for _, refs, _ in gathered for r in refs]
 
     def write(self, loaded: Loaded, documents: Sequence[int], written: Written) -> dict[int, str]:
-        """What the model writes for some documents; `written` counts it."""
+        """Generate a text for each of some documents, and count them in `written`."""
         examples, device, how = self.examples, loaded.model.device, Writing(self.generate, written, documents)
         built = [examples.build(PackedRow(0, (plan,))) for plan in examples.plan(0, documents)]
         if not examples.form.source:
@@ -204,7 +215,7 @@ class Evaluation:
         return {n: loaded.tokenizer.decode(new.tokens) for n, new in zip(documents, found, strict=True)}
 
     def bytes_scored(self, loaded: Loaded) -> int:
-        """UTF-8 bytes of the texts that are predicted; of one that is read in part, those of that part."""
+        """UTF-8 bytes of the predicted texts; of a truncated text, those of the part that is read."""
         examples, sampled = self.examples, self.examples.subset is not None
         total = int((self.split.bytes[examples.documents] if sampled else self.split.bytes).sum())
         if not (examples.truncates or sampled):
@@ -221,7 +232,14 @@ class Evaluation:
     def measure(
         self, loaded: Loaded, chosen: ChosenMetric, total: Sums, texts: tuple[list[str], list[list[str]]] | None
     ) -> float:
-        """One metric from what was gathered."""
+        """Compute one metric.
+
+        Args:
+            texts: generated texts and their references; None: no metric needs them.
+
+        Raises:
+            ValueError: there is no answer to compare.
+        """
         needs = chosen.variant.needs
         if needs == "texts" and texts is not None:
             return compute(chosen.registered, predictions=texts[0], references=texts[1])
@@ -236,13 +254,13 @@ class Evaluation:
         wanted = chosen.variant.inputs
         loss, count = (total.numbers[what, chosen.objective] for what in ("likelihood", "count"))
         inputs = {"loss": [loss], "count": [count]}
-        if "bytes" in wanted:  # counting them may take a second look at every row
+        if "bytes" in wanted:  # only then, since counting them may read every row again
             inputs["bytes"] = [self.bytes_scored(loaded)]
         return compute(chosen.registered, **{name: inputs[name] for name in wanted})
 
 
 def numbers_of(terms: Mapping[str, Term]) -> dict[tuple[str, str], Tensor]:
-    """What a pass adds to `Sums.numbers`."""
+    """What a forward pass adds to `Sums.numbers`."""
     found: dict[tuple[str, str], Tensor] = {}
     for name, term in terms.items():
         found |= {("loss", name): term.sum, ("count", name): term.count}
@@ -254,7 +272,7 @@ def numbers_of(terms: Mapping[str, Term]) -> dict[tuple[str, str], Tensor]:
 
 
 def read_at_once(numbers: Mapping[tuple[str, str], Tensor]) -> dict[tuple[str, str], float]:
-    """Numbers of a device, in one copy, since each copy waits until the device has computed all."""
+    """Copy numbers from the device, all at once: each copy would wait for the device."""
     exact = widest(next(iter(numbers.values())).device)
     values = torch.stack([number.to(exact) for number in numbers.values()]).tolist()
     whole = [not number.is_floating_point() for number in numbers.values()]
@@ -262,7 +280,7 @@ def read_at_once(numbers: Mapping[tuple[str, str], Tensor]) -> dict[tuple[str, s
 
 
 def means(found: Mapping[str, dict[str, float]], loaded: Loaded, wanted: Sequence[str]) -> dict[str, float]:
-    """What several files show together: the mean of each number, and beside it the metrics of each file."""
+    """Combine the results of several files: the mean of each number, the sum of `examples`, and each file's metrics."""
     known = dict.fromkeys(name for values in found.values() for name in values)
     each = {name: [values[name] for values in found.values() if name in values] for name in known}
     whole = {name: sum(values) / len(values) for name, values in each.items()}
@@ -272,7 +290,7 @@ def means(found: Mapping[str, dict[str, float]], loaded: Loaded, wanted: Sequenc
 
 
 def by_length(rows: Iterator[PackedRow], size: int) -> Iterator[list[PackedRow]]:
-    """Lists of `size` rows of similar length, the longest first; the last may be shorter."""
+    """Yield batches of `size` rows of similar length, the longest first in each window; the last may be smaller."""
     while window := list(islice(rows, min(WINDOW * size, sys.maxsize))):
         window.sort(key=lambda row: sum(plan.length + plan.source_length for plan in row.plans), reverse=True)
         yield from (window[start : start + size] for start in range(0, len(window), size))

@@ -1,4 +1,4 @@
-"""What metrics compare, gathered pass by pass: the answers of an objective, and what the data says."""
+"""Predicted and true answers for metrics, gathered from each forward pass."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -21,15 +21,17 @@ from zoo.models.heads.scores import Scores
 from zoo.objectives.kinds.span import CONTEXT, FIRST, AnswerSpan
 from zoo.objectives.objective import Objective, Term
 
-Compared = tuple[Any, Any]  # predicted, true
+Compared = tuple[Any, Any]  # predicted, true; from `spans`: (document, example number), best span
 
 
 class Passed(NamedTuple):
-    """What one objective said in one pass.
+    """One objective's results of one forward pass.
 
     Args:
-        rows: that were read, and as what (`part`). targets: what stands at the scored places, -1 where nothing does.
-        term: its loss. scores: what its head said.
+        rows, part: the rows, and the micro-batch made of them.
+        targets: of its scored positions or documents, as in `MicroBatch.targets`.
+        term: its loss.
+        scores: of its head.
     """
 
     objective: Objective
@@ -46,7 +48,7 @@ class Passed(NamedTuple):
 
     @property
     def places(self) -> NDArray[np.int64] | None:
-        """By target, its first place of all, -1 where it has none; None: the head has no capacity, and scores each."""
+        """Per target, the first of its flat scored positions, -1 if unused; None: every position is scored."""
         places = self.part.inputs.get("places", {})
         if not isinstance(places, dict) or self.objective.head not in places:
             return None
@@ -54,13 +56,13 @@ class Passed(NamedTuple):
         return found
 
     def filled(self) -> NDArray[np.bool_]:
-        """By place that a head with a capacity has, whether a target fills it."""
+        """Whether each target of a head with a capacity is in use."""
         places = self.places
         assert places is not None, "a head with a capacity is asked for places"
         return places >= 0
 
     def owners(self) -> NDArray[np.int64]:
-        """By target, the number of its example among `plans`; -1 where there is none."""
+        """Per target, the index of its example in `plans`; -1 at padding and unused targets."""
         documents = self.part.inputs["documents"]
         assert isinstance(documents, Documents)
         owner = np.full(documents.numbers.shape, -1, dtype=np.int64)
@@ -73,7 +75,7 @@ class Passed(NamedTuple):
 
 
 def answers(passed: Passed) -> list[Compared]:
-    """Predicted and true answer of each scored place: a class, or a number."""
+    """Predicted and true answer of each scored position or document: a class, or a number."""
     assert passed.term.guesses is not None, "an objective with metrics of single answers guesses"
     targets = passed.targets
     scored = targets.isfinite() if targets.is_floating_point() else targets >= 0
@@ -81,14 +83,14 @@ def answers(passed: Passed) -> list[Compared]:
 
 
 def sets(passed: Passed) -> list[Compared]:
-    """Predicted and true classes of each document, 0 or 1 by class."""
+    """Predicted and true classes of each document, as 0 or 1 per class."""
     assert passed.term.guesses is not None, "an objective with metrics of sets guesses"
     known = (passed.targets >= 0).all(-1)
     return list(zip(passed.term.guesses[known].tolist(), passed.targets[known].tolist(), strict=True))
 
 
 def tags(passed: Passed) -> list[Compared]:
-    """Predicted and true tags of each document, of its scored places in their order."""
+    """Predicted and true tags of each document, at its scored positions in order."""
     scored = (passed.targets >= 0).flatten().cpu().numpy()
     _, sizes = np.unique(passed.owners()[scored], return_counts=True)
     pairs, found = iter(answers(passed)), []
@@ -99,7 +101,7 @@ def tags(passed: Passed) -> list[Compared]:
 
 
 def spans(passed: Passed) -> list[Compared]:
-    """The best span of each window, beside the number of its document and its own."""
+    """The best span of each window, with (document, number) of the window's example."""
     targets, logits = passed.targets.cpu().numpy(), passed.scores.exact().cpu().numpy()
     names, found = iter(passed.part.examples), []
     for said, known in zip(logits, targets, strict=True):
@@ -112,7 +114,7 @@ def spans(passed: Passed) -> list[Compared]:
 
 
 class About(NamedTuple):
-    """What was measured."""
+    """What is evaluated."""
 
     loaded: Loaded
     examples: Examples
@@ -120,23 +122,23 @@ class About(NamedTuple):
 
 
 def in_two_lists(compared: Sequence[Compared], about: About) -> dict[str, list[Any]]:
-    """What was predicted, and what is true."""
+    """Predictions and references in two lists."""
     return {"predictions": [predicted for predicted, _ in compared], "references": [true for _, true in compared]}
 
 
 def among_classes(compared: Sequence[Compared], about: About) -> dict[str, Any]:
-    """Classes by number, and how many there are."""
+    """Predicted and true class numbers, and the number of classes."""
     return {**in_two_lists(compared, about), "classes": len(about.split.labels)}
 
 
 def in_names(compared: Sequence[Compared], about: About) -> dict[str, list[Any]]:
-    """Tags by their names."""
+    """Predicted and true tags by name."""
     names, lists = about.split.labels, in_two_lists(compared, about)
     return {side: [[names[tag] for tag in one] for one in documents] for side, documents in lists.items()}
 
 
 def answers_found(windows: Sequence[Compared], about: About) -> dict[str, list[Any]]:
-    """The answer that the windows of each question show together, and those that are right."""
+    """The answer to each question from all its windows ("" for none), and the reference answers."""
     by_document: dict[int, dict[int, WindowAnswer]] = {}
     for (document, number), window in windows:
         by_document.setdefault(document, {})[number] = window
@@ -151,7 +153,11 @@ def answers_found(windows: Sequence[Compared], about: About) -> dict[str, list[A
 def answer_found(
     windows: Mapping[int, WindowAnswer], about: About, document: int
 ) -> tuple[dict[str, Any] | None, float]:
-    """The answer that the windows of a question show together, as `say_answer`; they are given by their numbers."""
+    """Return the answer to a question from all its windows, and its probability, as `say_answer` does.
+
+    Args:
+        windows: by the number of the window's example.
+    """
     objective, context = about.loaded.mixture.members["span"], about.split.rows[document][CONTEXT_COLUMN]
     assert isinstance(objective, AnswerSpan)
     plans = {plan.number: plan for plan in about.examples.plan(0, [document])}
@@ -160,13 +166,18 @@ def answer_found(
 
 
 class Gathering(NamedTuple):
-    """How a metric gets what it needs: from each pass, and of all that the passes gave."""
+    """How a metric's inputs are made.
+
+    Args:
+        gather: the answers of a forward pass.
+        give: the metric's keyword arguments, from the answers of all passes.
+    """
 
     gather: Callable[[Passed], list[Compared]]
     give: Callable[[Sequence[Compared], About], dict[str, Any]]
 
 
-GATHERED = {  # by what metrics need
+GATHERED = {  # by `Metric.needs`
     "classes": Gathering(answers, among_classes),
     "numbers": Gathering(answers, in_two_lists),
     "sets": Gathering(sets, in_two_lists),

@@ -1,4 +1,4 @@
-"""A trained run, ready to be used: its model, its tokenizer, and what it was trained to do."""
+"""A trained run loaded for inference: its model, tokenizer and task."""
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
@@ -25,7 +25,7 @@ from zoo.runs.environment import missing_since
 from zoo.runs.saved import SavedRun
 from zoo.runs.tensors import finite, load_tensors, refuse, wrong_shapes
 
-SMALL = 2**20  # parameters that cost next to no memory
+SMALL = 2**20  # parameters, whose memory is negligible
 NO_TOKENIZER = (
     "this checkpoint has no tokenizer, so it reads token ids only (in Python, zoo.load gives the model); "
     "put a tokenizer.json beside its config.json and import it again"
@@ -34,13 +34,13 @@ NO_TOKENIZER = (
 
 @dataclass(frozen=True)
 class Loaded:
-    """A model with its tokenizer and task; the first objective says what it is for.
+    """A model with its tokenizer and task; the first objective decides what it predicts by default.
 
     Args:
-        given_tokenizer: None for a model that was imported without one, or that reads pictures and writes nothing.
-        special: the roles of a model that was imported without one.
-        untrained: heads whose weights are newly initialised: the checkpoint that was imported has no trained ones.
-        trained_in: the precision of its training, as that was set.
+        given_tokenizer: None for a model that was imported without one, or that reads images and writes no text.
+        special: the special tokens of a model that was imported without a tokenizer.
+        untrained: heads with newly initialised weights, which the imported checkpoint lacks.
+        trained_in: the run's `training.precision`.
     """
 
     model: Model
@@ -53,7 +53,7 @@ class Loaded:
 
     @property
     def tokenizer(self) -> Tokenizer:
-        """What turns texts into ids and back.
+        """The tokenizer.
 
         Raises:
             ValueError: the checkpoint has none.
@@ -66,6 +66,7 @@ class Loaded:
 
     @property
     def stream(self) -> ModelTraits:
+        """The model's traits that examples depend on."""
         return stream_of(self.model)
 
     def refuse_untrained(self, objective: str) -> None:
@@ -83,10 +84,10 @@ class Loaded:
 
     @torch.no_grad()
     def run(self, **inputs: Any) -> Output:
-        """What the model makes of its inputs.
+        """Run the model without gradients.
 
         Raises:
-            RuntimeError: it fails.
+            RuntimeError: the model fails.
         """
         with working():
             said: Output = self.model(**inputs)
@@ -95,10 +96,13 @@ class Loaded:
 
 @contextmanager
 def working() -> Iterator[None]:
-    """What has been asked was checked before: a library's ValueError in here is a failure of the work, as in training.
+    """Context that turns a ValueError into a RuntimeError.
+
+    A ValueError means a wrong request (exit status 2). Inside this context the request has been checked already, so a
+    library's ValueError is a failure of the work (exit status 1).
 
     Raises:
-        RuntimeError: in the place of a ValueError, which stands for a wrong request (exit status 2).
+        RuntimeError: instead of a ValueError.
     """
     try:
         yield
@@ -107,7 +111,7 @@ def working() -> Iterator[None]:
 
 
 def refuse_not_finite(outputs: Iterable[float], what: str = "the model's outputs") -> None:
-    """Check what a model gives; training does not ask this, because it logs such numbers and goes on.
+    """Check that a model's outputs are finite; training does not, since it logs such numbers and continues.
 
     Raises:
         RuntimeError: a number is NaN or infinite.
@@ -120,7 +124,7 @@ def refuse_not_finite(outputs: Iterable[float], what: str = "the model's outputs
 
 
 def stream_of(model: Model) -> ModelTraits:
-    """What examples must know of a model."""
+    """A model's traits that examples depend on."""
     embeddings = model.stream.embeddings
     both = model.encoder is not None and model.decoder is not None
     size = None if model.encoder is None else model.encoder.image_size
@@ -129,10 +133,10 @@ def stream_of(model: Model) -> ModelTraits:
 
 
 def settings_of(saved: SavedRun) -> ModelSettings:
-    """What a run's model is made of.
+    """Parse the model settings of a run.
 
     Raises:
-        ValueError: config.yaml says something that zoo does not know, perhaps since a package is missing.
+        ValueError: config.yaml has a name that zoo does not know, perhaps because a package is missing.
     """
     with naming_missing(saved):
         return parse_settings(saved.config, place=str(saved.folder / "config.yaml"))
@@ -140,7 +144,7 @@ def settings_of(saved: SavedRun) -> ModelSettings:
 
 @contextmanager
 def naming_missing(saved: SavedRun) -> Iterator[None]:
-    """Let errors about unknown names also say which packages a run was made with that are not here."""
+    """Context that adds to errors about unknown names which packages of the run are not installed here."""
     try:
         yield
     except ValueError as error:
@@ -151,7 +155,7 @@ def naming_missing(saved: SavedRun) -> Iterator[None]:
 
 
 def load_run(saved: SavedRun, where: Placement = AS_STORED) -> Loaded:
-    """Build a run's model and fill it with the checkpoint's weights.
+    """Build a run's model and load the checkpoint's weights.
 
     Raises:
         ValueError: a file of the run is damaged, or does not fit the others.
@@ -174,10 +178,14 @@ def load_run(saved: SavedRun, where: Placement = AS_STORED) -> Loaded:
 
 
 def check_vocabulary(tokenizer: Tokenizer | str | None, rows: int, place: str) -> None:
-    """Refuse a tokenizer, where there is one, with tokens that the model has no vectors for.
+    """Refuse a tokenizer with more tokens than the model has embeddings.
 
     Args:
-        rows: how many vectors it has.
+        tokenizer: None, or the reason why there is none: nothing is checked.
+        rows: number of token embeddings.
+
+    Raises:
+        ValueError: there are fewer.
     """
     if isinstance(tokenizer, Tokenizer) and tokenizer.vocab_size > rows:
         sizes = f"the tokenizer has {tokenizer.vocab_size} tokens, the model {rows} token embeddings"
@@ -185,14 +193,14 @@ def check_vocabulary(tokenizer: Tokenizer | str | None, rows: int, place: str) -
 
 
 def check_sizes(saved: SavedRun, settings: ModelSettings, weights: Mapping[str, Tensor]) -> None:
-    """Refuse a model that a run's weights cannot fill, before memory is taken for it.
+    """Refuse a model whose sizes do not fit a run's weights, before memory is allocated for it.
 
     Raises:
-        ValueError: its sizes are not those of the weights.
+        ValueError: the sizes do not fit.
     """
     Bounds(tensor.numel() for tensor in weights.values()).check(saved.config, str(saved.folder / "config.yaml"))
     model = on_meta(settings)
     refuse(wrong_shapes(model.state_dict(), weights))
     needed, given = parameters(model), sum(tensor.numel() for tensor in weights.values())
-    if needed > 2 * given + SMALL:  # what lacks less is named tensor by tensor
+    if needed > 2 * given + SMALL:  # a smaller gap is reported later, tensor by tensor
         raise ValueError(f"the weights do not fit the model: it has {needed:,} parameters, the checkpoint {given:,}")
