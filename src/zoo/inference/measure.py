@@ -36,11 +36,11 @@ logger = logging.getLogger(__name__)
 
 
 class Shown(NamedTuple):
-    """What is shown beside the numbers.
+    """What is reported beside the returned values.
 
     Args:
         progress: as in `Evaluation`.
-        predictions: a file for what the model says of each row; None: nobody asks.
+        predictions: a file to write the predictions to; None: none is written.
     """
 
     progress: Progress = unseen
@@ -51,10 +51,10 @@ NOTHING = Shown()
 
 
 def on_task(loaded: Loaded, task: Task) -> Loaded:
-    """The same model, asked for what another task asks; classes keep the checkpoint's names.
+    """Return the same model for another task; classes keep the checkpoint's names.
 
-    Where the task has the same classes, or some of them, its order and its letters hold: the data may have numbers, or
-    those names.
+    If the task's classes are the checkpoint's, or some of them, the task's order and spelling are used instead, since
+    its data refers to classes by these numbers or names. The weights are reordered to match.
 
     Raises:
         ValueError: the task needs a head, or classes, that the checkpoint does not have.
@@ -88,16 +88,17 @@ def measure(
     batch: int = BATCH,
     show: Shown = NOTHING,
 ) -> dict[str, float]:
-    """`examples`, `loss`, `loss/<term>` and the task's metrics on a split.
+    """Evaluate on a split of the task; return `examples`, `loss`, `loss/<objective>` and the task's metrics.
 
     Args:
         loaded: with weights in float32.
-        precision: of the forward pass, as in training; auto: as the run's own validation computed.
-        batch: rows in one pass.
+        data: the folder of the task's relative files (`--data`); None: the default places.
+        generate: how text is generated, if a metric compares texts.
+        precision: of the forward pass, as in training; auto: that of the run's own validation.
+        batch: rows per forward pass.
 
     Raises:
-        ValueError: the split, a file or a column is missing, a label that the checkpoint does not know, or a head that
-            was never trained.
+        ValueError: the split, a file or a column is missing, the checkpoint lacks a label, or a head was never trained.
         RuntimeError: the loss is not finite.
     """
     refuse_below(1, **{"--batch": batch})
@@ -118,7 +119,7 @@ def measure(
     with thawed(loaded.model), mixed(device, dtype):
         asked = Evaluation(examples, opened, batch, generate, progress=show.progress, kept=kept)
         values = asked.run(loaded, task.metrics)
-    # metrics are not asked: a perplexity may overflow though the loss is finite
+    # metrics are not checked: perplexity may overflow even if the loss is finite
     refuse_not_finite(value for name, value in values.items() if name.split("/")[0] == "loss")
     if show.predictions is not None and kept is not None:
         write_said(show.predictions, About(loaded, examples, opened), kept, values)
@@ -129,7 +130,7 @@ def write_said(path: Path, about: About, kept: Mapping[int, Sequence[Any]], valu
     """Write the predictions.
 
     Raises:
-        RuntimeError: they cannot be written; it says what was measured, which took longer.
+        RuntimeError: they cannot be written; the message holds the measured values, which would be lost otherwise.
     """
     try:
         write_predictions(path, about, kept)
@@ -147,18 +148,18 @@ def read_examples(
     tokenizer: Tokenizer | None,
     progress: Progress | None = None,
 ) -> dict[str, tuple[Examples, Split]]:
-    """The examples of each split, of one form for all, and its tokens, which are made where they are not cached yet.
+    """Return the examples and the tokens of each split, all of one form; texts are tokenized unless they are cached.
 
     Args:
         tokenizer: None for a model that neither reads nor writes text.
 
     Raises:
-        ValueError: a column is missing, the model cannot read such examples, the tokenizer lacks a role, or the data is
-            none that an objective can be trained on.
+        ValueError: a column is missing, the model cannot read such examples, the tokenizer lacks a special token, or an
+            objective cannot be trained on the data.
     """
     form = mixture.form(next(iter(rows.values())).inputs, stream_of(model))
     for chosen in parse_metrics(task.metrics, mixture.metrics):
-        metric = chosen.variant()  # imports what counts it, before any work
+        metric = chosen.variant()  # imports the metric's library, so that a missing one is noticed before any work
         if metric.needs == "texts" and not form.writes:
             raise ValueError(
                 f"task.metrics: {chosen.name} compares generated texts; it needs a column 'prompt' or 'messages'"
@@ -176,21 +177,21 @@ def read_examples(
         return found
 
     found = {name: examples_of(name, split) for name, split in splits.items()}
-    if mixed_from := splits.get("train"):  # each source is read by itself; other splits are read as a whole
+    if mixed_from := splits.get("train"):  # training reads each source separately, so each must have examples
         for source in mixed_from.source.weights:
             examples_of(f"train, {source}", mixed_from.of(source))
     return {name: (replace(examples, mix=mix(splits[name], size)), splits[name]) for name, examples in found.items()}
 
 
 def refuse_unscored(name: str, examples: Examples) -> None:
-    """Refuse a split in which an objective finds no place to predict; where it finds some, the first rows tell it.
+    """Refuse a split in which an objective has no position to predict; usually the first rows show that it has some.
 
     Raises:
-        ValueError: it finds none, as `masked_lm` of whole words does where all words are longer than what it may hide.
+        ValueError: it has none, such as `masked_lm` with `whole_word` if every word is longer than what it may mask.
     """
     waiting = {member.head: which for which, member in examples.mixture.members.items() if not member.labelled}
     for example in (example for row in examples.rows_in_order() for example in examples.build(row)):
-        chosen = example.places  # a head without a capacity scores every place and is not named here
+        chosen = example.places  # lacks heads that score every position
         waiting = {head: which for head, which in waiting.items() if head in chosen and not len(chosen[head])}
         if not waiting:
             return
@@ -199,7 +200,7 @@ def refuse_unscored(name: str, examples: Examples) -> None:
 
 
 def report_truncated(split: str, examples: Examples, found: tuple[int, int]) -> None:
-    """Say in the log what a split loses: of how many rows how much, as `Examples.truncated` counts it."""
+    """Log how many rows of a split are truncated, and how much they lose, as counted by `Examples.truncated`."""
     count, lost = found
     if count:
         said = "%s: %d of %d rows are too long for an example and truncated: %d %s are lost"
@@ -207,7 +208,7 @@ def report_truncated(split: str, examples: Examples, found: tuple[int, int]) -> 
 
 
 def mix(split: Split, image_size: int | None) -> tuple[MixedSource, ...]:
-    """The sources that a split is mixed from; none where it has one."""
+    """The sources that a split is mixed from; empty if there is only one."""
     parts = {name: split.of(name) for name in split.source.weights}
     return tuple(
         MixedSource(name, split.source.weights[name], part.lengths, part.reader(image_size))

@@ -1,4 +1,4 @@
-"""A trained run as one object that is loaded once and answers as often as it is asked."""
+"""A trained run as one object: loaded once, called for any number of predictions."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,14 +20,14 @@ from zoo.models.generation.settings import parse_generate
 from zoo.python_words import for_python
 from zoo.strict_json import parse_json
 
-SPEAKER = {"role", "from"}  # either key of a turn names it
+SPEAKER = {"role", "from"}  # keys of a turn, either of which names its speaker
 Turns = Sequence[Mapping[str, str]]
 Conversation = Turns | Mapping[str, Turns]
 
 
 @dataclass(frozen=True)
 class Pipeline:
-    """Model, tokenizer and task together; a call gives what `zoo predict --json` prints.
+    """Model, tokenizer and task together; a call returns what `zoo predict --json` prints.
 
     Args:
         batch: texts per forward pass.
@@ -44,17 +44,17 @@ class Pipeline:
         pair: str | Iterable[str] | None = None,
         generate: Mapping[str, Any] | None = None,
     ) -> list[dict[str, Any]]:
-        """A list of predictions in the order of the texts, each with `input`, `output` and `scores`.
+        """Return a prediction per text, in order, each with `input`, `output` and `scores`.
 
         Args:
             texts: one text or image file, or several in a list or another iterable, such as a column of pandas. A model
-                that was trained on conversations also takes one or several of them: lists of maps with `role` and
-                `content`, or `from` and `value`, or maps `{"messages": …}` of such a list.
-            pair: for a model that reads pairs: a second text for each text.
+                that was trained on conversations also takes one or several of them: lists of dicts with `role` and
+                `content`, or `from` and `value`, or dicts `{"messages": …}` with such a list.
+            pair: for a model that reads pairs: one second text per text.
             generate: how text is generated, by the keys of `--set generate.…`; None: the task's settings.
 
         Raises:
-            ValueError: a text is too long, or asks for what the model was not trained for.
+            ValueError: a text is too long, or the model was not trained for such an input.
             RuntimeError: the model fails, or its outputs are not finite.
         """
         refuse_table(texts, "texts")
@@ -62,13 +62,13 @@ class Pipeline:
         settings = parse_generate(merge(self.loaded.task.generate, {} if generate is None else generate))
         seconds = None if pair is None else several(pair, "pair")
         first = several(as_texts(self.loaded, texts), "texts")
-        with mixed(self.loaded.model.device, None):  # whatever autocast the caller is in
+        with mixed(self.loaded.model.device, None):  # turns off the caller's autocast
             found = predict(self.loaded, first, seconds, settings, writes=bool(generate), batch=self.batch)
         return [answer._asdict() for answer in found]
 
 
 def as_texts(loaded: Loaded, given: Any) -> Any:
-    """Conversations as the lines of JSON that `predict` reads, where the model answers some; else what is given.
+    """Convert conversations to the JSON lines that `predict` reads, if the model was trained on any; else do nothing.
 
     Raises:
         ValueError: a conversation cannot be written as JSON.
@@ -83,33 +83,38 @@ def as_texts(loaded: Loaded, given: Any) -> Any:
 
 
 def is_turns(given: Any) -> bool:
-    """Whether it is a list of turns, which a table of pandas has as an array."""
+    """Whether it is a list of turns, or an array of them, as in a pandas table."""
     counted = isinstance(given, list | tuple) or (isinstance(given, np.ndarray) and given.ndim == 1)
     return counted and len(given) > 0 and all(isinstance(turn, Mapping) and is_turn(turn) for turn in given)
 
 
 def is_turn(given: Mapping[str, Any]) -> bool:
-    """Whether a map names a speaker; one of a whole conversation may have any columns beside it."""
+    """Whether a dict is a turn: it names a speaker, and is not a whole conversation, which may have any columns."""
     return MESSAGES not in given and not SPEAKER.isdisjoint(given)
 
 
 def as_line(conversation: Mapping[str, Any]) -> str:
+    """A conversation as a line of JSON.
+
+    Raises:
+        ValueError: it cannot be written as JSON.
+    """
     turns = conversation[MESSAGES]
     try:
         line = json.dumps({**conversation, MESSAGES: list(turns) if is_turns(turns) else turns})
     except (TypeError, ValueError) as error:
         raise ValueError(f"texts: a conversation must be made of texts: {error}") from None
-    parse_json(line, "texts: a conversation")  # what this refuses, such as NaN, would be read as a text
+    parse_json(line, "texts: a conversation")  # refuses NaN, for which `predict` would take the line for plain text
     return line
 
 
 def refuse_table(given: Any, place: str) -> None:
-    """Check that what is asked is no table: one of pandas counts off the names of its columns in place of its rows.
+    """Refuse a table: iterating over a pandas DataFrame yields column names instead of rows.
 
-    Its class says so: a column of pandas has a row of its own as an attribute, if its index names it.
+    The class is checked, not the object: a pandas Series has an attribute `columns` if its index has such a label.
 
     Raises:
-        ValueError: it is one.
+        ValueError: it is a table.
     """
     kind = type(given)
     if hasattr(kind, "columns"):
@@ -117,21 +122,21 @@ def refuse_table(given: Any, place: str) -> None:
 
 
 def listed(given: Any) -> list[Any]:
-    """An iterable as a list; a text, a map, or what is not iterable, as the only one of a list."""
+    """Convert an iterable to a list; put a text, a dict or a non-iterable into a list of its own."""
     if isinstance(given, str | Path | bytes | Mapping):
         return [given]
     try:
         entries = iter(given)
-    except TypeError:  # an array of no dimension has `__iter__`, too
+    except TypeError:  # tried, since a 0-dimensional array has `__iter__` too
         return [given]
     return list(entries)
 
 
 def several(texts: Any, place: str) -> list[str]:
-    """A list of texts, also for one; files of pictures may be paths.
+    """Convert one or several texts to a list of str; image files may be `Path` objects.
 
     Raises:
-        ValueError: one of them is no text.
+        ValueError: one of them is not a text.
     """
     known = listed(texts)
     for number, one in enumerate(known, 1):

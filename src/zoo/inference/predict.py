@@ -1,4 +1,4 @@
-"""What a checkpoint answers to texts, or pictures: each input goes to the first of its objectives that fits it."""
+"""Predict for texts or images: each input goes to the predictor of the checkpoint's first objective that fits it."""
 
 import sys
 from collections.abc import Iterator, Sequence
@@ -22,7 +22,7 @@ from zoo.registry import check, refuse_below
 
 
 class Unanswered(NamedTuple):
-    """An input without an answer: its number among the inputs, from 1, and why."""
+    """An input without an answer, its number among the inputs, from 1, and the reason."""
 
     input: Any
     line: int
@@ -30,7 +30,7 @@ class Unanswered(NamedTuple):
 
 
 class Question(NamedTuple):
-    """An input, its number, and what answers it: a predictor, or the reason why none does."""
+    """An input, its number, from 1, and its predictor, or the reason why there is none."""
 
     number: int
     text: str
@@ -46,7 +46,7 @@ def predict(
     writes: bool = False,
     batch: int = BATCH,
 ) -> list[Prediction]:
-    """An answer to each input, all or none; options as in `answer_each`.
+    """Answer all inputs, or raise an error; arguments as in `answer_each`.
 
     Raises:
         ValueError: as `answer_each`, or an input has no answer: it is too long, or fits no objective of the checkpoint.
@@ -67,16 +67,16 @@ def answer_each(
     writes: bool = False,
     batch: int = BATCH,
 ) -> Iterator[Prediction | Unanswered]:
-    """The answer to each input in turn; an input that cannot be answered does not keep the others from it.
+    """Yield an answer per input, in order; an input that cannot be answered gives `Unanswered`.
 
-    A checkpoint of several objectives fills the masks of a text that has some, judges or classifies a pair where there
-    is one, and otherwise does what its first objective trained it for.
+    If the checkpoint has several objectives, the first that fits an input answers it: BERT, for example, fills the
+    masks of a text, and judges whether the second text of a pair follows the first.
 
     Args:
-        pairs: second texts, for models of pairs.
-        settings: how text is generated, where it is.
-        writes: whether to generate text: what classifies is passed over then.
-        batch: texts in one pass of the model; those of similar length share one.
+        pairs: second texts, for models that read pairs.
+        settings: how text is generated.
+        writes: whether the answer must be generated text, so that only predictors that generate are used.
+        batch: texts per forward pass; texts of similar length are batched together.
 
     Raises:
         ValueError: the checkpoint has no tokenizer, or its head was never trained.
@@ -100,13 +100,13 @@ def answer_each(
 def answer_sorted(
     loaded: Loaded, questions: Sequence[Question], how: Writing, batch: int
 ) -> dict[int, Prediction | Unanswered]:
-    """The answers by the questions' numbers; a pass holds questions of one predictor and of similar length."""
+    """Answer questions, by number; each batch has questions of one predictor and of similar length."""
     by_predictor: dict[int, list[Question]] = {}
     for question in questions:
         by_predictor.setdefault(id(question.predictor), []).append(question)
     answers: dict[int, Prediction | Unanswered] = {}
     for alike in by_predictor.values():
-        # the longest first: they show how much memory a batch needs
+        # longest first, so that if memory runs out it does so in the first batch, and later ones are smaller
         alike.sort(key=lambda question: len(question.text) + len(question.pair or ""), reverse=True)
         predictor = alike[0].predictor
         writes = not isinstance(predictor, str) and predictor.writes
@@ -117,7 +117,7 @@ def answer_sorted(
 
 
 def choose(loaded: Loaded, known: dict[str, Predictor], text: str, pair: str | None, writes: bool) -> Predictor | str:
-    """The predictor of the first objective that fits an input, or why none does.
+    """Return the predictor of the first objective that fits an input, or why none does.
 
     Raises:
         ValueError: the head that would answer is newly initialised.
@@ -133,7 +133,7 @@ def choose(loaded: Loaded, known: dict[str, Predictor], text: str, pair: str | N
 
 
 def obstacle_of(loaded: Loaded, name: str, pair: str | None, writes: bool) -> str | None:
-    """Why an objective's predictor cannot be asked in this way."""
+    """Why an objective's predictor cannot answer with or without this pair, or cannot generate text; None: it can."""
     if name not in predictors.names():
         return f"no predictor is registered for the objective {name}"
     if said := pair_obstacle(loaded, name, pair):
@@ -144,7 +144,7 @@ def obstacle_of(loaded: Loaded, name: str, pair: str | None, writes: bool) -> st
 
 
 def answer(loaded: Loaded, questions: Sequence[Question], how: Writing) -> list[Prediction | Unanswered]:
-    """Answers to inputs of one predictor; where it refuses them, halves show which it is that it refuses."""
+    """Answer inputs of one predictor; if it refuses the batch, halve it until the refused inputs are found."""
     predictor, texts = questions[0].predictor, [question.text for question in questions]
     if isinstance(predictor, str):
         return [Unanswered(question.text, question.number, predictor) for question in questions]
@@ -162,6 +162,6 @@ def answer(loaded: Loaded, questions: Sequence[Question], how: Writing) -> list[
 
 
 def numbers_in(scores: Any) -> Iterator[float]:
-    """The numbers of a prediction's scores: a score, the shares of named answers, or such shares for each place."""
+    """Yield the numbers in a prediction's scores: a score, probabilities by name, or a list of either."""
     for one in scores if isinstance(scores, list) else [scores]:
         yield from (n for n in (one.values() if isinstance(one, dict) else [one]) if isinstance(n, float))

@@ -1,4 +1,4 @@
-"""What a model says of each row of a split, as a file: one JSON line a row, in the order of the data."""
+"""A file of predictions for a split: one JSON line per row, in the order of the data."""
 
 import json
 import re
@@ -12,14 +12,14 @@ from zoo.inference.loaded import refuse_not_finite
 from zoo.inference.predict import numbers_in
 from zoo.inference.predictors.predictor import first_predictor
 
-BEGINNING, MOST = re.compile(rb'\{"row": \d+, "input": '), 64  # of every line, and bytes that it may take
+BEGINNING, MOST = re.compile(rb'\{"row": \d+, "input": '), 64  # the start of every line, and its most bytes
 
 
 def check_file(path: Path) -> None:
-    """Refuse a file that cannot be written, before any work is done for it.
+    """Refuse a predictions file that cannot be written, before the work starts.
 
     Raises:
-        ValueError: as `settle_output`, or it holds something else, such as the data.
+        ValueError: as `settle_output`; or it cannot be written, or holds something else, such as the data.
     """
     settled = settle_output(path, "predictions.jsonl")
     if path.is_file() and not holds_predictions(path):
@@ -28,31 +28,31 @@ def check_file(path: Path) -> None:
 
 
 def holds_predictions(path: Path) -> bool:
-    """Whether a file begins as `write_predictions` does, or is empty: it may be replaced."""
+    """Whether a file may be replaced: it is empty, or begins like a file of `write_predictions`."""
     with path.open("rb") as file:
         begins = file.read(MOST)
     return not begins or BEGINNING.match(begins) is not None
 
 
 def write_predictions(path: Path, about: About, kept: Mapping[int, Sequence[Any]]) -> None:
-    """Write the file; where there is one, it is replaced once the new one is whole.
+    """Write the file; an existing one is replaced only when the new one is complete.
 
     Args:
-        kept: by document, what its examples showed.
+        kept: by document, what the predictor kept of its examples.
 
     Raises:
         OSError: it cannot be written.
     """
-    with written_aside(path.resolve()) as aside, aside.open("w", encoding="utf-8") as file:  # a link goes on naming it
+    with written_aside(path.resolve()) as aside, aside.open("w", encoding="utf-8") as file:  # keeps a link
         for line in told(about, kept):
             file.write(json.dumps(line, ensure_ascii=False) + "\n")
 
 
 def told(about: About, kept: Mapping[int, Sequence[Any]]) -> Iterator[dict[str, Any]]:
-    """By row: its number in its file, from 1, what the model was given and what it says, and what the data says.
+    """Yield, per row, its number in its file, from 1, the model's input, output and scores, and the expected output.
 
     Raises:
-        RuntimeError: the model's scores are not finite; of rows without a label no loss has told it.
+        RuntimeError: scores are not finite; rows without a label have no loss that would have shown this before.
     """
     predictor = first_predictor(about.loaded)
     form, rows, numbers = about.examples.form, about.split.rows, about.split.kept

@@ -1,4 +1,4 @@
-"""Tokens as people read them."""
+"""Readable labels of tokens."""
 
 import json
 from collections.abc import Sequence
@@ -9,14 +9,14 @@ from zoo.data.tokenizers.word_marks import word_marks
 
 CONTINUES = "·"
 VISIBLE = str.maketrans({" ": "␣", SPACE: "␣", "\n": "↵", "\r": "␍", "\t": "⇥"})
-NO_TEXT = "\ufffd"  # what stands for bytes that are no character
+NO_TEXT = "\ufffd"  # the replacement character: bytes that are not a whole character
 
 
 def readable(tokenizer: Tokenizer, ids: Sequence[int]) -> list[str]:
-    """The label of each token: special tokens as they are spelled, a dot before a piece that continues a word.
+    """The label of each token: special tokens as they are spelled, other tokens as text.
 
-    Where white space is a token of its own, it shows the words, so nothing has a dot. White space is shown by signs,
-    and a part of a character as the vocabulary spells its bytes.
+    A piece that continues a word has a dot before it, unless white space has tokens of its own, which separate the
+    words. White space is shown by symbols, and a part of a character as the vocabulary spells its bytes.
     """
     special = set(tokenizer.backend.get_added_tokens_decoder())
     prefix, starts = word_marks(json.loads(tokenizer.backend.to_str()))
@@ -35,7 +35,7 @@ def readable(tokenizer: Tokenizer, ids: Sequence[int]) -> list[str]:
 
 
 def text_of(tokenizer: Tokenizer, token_id: int, prefix: str | None) -> str:
-    """What an ordinary token stands for, without the marks of its vocabulary; never empty."""
+    """The text of an ordinary token, without the vocabulary's word marks; never empty."""
     spelled = tokenizer.spell(token_id)
     text = spelled.removeprefix(prefix) if prefix else tokenizer.backend.decode([token_id])
     if NO_TEXT in text:

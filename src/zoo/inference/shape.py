@@ -1,4 +1,4 @@
-"""How long the rows and the examples are that a model reads for a task."""
+"""The capacity of the rows, and the lengths of the examples, that a model reads for a task."""
 
 from zoo.batches.packing import RowShape
 from zoo.data.task import Task
@@ -6,7 +6,7 @@ from zoo.models.model import Model
 
 
 def row_shape(task: Task, model: Model) -> RowShape:
-    """What a row of the task holds; an example is never longer than the model reads, and a picture is one place."""
+    """The capacity of a task's rows; no example is longer than the model reads, and an image is one position."""
     row, example = task.row_length, task.example_length
     longest = min(example.target, model.stream.max_length)
     if model.stream.image_size is not None:

@@ -1,4 +1,4 @@
-"""Where an answer stands, from the scores of the windows that were read: the best span, or that there is none."""
+"""Find the span of a context that answers a question, if there is one, from the logits of the context's windows."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -17,10 +17,11 @@ class WindowAnswer(NamedTuple):
     """The best span of a window.
 
     Args:
-        score: the logits of its beginning and its end together. null: those of the first place, which is no answer.
-        first, behind: its first token of the context, and the one behind its last.
-        share: the probability of its beginning times that of its end, over all places of the window.
-        null_share: that of the first place.
+        score: the sum of the logits of its beginning and its end.
+        null: the same sum at the window's first position, which means "no answer".
+        first, behind: its first token, and the one after its last, as indices into the context.
+        share: the probability of its beginning times that of its end, each a softmax over all positions of the window.
+        null_share: the same product at the first position.
     """
 
     score: float
@@ -31,16 +32,17 @@ class WindowAnswer(NamedTuple):
     null_share: float
 
     def moved(self, offset: int) -> "WindowAnswer":
-        """The same span, where the window begins with another token of the context."""
+        """The same span with its indices shifted by the start of its window."""
         return self._replace(first=self.first + offset, behind=self.behind + offset)
 
 
 def best_span(logits: Logits, context: Ids, offset: int) -> WindowAnswer:
-    """The best span of a window that is not longer than answers are.
+    """The best span of a window, of at most `LONGEST_ANSWER` tokens.
 
     Args:
-        logits: (places, 2) of all places. context: the places that the answer may take.
-        offset: the token of the context that the first of them is.
+        logits: of beginning and end, (positions, 2).
+        context: the window's positions that hold tokens of the context.
+        offset: the index, in the whole context, of the first of these tokens.
     """
     begins, ends = logits[context, 0], logits[context, 1]
     widths = range(min(LONGEST_ANSWER, len(context)))
@@ -57,10 +59,10 @@ def best_span(logits: Logits, context: Ids, offset: int) -> WindowAnswer:
 
 
 def choose_answer(windows: Sequence[WindowAnswer], no_answer: bool) -> WindowAnswer | None:
-    """The best span of all windows; None where every window scores "no answer" above it.
+    """The best span of all windows; None if every window scores "no answer" above it.
 
     Args:
-        no_answer: whether there may be none.
+        no_answer: whether a question may have no answer.
     """
     best = max(windows, key=lambda window: window.score)
     return None if no_answer and min(window.null for window in windows) > best.score else best
@@ -69,7 +71,7 @@ def choose_answer(windows: Sequence[WindowAnswer], no_answer: bool) -> WindowAns
 def say_answer(
     context: str, tokens: PlacedTokens, windows: Sequence[WindowAnswer], no_answer: bool
 ) -> tuple[dict[str, Any] | None, float]:
-    """The answer that windows of a context show: {text, start, end}, None where there is none; and its probability.
+    """Return the answer from all windows of a context, {text, start, end} or None, and its probability.
 
     Args:
         tokens: of the whole context.
@@ -82,5 +84,5 @@ def say_answer(
 
 
 def excerpt(text: str, start: int, end: int) -> dict[str, Any]:
-    """A part of a text and where it stands, as predictions have it."""
+    """The characters start:end of a text as {text, start, end}, the form of predictions."""
     return {"text": text[start:end], "start": start, "end": end}

@@ -1,4 +1,4 @@
-"""Texts that someone typed, and pictures that someone named, as the examples that the model was trained on."""
+"""Turn texts and image files from a user into model inputs, in the form of the examples that it was trained on."""
 
 from collections.abc import Sequence
 
@@ -18,25 +18,25 @@ from zoo.inference.loaded import Loaded
 from zoo.models.heads.scores import Scores
 from zoo.wording import counted
 
-BATCH = 32  # texts, or rows, in one pass of the model
-WINDOW = 64  # batches whose texts, or rows, are sorted by length together: an answer waits for no more than these
+BATCH = 32  # texts or rows per forward pass
+WINDOW = 64  # batches that are sorted by length together; an answer waits for no more than these
 
 
 def refuse_longer(count: int, most: int, what: str) -> None:
-    """Check that tokens fit.
+    """Refuse more tokens than the model reads.
 
     Raises:
-        ValueError: they do not.
+        ValueError: `count` exceeds `most`.
     """
     if count > most:
         raise ValueError(f"{what} has {count} tokens, special tokens included: the model reads at most {most}")
 
 
 def typed_examples(loaded: Loaded, texts: Sequence[Ids], pairs: Sequence[Ids] | None) -> list[Example]:
-    """Each text, or pair of texts, in the template of the model's training, uncut.
+    """Put each text or pair into the template of the model's training; nothing is truncated.
 
     Raises:
-        ValueError: a text is too long for the model.
+        ValueError: a text is too long for the model, or an example has no tokens.
     """
     template, most = template_of(loaded, 1 if pairs is None else 2), loaded.model.stream.max_length
     built = []
@@ -54,14 +54,14 @@ def typed_examples(loaded: Loaded, texts: Sequence[Ids], pairs: Sequence[Ids] | 
 
 
 def template_of(loaded: Loaded, texts: int) -> Template:
-    """The template in which the model reads one text or two: of its own form, where that takes as many."""
+    """The template for one text or two: that of the training form if it takes as many, else of `text` or `pair`."""
     known = (*loaded.mixture.forms, ("text", "pair")[texts - 1])
     templates = (forms.build(name, loaded.stream, True).template for name in known)
     return next(template for template in templates if template.count(None) == texts)
 
 
 def as_inputs(loaded: Loaded, examples: Sequence[Example]) -> dict[str, Tensor | Documents]:
-    """Examples as the model's keyword arguments, one a row, as long as the longest."""
+    """Convert examples to the model's keyword arguments: one example per row, padded to the longest."""
     longest = max(len(example.tokens) for example in examples)
     shape, pad = (len(examples), longest), loaded.tokenizer.roles.pad
     tokens, documents = concatenate_rows([example.split() for example in examples], shape, pad)
@@ -73,16 +73,16 @@ def as_inputs(loaded: Loaded, examples: Sequence[Example]) -> dict[str, Tensor |
 
 
 def score_texts(loaded: Loaded, examples: Sequence[Example], head: str) -> Scores:
-    """What a head says of each text as a whole, at the place that stands for it."""
+    """The scores of a head per example, at its summary position."""
     longest = max(len(example.tokens) for example in examples)
-    # counted here: the model would look for them, and wait for its device
+    # computed here: the model would search for them on the device, and wait for it
     flat = [row * longest + one.summary % len(one.tokens) for row, one in enumerate(examples)]
     places = {head: torch.tensor(flat, device=loaded.model.device)}
     return loaded.run(**as_inputs(loaded, examples), places=places).scores[head]
 
 
 def source_inputs(loaded: Loaded, sources: Sequence[Ids]) -> tuple[Tensor, Documents]:
-    """Source rows `x… </s>` and their documents, padded on the right.
+    """Build source rows `x… </s>` and their documents, padded on the right.
 
     Raises:
         ValueError: a source is too long for the model.
@@ -97,10 +97,10 @@ def source_inputs(loaded: Loaded, sources: Sequence[Ids]) -> tuple[Tensor, Docum
 
 
 def picture_inputs(loaded: Loaded, files: Sequence[str]) -> tuple[Tensor, Documents]:
-    """The pictures of files as the model reads them, and their documents: each is one.
+    """Read images from files, at the model's size; return them and their documents, one per image.
 
     Raises:
-        ValueError: a file is missing, or no picture.
+        ValueError: a file is missing, or not an image.
     """
     size = loaded.stream.image_size
     assert size is not None

@@ -1,4 +1,4 @@
-"""What a model writes about its source."""
+"""Generate texts, and count those that end unfinished at the model's `max_length`."""
 
 import logging
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass
 class Written:
-    """How many texts one command has written, and how many of them end because the model can read no further."""
+    """Counts the texts that a command generates, and those of them that are cut off at the model's `max_length`."""
 
     texts: int = 0
     full: int = 0
@@ -27,7 +27,7 @@ class Written:
         self.texts, self.full = self.texts + len(found), self.full + sum(one.full for one in found)
 
     def tell(self, loaded: Loaded) -> None:
-        """Say at the end of the command that texts are unfinished, if any are."""
+        """Warn if texts are unfinished; call this once, at the end of the command."""
         if self.full:
             decoder = loaded.model.decoder
             assert decoder is not None
@@ -37,10 +37,10 @@ class Written:
 
 @dataclass(frozen=True)
 class Writing:
-    """How texts are written, and the count of them.
+    """How texts are generated and counted.
 
     Args:
-        written: counts the texts of the whole command.
+        written: the counts of the whole command.
         numbers: of the texts, as in `generate`.
     """
 
@@ -50,7 +50,7 @@ class Writing:
 
 
 def write(loaded: Loaded, source: Tensor, documents: Documents, how: Writing) -> list[Generated]:
-    """What the model writes for each row of sources, texts or pictures."""
+    """Generate a text for each source, a text or an image."""
     begins = [[loaded.tokenizer.roles.id("start")]] * len(source)
     return write_on(loaded, begins, how, source, documents)
 
@@ -62,7 +62,11 @@ def write_on(
     source: Tensor | None = None,
     documents: Documents | None = None,
 ) -> list[Generated]:
-    """What a decoder writes behind each prompt."""
+    """Continue each prompt.
+
+    Args:
+        source, documents: one source per prompt, for a model with an encoder.
+    """
     end = loaded.tokenizer.roles.end
     with working():
         found = generate(loaded.model, prompts, how.settings, end, source, documents, how.numbers)
