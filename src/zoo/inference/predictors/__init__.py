@@ -1,4 +1,4 @@
-"""Every predictor: one a file, named for the objective whose head it asks, found by being in this folder."""
+"""The predictors, one per file, each named for the objective whose head it uses; all modules here are imported."""
 
 from zoo.discover import import_all
 

@@ -1,4 +1,4 @@
-"""Writes a text about a picture."""
+"""Writes a caption for an image."""
 
 from zoo.inference.loaded import Loaded
 from zoo.inference.predictors.predictor import Prediction, Predictor, Questions, predictors
@@ -8,7 +8,7 @@ from zoo.inference.writing import write
 
 @predictors.register("captioning")
 class PictureCaption(Predictor):
-    """Writes a text about an image, given its file."""
+    """Writes a caption for an image, given its path."""
 
     writes = True
 

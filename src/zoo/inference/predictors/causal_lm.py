@@ -18,10 +18,10 @@ from zoo.strict_json import parse_json
 
 @predictors.register("causal_lm")
 class TextContinuation(Predictor):
-    """Continues a text, and gives it with its continuation.
+    """Continues a text; the output is the text with its continuation.
 
-    Where it was trained to answer prompts, it gives the answer alone; so it does where it was trained on conversations,
-    and then takes a conversation `{"messages": [{role, content}, …]}`, too.
+    A model that was trained on prompts or conversations gives the answer alone. One that was trained on conversations
+    also takes a conversation `{"messages": [{role, content}, …]}`.
     """
 
     writes = True
@@ -58,10 +58,12 @@ def chats(loaded: Loaded) -> bool:
 
 
 def prompt_of(loaded: Loaded, text: str) -> list[int]:
-    """What the model goes on from: the text; or a conversation, or its first turn, up to where the assistant answers.
+    """The token ids that the model continues: the text, or a conversation up to where the assistant answers.
+
+    A model that was trained on conversations reads a plain text as the user's first turn.
 
     Raises:
-        ValueError: the conversation is none that can be answered.
+        ValueError: the conversation cannot be answered, such as one that ends with the assistant's turn.
     """
     if not chats(loaded):
         return loaded.tokenizer.begin(text)
@@ -71,7 +73,7 @@ def prompt_of(loaded: Loaded, text: str) -> list[int]:
 
 
 def read_conversation(text: str) -> dict[str, Any] | None:
-    """The conversation that a text is, as a row of data writes it in JSON; None: the text is what is asked."""
+    """Parse a text as a conversation, in the JSON of a data row; None: it is plain text."""
     if not text.lstrip().startswith("{"):
         return None
     try:

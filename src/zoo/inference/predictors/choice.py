@@ -1,4 +1,4 @@
-"""Chooses the text that goes on from a context."""
+"""Chooses the text that continues a context."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -18,7 +18,7 @@ from zoo.inference.typed import score_texts, typed_examples
 
 @predictors.register("choice")
 class BestChoice(Predictor):
-    """Chooses, for a context (the text), the likeliest of the lines of its pair; scores are their probabilities."""
+    """Chooses the most likely of several texts, the lines of the pair, to continue the text; scores: probabilities."""
 
     pairs = True
     second = CHOICES
@@ -62,5 +62,5 @@ class BestChoice(Predictor):
 
 
 def lines(pair: str) -> list[str]:
-    """The choices in a text: its lines that are not blank."""
+    """The choices in a second text: its lines that are not blank."""
     return [line.strip() for line in pair.split("\n") if line.strip()]

@@ -1,4 +1,4 @@
-"""Names the class of a text, a pair or a picture, its classes, or a number."""
+"""Predicts the class of a text, a pair or an image, several classes, or a number."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -16,7 +16,7 @@ from zoo.objectives.answers import ANSWERS, Answer
 
 @predictors.register("classification")
 class LikeliestClass(Predictor):
-    """Names the likeliest class; all that are likelier than not where there are several at once; or gives a number.
+    """Predicts the most likely class; with `labels: several`, all classes above 1/2; with `labels: number`, a number.
 
     Scores are the probabilities of all classes, or the number.
     """
@@ -50,11 +50,11 @@ class LikeliestClass(Predictor):
 
 
 def answer_for(task: Task, scores: int) -> Answer:
-    """What a label of a task is; classes without names are called by their numbers."""
+    """The kind of a task's labels, with the names of its classes; without names, their numbers serve as names."""
     return ANSWERS[task.label_kind](task.labels or [str(i) for i in range(scores)])
 
 
 def tell_label(about: About, document: int, logits: Tensor) -> Told:
-    """What logits say of a row's label, beside the one that it has."""
+    """The prediction from a document's logits, beside the row's own label."""
     answer, label = answer_for(about.loaded.task, len(logits)), about.split.rows[document].get(LABEL)
     return Told(*answer.said(logits[None])[0], None if label is None else answer.named(label))

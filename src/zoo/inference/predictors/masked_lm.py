@@ -1,4 +1,4 @@
-"""Fills masked places."""
+"""Fills masked positions."""
 
 import numpy as np
 import torch
@@ -8,12 +8,12 @@ from zoo.inference.loaded import Loaded
 from zoo.inference.predictors.predictor import Prediction, Predictor, Questions, predictors
 from zoo.inference.typed import as_inputs, typed_examples
 
-TOP = 5  # tokens that are shown for a masked place
+TOP = 5  # most likely tokens that are returned per masked position
 
 
 @predictors.register("masked_lm")
 class MaskFilling(Predictor):
-    """Fills masked positions; scores are the likeliest tokens of each and their probabilities."""
+    """Fills masked positions; scores are the most likely tokens of each and their probabilities."""
 
     def reads_roles(self, tokenizer: Tokenizer) -> bool:
         return True
@@ -30,7 +30,7 @@ class MaskFilling(Predictor):
         examples = typed_examples(loaded, encoded, None)
         inputs = as_inputs(loaded, examples)
         length = max(len(example.tokens) for example in examples)
-        # counted here: the device would have to be waited for
+        # computed here: searching on the device would wait for it
         masked = [(row, place) for row, one in enumerate(examples) for place in np.flatnonzero(one.tokens == mask)]
         places = torch.tensor([row * length + place for row, place in masked], device=loaded.model.device)
         logits = loaded.run(**inputs, places={"masked_lm": places}).scores["masked_lm"].exact()
@@ -47,5 +47,5 @@ class MaskFilling(Predictor):
 
 
 def spell(loaded: Loaded, ids: list[int], shares: list[float]) -> dict[str, float]:
-    """Tokens as the vocabulary spells them, with their probabilities."""
+    """The probabilities of tokens, by their spelling in the vocabulary."""
     return {loaded.tokenizer.spell(i): share for i, share in zip(ids, shares, strict=True)}

@@ -1,4 +1,4 @@
-"""Slot `predictor`: what a model does with a text or a picture once an objective has trained it, by its name."""
+"""Slot `predictor`: how a model answers a text or an image; registered under the objective that trained it."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ Texts = Sequence[str]
 
 
 class Prediction(NamedTuple):
-    """An input, what the model makes of it, and how sure it is."""
+    """An input, the model's output, and its scores (probabilities, mostly)."""
 
     input: Any
     output: Any
@@ -28,12 +28,12 @@ class Prediction(NamedTuple):
 
 
 class Questions(NamedTuple):
-    """What is asked of one predictor.
+    """A batch of inputs for one predictor.
 
     Args:
-        texts: or the files of pictures, for a model that reads pictures.
-        pairs: second texts, where they are asked for.
-        writing: how text is written; it has the texts' numbers among all that are typed, from 0.
+        texts: the texts, or paths of images, for a model that reads images.
+        pairs: second texts, one per text; None: none.
+        writing: how text is generated; its `numbers` are the texts' indices among all inputs.
     """
 
     texts: Texts
@@ -42,12 +42,12 @@ class Questions(NamedTuple):
 
     @property
     def inputs(self) -> list[Any]:
-        """What predictions give back: each text, or both texts of each pair."""
+        """The `input` of each prediction: the text, or both texts of the pair."""
         return list(self.texts if self.pairs is None else map(list, zip(self.texts, self.pairs, strict=True)))
 
 
 class Told(NamedTuple):
-    """What the model says of a row of data, how sure it is, and what the data says."""
+    """The model's output for a row of data, its scores, and the expected output."""
 
     output: Any
     scores: Any
@@ -55,12 +55,12 @@ class Told(NamedTuple):
 
 
 class Predictor(ABC):
-    """Uses a model for what an objective trained it to do.
+    """Answers inputs with a model that was trained on an objective.
 
     Class attributes:
         pairs: whether it takes a second text.
         writes: whether it generates text.
-        second: what its second text is.
+        second: the name of its second text.
     """
 
     pairs: ClassVar[bool] = False
@@ -68,43 +68,43 @@ class Predictor(ABC):
     second: ClassVar[str] = "second text"
 
     def obstacle(self, loaded: Loaded, text: str, pair: str | None) -> str | None:
-        """Why it cannot answer an input, as a message tells it; None: it can, unless the input is too long."""
+        """Why it cannot answer an input, for an error message; None: it can, unless the input is too long."""
         return None
 
     def pair_obstacle(self, loaded: Loaded, pair: str | None) -> str | None:
-        """Why it cannot do with such a second text, or without one: what a message says behind the option's name."""
+        """Why it cannot use this second text, or do without one, for an error message after the option; None: it can."""
         return None
 
     def reads_roles(self, tokenizer: Tokenizer) -> bool:
-        """Whether what spells a role in a text, such as [MASK], stands for that role, with such a tokenizer."""
+        """Whether special tokens that are spelled out in a text, such as [MASK], are read as special tokens."""
         return False
 
     def encode(self, loaded: Loaded, texts: Texts) -> list[Ids]:
-        """The ids of texts as it reads them."""
+        """Encode texts, with special tokens if `reads_roles`."""
         tokenizer = loaded.tokenizer
         return [*map(tokenizer.encode_with_roles, texts)] if self.reads_roles(tokenizer) else tokenizer.encode(texts)
 
     def example(self, loaded: Loaded, text: str, pair: str | None) -> Example:
-        """What the model reads of an input, in one row; here the text, or both, in the template of its training.
+        """Build what the model reads for an input, as one row; by default the text or pair in the training template.
 
         Raises:
-            ValueError: it is too long.
+            ValueError: the input is too long.
         """
         pairs = None if pair is None else self.encode(loaded, [pair])
         return typed_examples(loaded, self.encode(loaded, [text]), pairs)[0]
 
     @abstractmethod
     def predict(self, loaded: Loaded, asked: Questions) -> list[Prediction]:
-        """A prediction for each text.
+        """Return a prediction per text.
 
         Raises:
-            ValueError: a text is too long, or a file is no picture.
+            ValueError: a text is too long, or a file is not an image.
         """
 
     def keep(self, passed: Passed) -> list[Any]:
-        """What is kept of each example of a pass of evaluation, for `tell`; here its loss, summed, and of how many.
+        """Return what `tell` needs of each example of an evaluation batch; by default the loss as a sum and a count.
 
-        Forms that ask for a text keep that instead, and ask this for nothing.
+        Not called for forms that generate text (`Form.writes`): for those the text is kept.
         """
         states, targets, owners = passed.scores.states.flatten(0, -2), passed.targets.flatten(), passed.owners()
         found = []
@@ -116,7 +116,7 @@ class Predictor(ABC):
         return found
 
     def tell(self, about: About, document: int, kept: Sequence[Any]) -> Told:
-        """What the model says of a row, from what was kept of its examples."""
+        """Return the model's output for a row, from what was kept of its examples."""
         if about.examples.form.writes:
             return Told(kept[0], None, about.examples.form.expected(about.split.rows[document]))
         loss, count = (sum(each) for each in zip(*kept, strict=True))
@@ -127,12 +127,12 @@ predictors: Slot[Predictor] = Slot("predictor")
 
 
 def first_predictor(loaded: Loaded) -> Predictor:
-    """What uses the model for what its first objective trained it for."""
+    """The predictor of the model's first objective."""
     return predictors.build(next(iter(loaded.mixture.members)))
 
 
 def pair_obstacle(loaded: Loaded, name: str, pair: str | None) -> str | None:
-    """Why an objective's predictor cannot do with such a second text, or without one."""
+    """Why an objective's predictor cannot use this second text, or do without one; None: it can."""
     if pair is not None and not predictors[name].pairs:
         what = "text" if loaded.stream.image_size is None else "image"
         return f"this checkpoint was trained for {name}, which reads one {what}; leave it out"

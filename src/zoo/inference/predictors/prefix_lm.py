@@ -8,7 +8,7 @@ from zoo.inference.writing import write
 
 @predictors.register("prefix_lm")
 class TextCompletion(Predictor):
-    """Writes the rest of a text; the output is the text with it."""
+    """Writes the rest of a text; the output is the whole text."""
 
     writes = True
 

@@ -13,7 +13,7 @@ REPLACED = "replaced"
 class ReplacedTokens(Predictor):
     """Tells which tokens of a text look replaced: a list of {tag, text, start, end}, the characters from start to end.
 
-    Scores are the probabilities that these were replaced. A checkpoint that has a generator fills masks with it.
+    Scores are the probabilities that these were replaced. Masks are filled by the generator, if there is one.
     """
 
     def obstacle(self, loaded: Loaded, text: str, pair: str | None) -> str | None:
@@ -26,7 +26,7 @@ class ReplacedTokens(Predictor):
         placed = place_tokens(loaded.tokenizer, asked.texts)
         examples = typed_examples(loaded, [tokens.ids for tokens in placed], None)
         shares = loaded.run(**as_inputs(loaded, examples)).scores["replaced_token"].exact().sigmoid().cpu().numpy()
-        refuse_not_finite([float(shares.sum())])  # what is no number is not above a half: nothing would look replaced
+        refuse_not_finite([float(shares.sum())])  # NaN is not above 0.5, so nothing would look replaced
         found = []
         for text, tokens, example, share in zip(asked.texts, placed, examples, shares[..., 0], strict=True):
             own = share[: len(example.tokens)][example.ordinary]

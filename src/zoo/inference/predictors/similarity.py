@@ -1,4 +1,4 @@
-"""Says what two texts have to do with each other, whichever comes first."""
+"""Predicts the class of a pair of texts, or a number, independent of their order."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -17,7 +17,7 @@ from zoo.objectives.kinds.similarity import ORDERS, added
 
 @predictors.register("similarity")
 class PairSimilarity(Predictor):
-    """Names the class of a pair of texts, or gives its number; the order of the texts changes nothing."""
+    """Predicts the class of a pair of texts, several classes or a number, independent of the order of the texts."""
 
     pairs = True
 
@@ -46,6 +46,6 @@ class PairSimilarity(Predictor):
 
 
 def in_both_orders(loaded: Loaded, texts: Texts, pairs: Texts) -> list[list[Example]]:
-    """Every pair as it is, then every pair with its texts exchanged."""
+    """The examples of all pairs as given, and those of all pairs with their texts swapped."""
     both = [loaded.tokenizer.encode(given) for given in (texts, pairs)]
     return [typed_examples(loaded, *order) for order in (both, both[::-1])]

@@ -59,11 +59,7 @@ class FoundAnswer(Predictor):
 
 
 class Windows:
-    """Questions with their contexts in the windows that the model reads, a batch of them at a time.
-
-    Raises:
-        ValueError: a question is too long.
-    """
+    """Questions and their contexts; the model reads a context in windows, a batch of windows at a time."""
 
     def __init__(self, loaded: Loaded, questions: Sequence[Ids], contexts: Sequence[Ids]) -> None:
         self.loaded = loaded
@@ -80,8 +76,12 @@ class Windows:
         return self.flat[piece.field][piece.start : piece.stop]
 
     def answers(self, number: int) -> list[WindowAnswer]:
-        """The best span of each window of a question."""
-        # windows as long as those that it was trained and evaluated on, though the model may read longer ones
+        """The best span of each window of a question.
+
+        Raises:
+            ValueError: the context has no tokens, or the question is too long.
+        """
+        # windows are as long as in training and evaluation, even if the model can read longer ones
         limits = row_shape(self.loaded.task, self.loaded.model).limits
         plans = self.form.plan(self.lengths, number, 0, 0, limits)
         if not plans:

@@ -1,4 +1,4 @@
-"""Writes what is missing from a text."""
+"""Fills in the missing spans of a text."""
 
 from zoo.inference.loaded import Loaded
 from zoo.inference.predictors.predictor import predictors
@@ -7,7 +7,7 @@ from zoo.inference.predictors.translation import TextTranslation
 
 @predictors.register("span_corruption")
 class SpanFilling(TextTranslation):
-    """Writes what is missing where a text has `<extra_id_0>`, `<extra_id_1>` …; the output is the whole text."""
+    """Fills in a text where it has `<extra_id_0>`, `<extra_id_1>` …; the output is the whole text."""
 
     def obstacle(self, loaded: Loaded, text: str, pair: str | None) -> str | None:
         sentinels = loaded.tokenizer.roles.sentinels

@@ -17,19 +17,19 @@ from zoo.inference.spans import excerpt
 from zoo.inference.typed import as_inputs, typed_examples
 
 OUTSIDE = "O"
-# how tags begin of words that may go on with a span, inside of it or as its last (BIOES, BILOU)
-GOES_ON = ("I-", "E-", "L-")
-ENDS = ("E-", "L-", "S-", "U-")  # of words that end one: its last, or its only one
+# prefixes of tags (BIOES, BILOU)
+GOES_ON = ("I-", "E-", "L-")  # of a word that may continue a span: inside it, or its last
+ENDS = ("E-", "L-", "S-", "U-")  # of a word that ends a span: its last, or its only one
 OF_SPANS = ("B-", *GOES_ON, *ENDS)
 
 
 @predictors.register("tagging")
 class WordTags(Predictor):
-    """Tags the words of a text, each read at its first token; of tags such as O, B-… and I-… (BIOES, BILOU) the spans.
+    """Tags the words of a text, each at its first token; joins words into spans if tags are of BIO, BIOES or BILOU.
 
     The output is a list of {tag, text, start, end}, the characters from start to end; scores are their probabilities,
-    of a span the mean over its words. With WordPiece that keeps Hangul's syllables whole, it is what transformers'
-    pipeline gives with `aggregation_strategy="first"`.
+    for a span the mean over its words. With a WordPiece tokenizer that keeps Hangul syllables whole, this equals
+    transformers' pipeline with `aggregation_strategy="first"`.
     """
 
     def predict(self, loaded: Loaded, asked: Questions) -> list[Prediction]:
@@ -37,7 +37,7 @@ class WordTags(Predictor):
         examples = typed_examples(loaded, [tokens.ids for tokens in placed], None)
         logits = loaded.run(**as_inputs(loaded, examples)).scores["tagging"].exact()
         shares = logits.softmax(-1).cpu().numpy()
-        refuse_not_finite([float(shares.sum())])  # the best tag of such shares is the first one, mostly that of no span
+        refuse_not_finite([float(shares.sum())])  # the argmax of NaN is the first tag, mostly O
         names = loaded.task.labels or [f"LABEL_{i}" for i in range(shares.shape[-1])]
         found = []
         for text, tokens, example, share in zip(asked.texts, placed, examples, shares, strict=True):
@@ -53,7 +53,7 @@ class WordTags(Predictor):
         return [(tags[owners == n], shares[owners == n]) for n in range(len(passed.plans))]
 
     def tell(self, about: About, document: int, kept: Sequence[Any]) -> Told:
-        """The tag of each word; None of one that the model did not read."""
+        """The tag of each word; None for a word that the model did not read."""
         row, (plan,) = about.split.rows[document], about.examples.plan(0, [document])
         names, (tags, shares) = about.split.labels, kept[0]
         marked = about.examples.build(PackedRow(0, (plan,)))[0].marked
@@ -67,15 +67,20 @@ class WordTags(Predictor):
 
 
 def makes_spans(names: Sequence[str]) -> bool:
-    """Whether tags tell where spans of several words begin."""
+    """Whether all tags are of a scheme that marks spans (BIO, BIOES or BILOU)."""
     return all(name == OUTSIDE or name.startswith(OF_SPANS) for name in names)
 
 
 def tag_words(
     tokenizer: Tokenizer, text: str, tokens: PlacedTokens, shares: NDArray[np.float32], names: Sequence[str]
 ) -> list[dict[str, Any]]:
-    """The tag of each word of a text, by the shares of the tags at its first token."""
-    written = tokens.begins < tokens.ends  # white space alone is no part of a word
+    """The most likely tag of each word of a text.
+
+    Args:
+        tokens: of the text.
+        shares: probabilities of the tags, (tokens, tags); those of a word's first token count.
+    """
+    written = tokens.begins < tokens.ends  # tokens of white space alone belong to no word
     shares, tokens = shares[written], PlacedTokens(*(each[written] for each in tokens))
     begins = np.flatnonzero(begin_words(tokenizer, text, tokens))
     found: list[dict[str, Any]] = []
@@ -86,9 +91,9 @@ def tag_words(
 
 
 def begin_words(tokenizer: Tokenizer, text: str, tokens: PlacedTokens) -> NDArray[np.bool_]:
-    """By token, whether it begins a word: it lacks the mark of pieces that continue one, or stands behind white space.
+    """Whether each token begins a word.
 
-    The mark decides where the vocabulary has one.
+    If the vocabulary marks pieces that continue a word, all others begin one; else the tokens after white space do.
     """
     if tokenizer.marks_continuing and tokenizer.roles.continues is not None:
         begins = ~tokenizer.roles.continues[tokens.ids]
@@ -101,7 +106,7 @@ def begin_words(tokenizer: Tokenizer, text: str, tokens: PlacedTokens) -> NDArra
 
 
 def join_spans(words: Sequence[dict[str, Any]], text: str) -> list[dict[str, Any]]:
-    """Words side by side that are of one kind, as spans; B- begins another one, and so does the word behind a last one.
+    """Join adjacent words of one type into spans; B-, S- and U- begin a new span, as does any word after one in `ENDS`.
 
     Source: Nakayama 2018, github chakki-works/seqeval, `get_entities`.
     """

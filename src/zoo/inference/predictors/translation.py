@@ -11,12 +11,12 @@ from zoo.inference.writing import write
 
 @predictors.register("translation")
 class TextTranslation(Predictor):
-    """Writes the target of a source; where the source has `<extra_id_0>` … of its tokenizer, it fills them in."""
+    """Writes the target of a source; if the source has the tokenizer's sentinels (`<extra_id_0>` …), fills them in."""
 
     writes = True
 
     def reads_roles(self, tokenizer: Tokenizer) -> bool:
-        # an imported T5 is a translator, whatever it was trained for: a sentinel in a text asks for what is missing
+        # an imported T5 gets this predictor whatever it was trained for; a sentinel in a text marks what to fill in
         return bool(tokenizer.roles.sentinels)
 
     def predict(self, loaded: Loaded, asked: Questions) -> list[Prediction]:
@@ -30,14 +30,14 @@ class TextTranslation(Predictor):
 
 
 def answer(source: Sequence[int], written: Sequence[int], sentinels: Sequence[int]) -> Sequence[int]:
-    """What was written, or the source with its sentinels replaced by it."""
+    """The generated tokens, or, if the source has sentinels, the source with these filled in from them."""
     return written if set(source).isdisjoint(sentinels) else fill(source, written, sentinels)
 
 
 def fill(text: Sequence[int], written: Sequence[int], sentinels: Sequence[int]) -> list[int]:
-    """A text with each sentinel replaced by what was written behind that sentinel; what has none is left out."""
+    """Replace each sentinel of a text by the tokens written after it; drop sentinels that were not written."""
     spans: dict[int, list[int]] = {}
-    current: list[int] = []  # what is written before any sentinel stands nowhere
+    current: list[int] = []  # tokens before the first sentinel are dropped
     for token in written:
         if token in sentinels:
             current = spans.setdefault(token, [])
