@@ -119,7 +119,7 @@ def maps_of(
     by_size: dict[tuple[int, ...], dict[int, Any]] = {}
     for number, weights in enumerate(layers, 1):
         if weights is not None:
-            found = weights[0].float().cpu().numpy()
+            found = weights[0].float().cpu().numpy()  # of the only row: (heads, queries, keys)
             by_size.setdefault(found.shape[1:], {})[number] = found
 
     def laid(places: Places, count: int) -> Places:

@@ -188,6 +188,7 @@ class Evaluation:
         lengths = {plan.document: plan.source_length or plan.length for plan in self.examples.plan(0, mine)}
         longest_first = sorted(mine, key=lambda document: lengths[document], reverse=True)
         self.progress("texts", 0, len(everyone))
+        # equally many rounds in every process, so that `between` is called equally often
         for start in range(0, -(-len(everyone) // self.processes), self.batch):
             self.between()
             some = longest_first[start : start + self.batch]

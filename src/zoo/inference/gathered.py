@@ -105,7 +105,7 @@ def spans(passed: Passed) -> list[Compared]:
     targets, logits = passed.targets.cpu().numpy(), passed.scores.exact().cpu().numpy()
     names, found = iter(passed.part.examples), []
     for said, known in zip(logits, targets, strict=True):
-        firsts = np.flatnonzero((known >= 0) & (known & FIRST > 0))
+        firsts = np.flatnonzero((known >= 0) & (known & FIRST > 0))  # where the windows of the row begin
         for first, behind in zip(firsts, [*firsts[1:], int((known >= 0).sum())], strict=True):
             _, document, number = next(names)
             context = np.flatnonzero(known[first:behind] & CONTEXT)

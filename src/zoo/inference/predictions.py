@@ -43,7 +43,7 @@ def write_predictions(path: Path, about: About, kept: Mapping[int, Sequence[Any]
     Raises:
         OSError: it cannot be written.
     """
-    with written_aside(path.resolve()) as aside, aside.open("w", encoding="utf-8") as file:  # keeps a link
+    with written_aside(path.resolve()) as aside, aside.open("w", encoding="utf-8") as file:  # resolved, to keep a link
         for line in told(about, kept):
             file.write(json.dumps(line, ensure_ascii=False) + "\n")
 

@@ -46,7 +46,7 @@ def best_span(logits: Logits, context: Ids, offset: int) -> WindowAnswer:
     """
     begins, ends = logits[context, 0], logits[context, 1]
     widths = range(min(LONGEST_ANSWER, len(context)))
-    sums = [begins[: len(begins) - width] + ends[width:] for width in widths]
+    sums = [begins[: len(begins) - width] + ends[width:] for width in widths]  # by width, then by first token
     best = [int(each.argmax()) for each in sums]
     width = max(widths, key=lambda w: sums[w][best[w]])
     first = best[width]

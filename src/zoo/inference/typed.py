@@ -75,7 +75,7 @@ def as_inputs(loaded: Loaded, examples: Sequence[Example]) -> dict[str, Tensor |
 def score_texts(loaded: Loaded, examples: Sequence[Example], head: str) -> Scores:
     """The scores of a head per example, at its summary position."""
     longest = max(len(example.tokens) for example in examples)
-    # computed here: the model would search for them on the device, and wait for it
+    # given as flat positions: the model would search for them on the device, and wait for it
     flat = [row * longest + one.summary % len(one.tokens) for row, one in enumerate(examples)]
     places = {head: torch.tensor(flat, device=loaded.model.device)}
     return loaded.run(**as_inputs(loaded, examples), places=places).scores[head]

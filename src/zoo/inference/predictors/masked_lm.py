@@ -30,7 +30,7 @@ class MaskFilling(Predictor):
         examples = typed_examples(loaded, encoded, None)
         inputs = as_inputs(loaded, examples)
         length = max(len(example.tokens) for example in examples)
-        # computed here: searching on the device would wait for it
+        # found on the CPU: searching on the device would wait for it
         masked = [(row, place) for row, one in enumerate(examples) for place in np.flatnonzero(one.tokens == mask)]
         places = torch.tensor([row * length + place for row, place in masked], device=loaded.model.device)
         logits = loaded.run(**inputs, places={"masked_lm": places}).scores["masked_lm"].exact()

@@ -72,7 +72,7 @@ class Predictor(ABC):
         return None
 
     def pair_obstacle(self, loaded: Loaded, pair: str | None) -> str | None:
-        """Why it cannot use this second text, or do without one, for an error message after the option; None: it can."""
+        """Why it cannot use this second text, or none, for an error message after the option's name; None: it can."""
         return None
 
     def reads_roles(self, tokenizer: Tokenizer) -> bool:
@@ -132,7 +132,7 @@ def first_predictor(loaded: Loaded) -> Predictor:
 
 
 def pair_obstacle(loaded: Loaded, name: str, pair: str | None) -> str | None:
-    """Why an objective's predictor cannot use this second text, or do without one; None: it can."""
+    """Why an objective's predictor cannot use this second text, or none; None: it can."""
     if pair is not None and not predictors[name].pairs:
         what = "text" if loaded.stream.image_size is None else "image"
         return f"this checkpoint was trained for {name}, which reads one {what}; leave it out"

@@ -27,7 +27,7 @@ ROWS_IN_FLOAT16 = 2**13
 
 
 def logits_at_once(device: torch.device) -> int:
-    """About how many logits are held at a time; see `chunks`."""
+    """About how many logits are held at a time; `chunks` holds more if that saves memory."""
     return LOGITS_ON_CPU if device.type == "cpu" else LOGITS_ON_GPU
 
 
@@ -110,7 +110,7 @@ class LinearCrossEntropy(torch.autograd.Function):
         b = None if bias is None else with_room(bias, room, wanted.dtype)
         needed = [wanted.gradient and each for each in ctx.needs_input_grad[:3]]
         parts = chunks(wanted, len(x), w, summed=needed[1])
-        # a sum over chunks needs float32
+        # float32 for a sum over chunks, which would lose small terms in bfloat16
         summed = wanted.kept if len(parts) == 1 else wanted.exact
         of_states = torch.empty_like(x) if needed[0] else None
         of_weight = torch.empty_like(w, dtype=summed) if needed[1] else None
