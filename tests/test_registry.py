@@ -97,9 +97,8 @@ def test_names_with_the_same_first_word_are_nearer(word: str, meant: str):
     assert nearest(word, names) == f" (did you mean '{meant}'?)"
 
 
-@pytest.mark.parametrize(("word", "meant"), [("lr", "learning_rate"), ("WD", "weight_decay"), ("layer", "n_layers")])
-def test_initials_are_nearer_than_names_that_look_alike(word: str, meant: str):
-    assert nearest(word, ["lora", "learning_rate", "weight_decay", "n_layers"]) == f" (did you mean '{meant}'?)"
+def test_initials_are_nearer_than_names_that_look_alike():
+    assert nearest("LR", ["lora", "learning_rate", "n_layers"]) == " (did you mean 'learning_rate'?)"
 
 
 def test_the_nearest_name_is_spelled_as_it_is_allowed():
