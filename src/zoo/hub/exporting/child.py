@@ -21,7 +21,7 @@ PROGRAM = Path(__file__).with_name("reloading.py")
 START = "import json, runpy, sys; sys.path[:] = json.loads(sys.argv.pop(1)) or sys.path; {zoo}; {run}"
 WITHOUT_ZOO = "sys.modules['zoo'] = None"  # makes every import of zoo fail
 RUN = "runpy.run_path(sys.argv.pop(1), run_name='__main__')"
-LINES = 5  # of a failed child's error output that the message holds
+MOST_ERROR_LINES = 5  # of a failed child's error output that the message holds
 
 
 def reload_in_child(
@@ -47,6 +47,6 @@ def reload_in_child(
         environment = {**os.environ, "HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"}
         done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
         if done.returncode:
-            error = "\n".join(done.stderr.strip().splitlines()[-LINES:])
+            error = "\n".join(done.stderr.strip().splitlines()[-MOST_ERROR_LINES:])
             raise RuntimeError(f"transformers cannot load what was written: {error}")
         return read_json(Path(place) / "report.json"), read_tensors(Path(place) / "logits.safetensors")

@@ -26,12 +26,12 @@ from zoo.models.output import Output
 from zoo.objectives.answers import Answer, SeveralClasses
 
 TOLERANCES = {"float32": 1e-4, "float64": 1e-10}  # times the largest score at the position, if that is above 1
-IGNORED = -100  # the label of positions that no loss counts
+IGNORE_INDEX = -100  # the label of positions that no loss counts
 TIE = 1e-6  # times the larger score, if that is above 1: rounding of a sum of 10 log-probabilities in float32
 
 
 @torch.no_grad()
-def score(model: Model, rows: Sequence[SampleRow], pixels: Tensor | None = None) -> dict[str, Tensor]:
+def compute_logits(model: Model, rows: Sequence[SampleRow], pixels: Tensor | None = None) -> dict[str, Tensor]:
     """zoo's logits of all rows in one batch, by head, on the CPU."""
     if pixels is not None and model.decoder is None:
         return to_cpu(model(pixels.to(model.device)))
@@ -145,7 +145,7 @@ def mean_loss(head: str, logits: Tensor, rows: Sequence[SampleRow], native: Nati
         return F.cross_entropy(logits.view(-1, native.choices), torch.tensor(labels[:: native.choices]))
     if logits.dim() == 2:
         return mean_cost(answer, logits, torch.tensor(labels))
-    targets = pad(labels, IGNORED)[0]
+    targets = pad(labels, IGNORE_INDEX)[0]
     if native.shifts:
         logits, targets = logits[:, :-1], targets[:, 1:]
     if heads[head].detects:

@@ -24,7 +24,7 @@ from torch.overrides import TorchFunctionMode
 from transformers.models.auto.image_processing_auto import AutoImageProcessor
 
 Request = dict[str, Any]
-IGNORED = -100  # the label of positions that do not count
+IGNORE_INDEX = -100  # the label of positions that do not count
 
 
 class KeepFloat64(TorchFunctionMode):
@@ -189,7 +189,7 @@ def labels(rows: list[dict[str, Any]], dtype: torch.dtype, choices: int = 0) -> 
     """
     given = {name: [row["labels"][name] for row in rows] for name in rows[0]["labels"]}
     places = {name for name, found in given.items() if isinstance(found[0], list)}
-    found = {name: batch(ids, IGNORED)[0] if name in places else torch.tensor(ids) for name, ids in given.items()}
+    found = {name: batch(ids, IGNORE_INDEX)[0] if name in places else torch.tensor(ids) for name, ids in given.items()}
     if choices:
         found = {n: group_choices(ids, choices) if n in places else ids[::choices] for n, ids in found.items()}
     return {name: ids.to(dtype) if ids.is_floating_point() else ids for name, ids in found.items()}

@@ -114,7 +114,7 @@ class TrainedModel:
         return stream_of(self.model)
 
     @property
-    def readers(self) -> dict[str, Part]:
+    def text_parts(self) -> dict[str, Part]:
         """The parts that read tokens, by side."""
         parts = {"encoder": self.model.encoder, "decoder": self.model.decoder}
         return {side: part for side, part in parts.items() if part is not None and part.embeddings is not None}
@@ -122,7 +122,7 @@ class TrainedModel:
     @property
     def vocab_size(self) -> int:
         """The number of ids that every part that reads tokens knows; 0 if no part reads tokens."""
-        known = (part.embeddings for part in self.readers.values())
+        known = (part.embeddings for part in self.text_parts.values())
         return min((table.tokens.num_embeddings for table in known if table is not None), default=0)
 
     @property

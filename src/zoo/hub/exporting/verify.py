@@ -18,8 +18,8 @@ from zoo.hub.exporting.comparing import (
     compare_losses,
     compare_pixels,
     compare_texts,
+    compute_logits,
     pixels_of,
-    score,
 )
 from zoo.hub.exporting.samples import PAIRS, PROMPTS, SampleRow, sample_rows, sample_texts
 from zoo.hub.exporting.trained_model import TrainedModel
@@ -88,7 +88,7 @@ def verify(folder: Path, trained: TrainedModel, target: Target, native: NativeCl
         RuntimeError: something differs; the message says what, where and by how much.
     """
     model = copy.deepcopy(trained.model).eval()
-    room = min((part.max_length for part in trained.readers.values()), default=1)
+    room = min((part.max_length for part in trained.text_parts.values()), default=1)
     rows = with_labels(sample_rows(trained, native, room), native, trained)
     texts = [] if trained.tokenizer is None else sample_texts(trained.tokenizer)
     pairs = list(PAIRS) if native.pair and texts else []
@@ -98,7 +98,7 @@ def verify(folder: Path, trained: TrainedModel, target: Target, native: NativeCl
     request |= {"rows": [asdict(row) for row in rows], "texts": texts, "pairs": pairs, "prompts": prompts}
     pixels, scored = pixels_of(rows, trained.traits.image_size), {}
     for dtype in TOLERANCES:
-        scored[dtype] = score(with_dtype(model, getattr(torch, dtype)), rows, pixels)
+        scored[dtype] = compute_logits(with_dtype(model, getattr(torch, dtype)), rows, pixels)
         check_logits(dtype, scored[dtype], rows)
     report, logits = reload(folder, request)
     if report["faults"] or report["class"] != native.name:

@@ -2,7 +2,7 @@
 
 from torch import Tensor
 
-from zoo.hub.modeling.losses import IGNORED
+from zoo.hub.modeling.losses import IGNORE_INDEX
 from zoo.models.kinds.part import PartInput
 
 
@@ -40,5 +40,5 @@ def documents_of(mask: Tensor | None, row: Tensor) -> Tensor | None:
 def shift(labels: Tensor, start: int, padding: int) -> Tensor:
     """A target's tokens: its labels shifted right by one, after the start token; ignored labels become padding."""
     tokens = labels.new_full(labels.shape, start)
-    tokens[:, 1:] = labels[:, :-1].masked_fill(labels[:, :-1] == IGNORED, padding)
+    tokens[:, 1:] = labels[:, :-1].masked_fill(labels[:, :-1] == IGNORE_INDEX, padding)
     return tokens

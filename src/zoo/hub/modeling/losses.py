@@ -6,7 +6,7 @@ from torch import Tensor, nn
 from zoo.models.heads.scores import Scores
 from zoo.objectives.answers import Answer, OneClass, OneNumber, SeveralClasses
 
-IGNORED = -100  # transformers' label of positions that do not count
+IGNORE_INDEX = -100  # transformers' label of positions that do not count
 
 
 def mean_loss(logits: Tensor, labels: Tensor, count: Tensor | int | None = None) -> Tensor:
@@ -16,9 +16,9 @@ def mean_loss(logits: Tensor, labels: Tensor, count: Tensor | int | None = None)
         count: number of labels in the whole optimizer step, of which these may be a part; None: these are all.
     """
     targets, exact = labels.to(logits.device).flatten(), torch.promote_types(logits.dtype, torch.float32)
-    known = (targets != IGNORED).sum() if count is None else torch.as_tensor(count, device=logits.device)
+    known = (targets != IGNORE_INDEX).sum() if count is None else torch.as_tensor(count, device=logits.device)
     rows = logits.flatten(0, -2).to(exact)
-    return nn.functional.cross_entropy(rows, targets, ignore_index=IGNORED, reduction="sum") / known.clamp_min(1)
+    return nn.functional.cross_entropy(rows, targets, ignore_index=IGNORE_INDEX, reduction="sum") / known.clamp_min(1)
 
 
 def binary_loss(logits: Tensor, labels: Tensor, count: Tensor | int | None = None) -> Tensor:

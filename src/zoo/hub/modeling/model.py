@@ -23,8 +23,8 @@ from zoo.models.reading import Reading
 from zoo.models.settings import ModelSettings
 
 F = TypeVar("F", bound=Callable[..., Any])
-ROW = ("input_ids", "attention_mask", "token_type_ids")
-LABELS = ("labels", "num_items_in_batch")
+INPUT_ARGUMENTS = ("input_ids", "attention_mask", "token_type_ids")
+LABEL_ARGUMENTS = ("labels", "num_items_in_batch")
 OLD_CACHE = "past_key_values"  # transformers' name of `cache` before 5.24
 
 
@@ -89,7 +89,7 @@ class Shell(PreTrainedModel):  # type: ignore[misc]
     _is_stateful = True  # a state cannot drop tokens, which assisted generation needs
     head_names: ClassVar[tuple[str, ...] | None] = ()
     sides: ClassVar[tuple[tuple[str, ...], ...]] = ()
-    arguments: ClassVar[tuple[str, ...]] = (*ROW, *LABELS)
+    arguments: ClassVar[tuple[str, ...]] = (*INPUT_ARGUMENTS, *LABEL_ARGUMENTS)
     output_class: ClassVar[type[ModelOutput]]
     shifts: ClassVar[bool] = False
     zoo_model: Model
@@ -106,7 +106,9 @@ class Shell(PreTrainedModel):  # type: ignore[misc]
             self.main_input_name = "pixel_values"
         # `generate` reads this attribute of the module named `encoder`
         setattr(model.parts[0], "main_input_name", self.main_input_name)  # noqa: B010 - a module declares tensors only
-        self._tied_weights_keys = ties(model) or None  # None: peft asks any model with ties for its token embeddings
+        self._tied_weights_keys = (
+            tied_names(model) or None
+        )  # None: peft asks any model with ties for its token embeddings
         self._no_split_modules = {type(part).__name__ for part in model.parts}
         self.post_init()
 
@@ -256,7 +258,7 @@ class Shell(PreTrainedModel):  # type: ignore[misc]
         return self.get_input_embeddings()
 
 
-def ties(model: Model) -> dict[str, str]:
+def tied_names(model: Model) -> dict[str, str]:
     """The tensors that several parts share: every further name -> the first name."""
     first: dict[int, str] = {}
     return {

@@ -20,25 +20,29 @@ from transformers.models.auto.image_processing_auto import AutoImageProcessor
 from zoo.hub.modeling.config import ZooConfig
 from zoo.hub.modeling.image_processor import ZooImageProcessor
 from zoo.hub.modeling.inputs import part_input, shift
-from zoo.hub.modeling.losses import IGNORED, mean_loss
-from zoo.hub.modeling.model import LABELS, ROW, Shell, checked_forward
+from zoo.hub.modeling.losses import IGNORE_INDEX, mean_loss
+from zoo.hub.modeling.model import INPUT_ARGUMENTS, LABEL_ARGUMENTS, Shell, checked_forward
 from zoo.hub.targets.zoo_target import MODEL_TYPE
 
 ENCODER, DECODER, BOTH = ("encoder",), ("decoder",), ("encoder", "decoder")
-TARGET = ("decoder_input_ids", "decoder_attention_mask")
-WRITING = (*LABELS, "cache", "use_cache", "logits_to_keep")
+TARGET_ARGUMENTS = ("decoder_input_ids", "decoder_attention_mask")
+GENERATION_ARGUMENTS = (*LABEL_ARGUMENTS, "cache", "use_cache", "logits_to_keep")
 
 
 class ZooModel(Shell):
     """Hidden states of every position, of the targets if there are sources; heads are kept but not used."""
 
-    head_names, arguments, output_class = None, (*ROW, *TARGET, "pixel_values"), modeling_outputs.Seq2SeqModelOutput
+    head_names, arguments, output_class = (
+        None,
+        (*INPUT_ARGUMENTS, *TARGET_ARGUMENTS, "pixel_values"),
+        modeling_outputs.Seq2SeqModelOutput,
+    )
 
 
 class ZooForCausalLM(Shell, GenerationMixin):  # type: ignore[misc]
     """Logits of the next token."""
 
-    head_names, sides, arguments = ("language",), (DECODER,), (*ROW, *WRITING)
+    head_names, sides, arguments = ("language",), (DECODER,), (*INPUT_ARGUMENTS, *GENERATION_ARGUMENTS)
     output_class, shifts = modeling_outputs.CausalLMOutputWithPast, True
 
 
@@ -55,14 +59,14 @@ class TargetWriter(Shell, GenerationMixin):  # type: ignore[misc]
 class ZooForConditionalGeneration(TargetWriter):
     """A target generated from a text."""
 
-    arguments = ("input_ids", "attention_mask", *TARGET, "encoder_outputs", *WRITING)
+    arguments = ("input_ids", "attention_mask", *TARGET_ARGUMENTS, "encoder_outputs", *GENERATION_ARGUMENTS)
 
 
 class ZooForImageTextToText(TargetWriter):
     """A target generated from an image."""
 
     # `generate` makes a mask for any input, though an image needs none
-    arguments = ("pixel_values", "attention_mask", *TARGET, "encoder_outputs", *WRITING)
+    arguments = ("pixel_values", "attention_mask", *TARGET_ARGUMENTS, "encoder_outputs", *GENERATION_ARGUMENTS)
 
 
 class ZooForMaskedLM(Shell):
@@ -114,7 +118,7 @@ class ZooForMultipleChoice(Shell):
 class ZooForQuestionAnswering(Shell):
     """Logits of the positions where the answer starts, and of those where it ends."""
 
-    head_names, sides, arguments = ("span",), (ENCODER,), (*ROW, "start_positions", "end_positions")
+    head_names, sides, arguments = ("span",), (ENCODER,), (*INPUT_ARGUMENTS, "start_positions", "end_positions")
     output_class = modeling_outputs.QuestionAnsweringModelOutput
 
     # A signature of its own: Trainer finds the label arguments of a model in it.
@@ -132,7 +136,7 @@ class ZooForQuestionAnswering(Shell):
         pairs = (begins, start_positions), (ends, end_positions)
         beyond = input_ids.shape[1]  # as in transformers, a position that was cut off is ignored, and -1 counts as 0
         known = [(logits, at.clamp_min(0)) for logits, at in pairs if at is not None]
-        losses = [mean_loss(logits, at.masked_fill(at >= beyond, IGNORED)) for logits, at in known]
+        losses = [mean_loss(logits, at.masked_fill(at >= beyond, IGNORE_INDEX)) for logits, at in known]
         loss = sum(losses) / len(losses) if losses else None
         return modeling_outputs.QuestionAnsweringModelOutput(loss, begins.contiguous(), ends.contiguous())
 
@@ -140,7 +144,7 @@ class ZooForQuestionAnswering(Shell):
 class ZooForImageClassification(Shell):
     """Logits of the classes of each image."""
 
-    head_names, sides, arguments = ("classification",), (ENCODER,), ("pixel_values", *LABELS)
+    head_names, sides, arguments = ("classification",), (ENCODER,), ("pixel_values", *LABEL_ARGUMENTS)
     output_class = modeling_outputs.ImageClassifierOutput
 
 
@@ -156,7 +160,11 @@ class PreTrainingOutput(modeling_outputs.ModelOutput):  # type: ignore[misc]
 class ZooForPreTraining(Shell):
     """Logits of masked tokens, and of whether the second text follows the first (label 0: it does)."""
 
-    head_names, sides, arguments = ("masked_lm", "next_sentence"), (ENCODER,), (*ROW, "labels", "next_sentence_label")
+    head_names, sides, arguments = (
+        ("masked_lm", "next_sentence"),
+        (ENCODER,),
+        (*INPUT_ARGUMENTS, "labels", "next_sentence_label"),
+    )
     accepts_loss_kwargs = False  # the two losses count different things
 
     # A signature of its own: Trainer takes every argument with `label` in its name as a label.
@@ -177,7 +185,7 @@ class ZooForPreTraining(Shell):
         return PreTrainingOutput(sum(losses) if losses else None, words, follows)
 
 
-AUTO: dict[str, type[Shell]] = {
+AUTO_CLASSES: dict[str, type[Shell]] = {
     "AutoModel": ZooModel,
     "AutoModelForCausalLM": ZooForCausalLM,
     "AutoModelForSeq2SeqLM": ZooForConditionalGeneration,
@@ -192,6 +200,6 @@ AUTO: dict[str, type[Shell]] = {
     "AutoModelForImageTextToText": ZooForImageTextToText,
 }
 transformers.AutoConfig.register(MODEL_TYPE, ZooConfig)
-for name, known in AUTO.items():
+for name, known in AUTO_CLASSES.items():
     getattr(transformers, name).register(ZooConfig, known)
 AutoImageProcessor.register(ZooConfig, slow_image_processor_class=ZooImageProcessor)

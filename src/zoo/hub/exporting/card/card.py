@@ -148,7 +148,7 @@ def limitations(trained: TrainedModel, native: NativeClass) -> list[str]:
     """The section on limitations."""
     size, own = trained.traits.image_size, trained.task.card.limitations
     reads = [f"the central square of an image, resized to {size} x {size} pixels"] * (size is not None)
-    reads += [f"at most {part.max_length:,} tokens ({side})" for side, part in trained.readers.items()]
+    reads += [f"at most {part.max_length:,} tokens ({side})" for side, part in trained.text_parts.items()]
     tried = "It was not evaluated on held-out data."
     if trained.history.measured:
         split = measured_split(trained.history)

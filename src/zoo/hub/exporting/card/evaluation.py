@@ -12,7 +12,7 @@ from zoo.hub.exporting.card.paths import last_component, without_paths
 from zoo.hub.exporting.trained_model import PLACEHOLDER, TrainedModel, TrainingHistory
 from zoo.hub.targets.declare.target import NativeClass
 
-FILE = "task.yaml"  # where a reader saves a task that zoo does not ship
+TASK_FILE = "task.yaml"  # where a reader saves a task that zoo does not ship
 
 
 def evaluation(trained: TrainedModel, native: NativeClass) -> list[str]:
@@ -44,7 +44,7 @@ def repeat_command(trained: TrainedModel, native: NativeClass) -> list[str]:
     precision = [] if named == AUTO else ["--precision", named]  # the reader's folder does not record it
     task, first = history.request.task, ""
     if not is_shipped(trained):
-        task = FILE if task in ("", *names("tasks")) else one_line(last_component(task)) or FILE
+        task = TASK_FILE if task in ("", *names("tasks")) else one_line(last_component(task)) or TASK_FILE
         tree = shown_task(trained)
         folders = ", with the folders of its files" if without_paths(tree) != tree else ""
         first = f", write the task above to {escape(task)}{folders}"

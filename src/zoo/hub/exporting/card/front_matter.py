@@ -11,7 +11,7 @@ from zoo.hub.exporting.card.paths import last_component
 from zoo.hub.exporting.trained_model import TrainedModel, TrainingHistory
 from zoo.hub.targets.declare.target import NativeClass
 
-THEIR_METRICS = {"matthews": "matthews_correlation"}  # metrics with another name on the Hub
+HUB_METRIC_NAMES = {"matthews": "matthews_correlation"}  # metrics with another name on the Hub
 
 
 def front_matter(trained: TrainedModel, native: NativeClass, name: str) -> list[str]:
@@ -25,7 +25,7 @@ def front_matter(trained: TrainedModel, native: NativeClass, name: str) -> list[
         "language": task.card.language,
         "datasets": datasets,
         "base_model": one_line(start.removeprefix("hub:")) if history.bases and start.startswith("hub:") else None,
-        "metrics": list(dict.fromkeys(type_of(metric) for metric in metrics)),
+        "metrics": list(dict.fromkeys(hub_metric_name(metric) for metric in metrics)),
         "model_name": name if results else None,  # the Hub's client wants both or neither
         "eval_results": results,
     }
@@ -47,7 +47,7 @@ def eval_results(
             dataset_type=datasets[0] if datasets else task,
             dataset_name=task,
             dataset_split="validation",
-            metric_type=type_of(metric),
+            metric_type=hub_metric_name(metric),
             metric_name=metric,
             metric_value=round(value, 6),
         )
@@ -55,7 +55,7 @@ def eval_results(
     ]
 
 
-def type_of(metric: str) -> str:
+def hub_metric_name(metric: str) -> str:
     """The Hub's name of a metric."""
     own = metric.rpartition("/")[2]
-    return THEIR_METRICS.get(own, own)
+    return HUB_METRIC_NAMES.get(own, own)

@@ -6,11 +6,11 @@ from typing import Any
 # the keys of task and model files whose values are paths, relative ones included
 PATH_KEYS = ("files", "vectors", "from")
 DATA_KEYS = ("labels",)  # values from the data stay unchanged: a class may be called '/s'
-START = r"(?:file:[\\/]*|~[\w.-]*[\\/]|[A-Za-z]:[\\/]|\.{1,2}[\\/]|[\\/])"
-WHOLE = re.compile(START)
-QUOTED = re.compile(rf"(['\"`])({START}[^'\"`\n]*)\1")
+PATH_START = r"(?:file:[\\/]*|~[\w.-]*[\\/]|[A-Za-z]:[\\/]|\.{1,2}[\\/]|[\\/])"
+PATH_ALONE = re.compile(PATH_START)
+QUOTED_PATH = re.compile(rf"(['\"`])({PATH_START}[^'\"`\n]*)\1")
 # in running text the end of a path with spaces is unknown, so everything up to the last separator is removed
-INSIDE = re.compile(rf"(?<![\w.:/\\<~-]){START}(?:[^\\/\n,:;=<>|\"'()]*[\\/])*(?=[^\s\\/,=:'\"])")
+PATH_IN_TEXT = re.compile(rf"(?<![\w.:/\\<~-]){PATH_START}(?:[^\\/\n,:;=<>|\"'()]*[\\/])*(?=[^\s\\/,=:'\"])")
 
 
 def last_component(path: str) -> str:
@@ -22,10 +22,10 @@ def last_component(path: str) -> str:
 
 def hide_paths(text: str) -> str:
     """Text with every absolute path reduced to its last component."""
-    if WHOLE.match(text.strip()):
+    if PATH_ALONE.match(text.strip()):
         return last_component(text)
-    text = QUOTED.sub(lambda found: f"{found[1]}{last_component(found[2])}{found[1]}", text)
-    return INSIDE.sub("", text)
+    text = QUOTED_PATH.sub(lambda found: f"{found[1]}{last_component(found[2])}{found[1]}", text)
+    return PATH_IN_TEXT.sub("", text)
 
 
 def without_paths(tree: Any, all_paths: bool = False) -> Any:

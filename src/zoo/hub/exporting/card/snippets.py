@@ -6,7 +6,7 @@ from zoo.objectives.answers import OneNumber, SeveralClasses
 
 TEXT = TEXTS[0]
 NEW_TOKENS = 20
-PICTURE = 'Image.open("picture.jpg")'
+OPEN_IMAGE = 'Image.open("picture.jpg")'
 # pipeline task -> name of the pipeline's variable, and its call; transformers 5 has no translation pipeline
 # texts are truncated to the model's length, which the tagging pipeline does by itself; masks come early, so they stay
 PIPELINES = {
@@ -26,9 +26,9 @@ PIPELINES = {
 WRITE = ("tokenizer.batch_decode(model.generate(**inputs), skip_special_tokens=True)",)
 USES = {
     "translation": ('tokenizer(["{text}"], truncation=True, return_tensors="pt")', *WRITE),
-    "image-to-text": (f'processor({PICTURE}, return_tensors="pt")', *WRITE),
+    "image-to-text": (f'processor({OPEN_IMAGE}, return_tensors="pt")', *WRITE),
     "image-classification": (
-        f'processor({PICTURE}, return_tensors="pt")',
+        f'processor({OPEN_IMAGE}, return_tensors="pt")',
         "model.config.id2label[int(model(**inputs).logits[0].argmax())]",
     ),
 }
@@ -56,7 +56,9 @@ BY_KIND = {
         "model(**inputs).logits.item()",
     ),
 }
-QUIETLY = "logging.set_verbosity_error()  # this pipeline would warn of the folder's heads that it does not use"
+SILENCE_WARNINGS = (
+    "logging.set_verbosity_error()  # this pipeline would warn of the folder's heads that it does not use"
+)
 
 
 def snippets(
@@ -96,7 +98,7 @@ def pipeline_program(task: str, address: str, quietly: bool, kind: str) -> list[
     """A program that uses a model by its pipeline."""
     name, use = PIPELINES[task]
     use, _ = BY_KIND.get((task, kind), (use, ""))
-    lines = [f"from transformers import {'logging, ' * quietly}pipeline", "", *[QUIETLY] * quietly]
+    lines = [f"from transformers import {'logging, ' * quietly}pipeline", "", *[SILENCE_WARNINGS] * quietly]
     return [*lines, f'{name} = pipeline("{task}", model="{address}")', f"print({use})"]
 
 
@@ -104,9 +106,9 @@ def class_program(native: NativeClass, task: str | None, address: str, tokenizer
     """A program that loads a model by its class, and uses it."""
     inputs, use = USES.get(task or "", ("", ""))
     _, use = BY_KIND.get((task or "", kind), ("", use))
-    files = {"processor": "AutoImageProcessor"} if PICTURE in inputs else {}
+    files = {"processor": "AutoImageProcessor"} if OPEN_IMAGE in inputs else {}
     files |= {"tokenizer": "AutoTokenizer"} if tokenizer else {}
-    lines = ["from PIL import Image"] if PICTURE in inputs else []
+    lines = ["from PIL import Image"] if OPEN_IMAGE in inputs else []
     lines += [f"from transformers import {', '.join([native.auto, *files.values()])}", ""]
     lines += [f'{name} = {auto}.from_pretrained("{address}")' for name, auto in {**files, "model": native.auto}.items()]
     if task is None and not tokenizer:
