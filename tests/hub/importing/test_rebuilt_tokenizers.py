@@ -7,7 +7,7 @@ import pytest
 import transformers
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
-from zoo.hub.importing.tokenizer_differences import COMPOSED, SWITCHED, option_differences
+from zoo.hub.importing.tokenizer_differences import COMPOSED_SAMPLE, SAMPLE, option_differences
 from zoo.hub.sources.folder import CheckpointFolder
 from zoo.hub.targets.declare.registry import targets
 
@@ -48,7 +48,8 @@ def test_what_the_class_makes_of_texts_is_said(
     theirs = transformers.AutoTokenizer.from_pretrained(folder)
     ours = Tokenizer.from_file(str(folder / "tokenizer.json"))
     pairs = [
-        (theirs.tokenize(text), ours.encode(text, add_special_tokens=False).tokens) for text in (SWITCHED, COMPOSED)
+        (theirs.tokenize(text), ours.encode(text, add_special_tokens=False).tokens)
+        for text in (SAMPLE, COMPOSED_SAMPLE)
     ]
     expected = tuple(f"'{' '.join(one)}' (here '{' '.join(other)}')" for one, other in pairs if one != other)
     assert expected and option_differences(CheckpointFolder(folder), targets[family]) == expected

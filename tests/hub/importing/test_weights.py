@@ -65,12 +65,12 @@ def test_a_class_without_tensors_of_its_own_is_the_one_that_is_named():
     ],
 )
 def test_what_cannot_be_taken_apart_is_refused(rename: Rename, tensor: Tensor, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(weights, "load", lambda stored: stored)
+    monkeypatch.setattr(weights, "load_tensor", lambda stored: stored)
     with pytest.raises(ValueError, match="theirs: x cannot have shape "):
         convert([rename], {"x": tensor}, "theirs")  # type: ignore[dict-item]
 
 
 def test_a_part_of_a_tensor_does_not_keep_the_whole_of_it(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(weights, "load", lambda stored: stored)
+    monkeypatch.setattr(weights, "load_tensor", lambda stored: stored)
     found = convert([Rename(("a", "b"), "x")], {"x": torch.arange(6.0)}, "theirs")  # type: ignore[dict-item]
     assert found["b"].tolist() == [3, 4, 5] and found["b"].untyped_storage().nbytes() == 3 * 4

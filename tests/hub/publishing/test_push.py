@@ -13,7 +13,7 @@ from local_repo import Repo
 
 from zoo.hub.publishing.push import PushReport, push
 from zoo.hub.publishing.repository import Repository
-from zoo.hub.sources.failures import HubFailure, RetryPolicy, clean
+from zoo.hub.sources.failures import HubFailure, RetryPolicy, sanitize
 
 NAME = "org/name"
 QUICK = RetryPolicy(retries=1, first_wait=0, longest_wait=0, timeout=30)
@@ -253,8 +253,8 @@ def test_the_token_is_in_nothing_that_is_said_or_uploaded(
 
 
 def test_a_server_that_repeats_the_token_is_not_repeated(hub: LocalHub):
-    assert clean("bad token hf_right\n\x1b]0;x") == "bad token … ]0;x"
-    assert len(clean("x" * 999)) == 301
+    assert sanitize("bad token hf_right\n\x1b]0;x") == "bad token … ]0;x"
+    assert len(sanitize("x" * 999)) == 301
 
 
 def test_weights_are_never_held_in_memory_whole(hub: LocalHub, files: Path, monkeypatch: pytest.MonkeyPatch):

@@ -53,7 +53,7 @@ def read_generation(
     if not writes:
         return {}, special, ()
     said, alone = written or config, "encoder" not in target.sides  # transformers reads one file only
-    wanted = settings_of(said, not alone)
+    wanted = translate_settings(said, not alone)
     settings = keep_valid(wanted)
     impossible = wanted.keys() - settings.keys()
     refused = [key for key, ours in SETTING_OF_KEY.items() if ours in impossible and said.get(key) is not None]
@@ -89,7 +89,7 @@ def differing_ends(keys: Json, endless: bool, alone: bool, roles: Roles) -> list
     return found
 
 
-def settings_of(said: Json, has_encoder: bool) -> Json:
+def translate_settings(said: Json, has_encoder: bool) -> Json:
     """Translate generation keys into zoo's settings, valid or not.
 
     Args:

@@ -36,7 +36,7 @@ from zoo.runs.layout import LOCK
 from zoo.runs.run import RunFiles, check_folder, create_run
 from zoo.runs.tensors import load_matching, part_of, unique_tensors
 
-CODE = ("auto_map", "custom_pipelines", "custom_generate")
+CODE_KEYS = ("auto_map", "custom_pipelines", "custom_generate")
 INIT_SEED = 0  # so that missing tensors are initialised to the same values in each import
 
 
@@ -90,7 +90,7 @@ class ImportReport:
         return [f"{self.run}: {self.class_name} ({self.target}), {self.parameters:,} parameters", *self.remarks()]
 
 
-def recognise(
+def identify_model(
     foreign: CheckpointFolder, config: ConfigReader
 ) -> tuple[Target, weights.Stored, list[str], LabelNames, ModelSettings]:
     """Identify the model in a folder, from headers of its tensors; tensors are read only to compare tied copies.
@@ -124,7 +124,7 @@ def import_folder(source: Path, folder: Path) -> ImportReport:
     foreign, place = CheckpointFolder(source), str(source)
     refuse_adapter(foreign)
     config = ConfigReader(foreign)
-    target, stored, strange, labels, settings = recognise(foreign, config)
+    target, stored, strange, labels, settings = identify_model(foreign, config)
     chosen = target.classes[0]
     tokenizer = read_tokenizer(foreign, config.tree, target, chosen)
     size = settings.vocab_size
@@ -157,7 +157,7 @@ def import_folder(source: Path, folder: Path) -> ImportReport:
         (tokenizer,) if isinstance(tokenizer, str) and stream.has_text else (),
         *tokenizer_differences(foreign, tokenizer, stream.segments, target),
         unsupported,
-        code_asked_for(config.tree, foreign.read_json(TOKENIZER_CONFIG)),
+        code_keys(config.tree, foreign.read_json(TOKENIZER_CONFIG)),
     )
 
 
@@ -176,13 +176,13 @@ def empty_on_failure(folder: Path) -> Iterator[None]:
     except BaseException as error:
         with suppress(OSError):  # the first error says more
             if (folder / LOCK).read_text().strip() == str(os.getpid()):  # else another process's run is there
-                clear(folder, existed)
+                empty_folder(folder, existed)
         if isinstance(error, OSError):
             raise RuntimeError(f"{folder}: cannot be written: {error.strerror}; nothing of it is left") from error
         raise
 
 
-def clear(folder: Path, keep: bool) -> None:
+def empty_folder(folder: Path, keep: bool) -> None:
     """Delete what a folder holds, and unless `keep` the folder; an existing one may be a mount point or a link."""
     for path in folder.iterdir():
         remove(path)
@@ -200,9 +200,9 @@ def modules_of(tensors: Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(".".join(name.split(".")[:-1][:2]) or name for name in sorted(tensors)))
 
 
-def code_asked_for(*trees: Mapping[str, Any]) -> tuple[str, ...]:
+def code_keys(*trees: Mapping[str, Any]) -> tuple[str, ...]:
     """The keys in these files that ask to run code from the folder."""
-    return tuple(key for key in CODE if any(key in tree for tree in trees))
+    return tuple(key for key in CODE_KEYS if any(key in tree for tree in trees))
 
 
 def folder_settings(

@@ -29,10 +29,17 @@ from zoo.hub.targets.declare.recipes import token_text
 from zoo.hub.targets.declare.target import NativeClass, Target
 from zoo.strict_json import parse_json
 
-UNREAD = ("source.spm", "target.spm", "spiece.model", "tokenizer.model", "sentencepiece.bpe.model", "tekken.json")
+UNSUPPORTED_FILES = (
+    "source.spm",
+    "target.spm",
+    "spiece.model",
+    "tokenizer.model",
+    "sentencepiece.bpe.model",
+    "tekken.json",
+)
 # keys of tokenizer_config.json
-LISTED = "added_tokens_decoder"
-VERSIONED = "fast_tokenizer_files"
+ADDED_TOKENS_KEY = "added_tokens_decoder"
+VERSIONED_FILES_KEY = "fast_tokenizer_files"
 FLAGS = ("lstrip", "rstrip", "normalized", "single_word")  # of an added token
 PLAIN_NAME = re.compile(r"[\w-]{1,64}", re.ASCII)
 Tokens = dict[str, str]
@@ -50,7 +57,7 @@ def read_tokenizer(foreign: CheckpointFolder, config: Json, target: Target, chos
         return backend
     config = {**config, **foreign.read_json(GENERATION)} if chosen.generates else config
     named = named_tokens(foreign, options, backend, target)
-    every = named_or_numbered(named, config, backend, target, chosen.generates)
+    every = special_tokens_by_name(named, config, backend, target, chosen.generates)
     class_adds = target.recipe is not None and target.recipe.adds_special_tokens_for(foreign.tokenizer_class)
     tokens = role_tokens(backend, every, target, chosen, class_adds)
     if counts_as_padding(tokens.get("extract"), backend, config, target, chosen):
@@ -63,7 +70,7 @@ def read_tokenizer(foreign: CheckpointFolder, config: Json, target: Target, chos
     files = {BACKEND_FILE: backend.to_str().encode(), ROLES_FILE: json.dumps(tokens).encode()}
     tokenizer = Tokenizer.from_files(files, str(foreign.folder))
     # a token that only config files name, by id, remains an ordinary token of texts (a newline; id 0 may be "!")
-    special = {*named.values(), *written_tokens(backend)}
+    special = {*named.values(), *template_tokens(backend)}
     tokenizer.match(token for token in tokens.values() if token in special)
     # a unigram model may still make a special token of a text that spells it: pre-tokenize such texts apart
     found = [t for role, t in tokens.items() if role != "unk" and t in special and is_encoded_as_token(t, tokenizer)]
@@ -124,8 +131,8 @@ def find_backend(foreign: CheckpointFolder, options: Json, target: Target) -> Ba
     Raises:
         ValueError: a file is damaged.
     """
-    if options.get(VERSIONED):
-        return f"{TOKENIZER_CONFIG} has {VERSIONED}, from which transformers chooses by its own version"
+    if options.get(VERSIONED_FILES_KEY):
+        return f"{TOKENIZER_CONFIG} has {VERSIONED_FILES_KEY}, from which transformers chooses by its own version"
     if foreign.has(BACKEND_FILE):
         content, place = foreign.read(BACKEND_FILE), str(foreign.folder / BACKEND_FILE)
         parse_json(content, place)  # refuses duplicate keys, so that the library reads what is checked here
@@ -136,7 +143,7 @@ def find_backend(foreign: CheckpointFolder, options: Json, target: Target) -> Ba
     recipe = target.recipe
     wanted = f"no {BACKEND_FILE}" + (f" and no {' and '.join(recipe.files)}" if recipe else "")
     if recipe is None or not all(foreign.has(name) for name in recipe.files):
-        unread = ", ".join(name for name in UNREAD if foreign.has(name))
+        unread = ", ".join(name for name in UNSUPPORTED_FILES if foreign.has(name))
         return f"{wanted}; zoo does not read {unread}" if unread else wanted
     named = foreign.tokenizer_class
     if not recipe.builds(named):
@@ -157,7 +164,7 @@ def added_tokens(foreign: CheckpointFolder, options: Json, own: Mapping[str, str
     Args:
         own: special tokens that the tokenizer class has by default.
     """
-    listed = options.get(LISTED)
+    listed = options.get(ADDED_TOKENS_KEY)
     if listed is None:  # added_tokens.json maps spellings to ids; the other files say which tokens are special
         named = [value for source in (options, foreign.read_json(SPECIAL_TOKENS_MAP), own) for value in source.values()]
         special = {token_text(t) for value in named for t in (value if isinstance(value, list) else [value])}
@@ -193,10 +200,10 @@ def special_tokens_map(foreign: CheckpointFolder, options: Json) -> Json:
 
     As in transformers, this older file overrides tokenizer_config.json, unless that one lists the added tokens itself.
     """
-    return {} if LISTED in options else foreign.read_json(SPECIAL_TOKENS_MAP)
+    return {} if ADDED_TOKENS_KEY in options else foreign.read_json(SPECIAL_TOKENS_MAP)
 
 
-def named_or_numbered(named: Tokens, config: Json, backend: Backend, target: Target, writes: bool) -> Tokens:
+def special_tokens_by_name(named: Tokens, config: Json, backend: Backend, target: Target, writes: bool) -> Tokens:
     """The special tokens by name: those that the tokenizer names, and those that config files give as ids.
 
     Args:
@@ -231,8 +238,8 @@ def role_tokens(
             found.setdefault(ROLE_OF_TOKEN[name], named[name])
     if target.sides == ("decoder",) and not chosen.generates:  # the tokenizer decides what surrounds a text
         around = ("start", "separator", "extract")
-        found = {role: token for role, token in found.items() if role not in around} | written_around(backend)
-    written = written_roles(backend, chosen.text) | written_roles(backend, chosen.pair)
+        found = {role: token for role, token in found.items() if role not in around} | surrounding_tokens(backend)
+    written = template_roles(backend, chosen.text) | template_roles(backend, chosen.pair)
     found = written | found if class_adds_tokens and target.sides == ("encoder",) else found | written
     if "start" not in found and "end" in found and chosen.generates:  # as in GPT-2, one token does both
         found["start"] = found["end"]
@@ -253,14 +260,14 @@ def counts_as_padding(token: str | None, backend: Backend, config: Json, target:
     return token is not None and type(padding) is int and backend.token_to_id(token) == padding
 
 
-def written_tokens(backend: Backend) -> set[str]:
+def template_tokens(backend: Backend) -> set[str]:
     """The tokens that the tokenizer itself adds to one text, or to a pair."""
     with explain_failure("tokenizer", "it cannot read a text"):
         encodings = (backend.encode("a"), backend.encode("a", "a"))
     return {t for e in encodings for t, added in zip(e.tokens, e.special_tokens_mask, strict=True) if added}
 
 
-def written_around(backend: Backend) -> Tokens:
+def surrounding_tokens(backend: Backend) -> Tokens:
     """The tokens that the tokenizer itself adds before a text (`start`) and after it (`extract`)."""
     with explain_failure("tokenizer", "it cannot read a text"):
         encoding = backend.encode("a")
@@ -270,7 +277,7 @@ def written_around(backend: Backend) -> Tokens:
     return ({"start": special[0]} if ahead else {}) | ({"extract": special[-1]} if behind else {})
 
 
-def written_roles(backend: Backend, template: Template) -> Tokens:
+def template_roles(backend: Backend, template: Template) -> Tokens:
     """The token of each role in `template`, if the tokenizer's own template has the same shape."""
     post = json.loads(backend.to_str())["post_processor"] or {}
     steps: Sequence[Any] = post.get("processors", [post])

@@ -17,8 +17,8 @@ LETTERS = ("a", "b")  # sample texts that show the template around them
 # families whose tokenizer classes in transformers 5 take only the vocabulary from tokenizer.json
 VOCABULARY_ONLY = ("Bert", "GPT2", "Gemma", "Llama", "OpenAIGPT", "Pegasus", "Qwen2", "T5")
 DEFAULT_CLASSES = {"qwen3": "Qwen2Tokenizer"}  # the class of a family without a recipe, if a folder names none
-SWITCHED = "Ab \u00c9 \u6f22\u5b57"  # a text that options such as lower-casing change
-COMPOSED = f" e\u0301 {SWITCHED}"  # the same after a space and a letter that NFC composes
+SAMPLE = "Ab \u00c9 \u6f22\u5b57"  # a text that options such as lower-casing change
+COMPOSED_SAMPLE = f" e\u0301 {SAMPLE}"  # the same after a space and a letter that NFC composes
 
 
 def tokenizer_differences(
@@ -68,7 +68,7 @@ def option_differences(foreign: CheckpointFolder, target: Target) -> tuple[str, 
         switches = {name: value for name, value in options.items() if not name.endswith("_token")}
         found.append((pieces(recipe.build(recipe.minimal_files, {**switches, "add_bos_token": False})), pieces(own)))
     elif (rebuilt := rebuilt_backend(foreign.folder, named)) is not None:
-        found += [(tokens(rebuilt, text), tokens(own, text)) for text in (SWITCHED, COMPOSED)]
+        found += [(tokens(rebuilt, text), tokens(own, text)) for text in (SAMPLE, COMPOSED_SAMPLE)]
     return tuple(f"'{' '.join(theirs)}' (here '{' '.join(ours)}')" for theirs, ours in found if theirs != ours)
 
 
@@ -91,8 +91,8 @@ def tokens(backend: Backend, text: str) -> list[str]:
 
 
 def pieces(backend: Backend) -> list[str]:
-    """The pieces of `SWITCHED` after normalization and pre-tokenization, before the vocabulary is used."""
-    text = SWITCHED if backend.normalizer is None else backend.normalizer.normalize_str(SWITCHED)
+    """The pieces of `SAMPLE` after normalization and pre-tokenization, before the vocabulary is used."""
+    text = SAMPLE if backend.normalizer is None else backend.normalizer.normalize_str(SAMPLE)
     cut_up = [(text, None)] if backend.pre_tokenizer is None else backend.pre_tokenizer.pre_tokenize_str(text)
     return [piece for piece, _ in cut_up]
 

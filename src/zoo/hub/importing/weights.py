@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import torch
 
-from zoo.hub.sources.headers import TensorInfo, load
+from zoo.hub.sources.headers import TensorInfo, load_tensor
 from zoo.hub.targets.declare.flat_settings import FlatSettings, flatten
 from zoo.hub.targets.declare.renaming import Rename, Tensors, expand
 from zoo.hub.targets.declare.target import NativeClass, Target
@@ -20,7 +20,7 @@ OLD_NAMES = {".gamma": ".weight", ".beta": ".bias"}  # of norms, in the first pu
 Stored = dict[str, TensorInfo]  # by the current name of a tensor in its class
 
 
-def pattern(names: Iterable[str]) -> re.Pattern[str]:
+def name_pattern(names: Iterable[str]) -> re.Pattern[str]:
     """Match any of these names; `{i}` in them stands for a layer index."""
     return re.compile("|".join({re.escape(name).replace(re.escape("{i}"), r"\d{1,6}") for name in names}))
 
@@ -34,7 +34,7 @@ def name_tensors(stored: Mapping[str, TensorInfo], target: Target, place: str) -
     families = [target.for_class(chosen) for chosen in target.classes]
     declared = [rename.theirs for family in families for rename in family.renames]
     declared += [copy.theirs for family in families for copy in family.copies]
-    known, found, dropped = pattern([*declared, *target.tables]), Stored(), list[str]()
+    known, found, dropped = name_pattern([*declared, *target.tables]), Stored(), list[str]()
     # files of a class without heads omit the prefix, so an unknown tensor cannot be assumed to be a head's
     headless = not any(name.startswith(target.prefix) for name in stored)
     for old, tensor in stored.items():
@@ -77,7 +77,11 @@ def resolve_ties(stored: Stored, flat: FlatSettings, target: Target, place: str)
         mine, other = stored[copy.theirs], stored.get(copy.of)
         if other is None or copy.rules:
             stored[copy.of] = mine
-        elif mine.shape != other.shape or mine.dtype != other.dtype or not torch.equal(load(mine), load(other)):
+        elif (
+            mine.shape != other.shape
+            or mine.dtype != other.dtype
+            or not torch.equal(load_tensor(mine), load_tensor(other))
+        ):
             if copy.untied is not None:
                 flat[copy.untied] = (False,)
             if copy.untied is None or not fits_head(copy.untied, flat, target):
@@ -117,7 +121,7 @@ def read_tensors(
     if lacking:
         raise ValueError(f"{place}: these tensors are missing: {first_few(lacking)}")
     extra = sorted(stored.keys() - {rename.theirs for rename in table} - set(target.tables))
-    repeated = pattern(rename.theirs for rename in target.renames if "{i}" in rename.theirs)
+    repeated = name_pattern(rename.theirs for rename in target.renames if "{i}" in rename.theirs)
     beyond = [name for name in extra if repeated.fullmatch(name)]
     if beyond:
         raise ValueError(f"{place}: a model of these sizes has no layer for the tensor {beyond[0]}")
@@ -139,7 +143,7 @@ def check_tables(stored: Stored, flat: FlatSettings, target: Target, place: str)
         make = target.tables[name]
         with torch.device("meta"):  # compare shapes first: the settings may claim a huge table
             alike = stored[name].shape == make(flat).shape
-        if not alike or not torch.allclose(load(stored[name]), make(flat).float(), rtol=0, atol=TABLE_TOLERANCE):
+        if not alike or not torch.allclose(load_tensor(stored[name]), make(flat).float(), rtol=0, atol=TABLE_TOLERANCE):
             raise ValueError(
                 f"{place}: {name} is not the table that {target.family} computes, the only one that zoo has"
             )
@@ -154,7 +158,7 @@ def convert(table: Sequence[Rename], stored: Stored, place: str) -> Tensors:
     ours: Tensors = {}
     source: dict[str, str] = {}
     for rename in table:
-        theirs = load(stored[rename.theirs])
+        theirs = load_tensor(stored[rename.theirs])
         finite({rename.theirs: theirs}, place)
         try:
             parts = rename.to_zoo(theirs)

@@ -32,11 +32,8 @@ GENERATION_ARGUMENTS = (*LABEL_ARGUMENTS, "cache", "use_cache", "logits_to_keep"
 class ZooModel(Shell):
     """Hidden states of every position, of the targets if there are sources; heads are kept but not used."""
 
-    head_names, arguments, output_class = (
-        None,
-        (*INPUT_ARGUMENTS, *TARGET_ARGUMENTS, "pixel_values"),
-        modeling_outputs.Seq2SeqModelOutput,
-    )
+    head_names, output_class = None, modeling_outputs.Seq2SeqModelOutput
+    arguments = (*INPUT_ARGUMENTS, *TARGET_ARGUMENTS, "pixel_values")
 
 
 class ZooForCausalLM(Shell, GenerationMixin):  # type: ignore[misc]
@@ -160,11 +157,8 @@ class PreTrainingOutput(modeling_outputs.ModelOutput):  # type: ignore[misc]
 class ZooForPreTraining(Shell):
     """Logits of masked tokens, and of whether the second text follows the first (label 0: it does)."""
 
-    head_names, sides, arguments = (
-        ("masked_lm", "next_sentence"),
-        (ENCODER,),
-        (*INPUT_ARGUMENTS, "labels", "next_sentence_label"),
-    )
+    head_names, sides = ("masked_lm", "next_sentence"), (ENCODER,)
+    arguments = (*INPUT_ARGUMENTS, "labels", "next_sentence_label")
     accepts_loss_kwargs = False  # the two losses count different things
 
     # A signature of its own: Trainer takes every argument with `label` in its name as a label.

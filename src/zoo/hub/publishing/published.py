@@ -9,7 +9,7 @@ from zoo.hub.checkpoint import load_checkpoint, resolve
 from zoo.hub.exporting.card.card import CARD, CURVES
 from zoo.hub.exporting.export import export_model
 from zoo.hub.exporting.trained_model import load_trained
-from zoo.hub.importing.importing import CODE
+from zoo.hub.importing.importing import CODE_KEYS
 from zoo.hub.sources.folder import CONFIG, GENERATION, PREPROCESSOR, SMALL_FILES, TOKENIZER_CONFIG
 from zoo.runs.files import read_json
 from zoo.runs.saved import is_run
@@ -17,7 +17,7 @@ from zoo.runs.saved import is_run
 SETTINGS = (CONFIG, GENERATION, PREPROCESSOR, TOKENIZER_CONFIG)
 MODEL_FILES = (CARD, CURVES, PREPROCESSOR, *SMALL_FILES)
 WEIGHT_SUFFIXES = (".safetensors", ".safetensors.index.json")
-SMALL = 1 << 26  # bytes; only weights may be larger
+MOST_BYTES = 1 << 26  # bytes; only weights may be larger
 logger = logging.getLogger(__name__)
 
 
@@ -46,7 +46,7 @@ def files_of_folder(folder: Path) -> list[Path]:
     ours = [path for path in found if path.name in MODEL_FILES or path.name.endswith(WEIGHT_SUFFIXES)]
     for path in ours:
         refuse_file(path)
-        asked = [key for key in CODE if key in read_json(path)] if path.name in SETTINGS else []
+        asked = [key for key in CODE_KEYS if key in read_json(path)] if path.name in SETTINGS else []
         if asked:
             raise ValueError(f"{path}: {asked[0]} asks readers to run other people's code, which zoo does not publish")
     load_checkpoint(folder)  # refuses damaged files, and models that cannot be loaded
@@ -63,5 +63,5 @@ def refuse_file(path: Path) -> None:
     """
     if path.is_symlink() or not path.is_file():
         raise ValueError(f"{path}: is not a regular file of the folder; zoo publishes nothing else")
-    if path.stat().st_size > SMALL and not path.name.endswith(WEIGHT_SUFFIXES[0]):
+    if path.stat().st_size > MOST_BYTES and not path.name.endswith(WEIGHT_SUFFIXES[0]):
         raise ValueError(f"{path}: has {path.stat().st_size:,} bytes; only weights may be that large")

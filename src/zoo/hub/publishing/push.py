@@ -12,7 +12,7 @@ from zoo.hub.publishing.published import published_files
 from zoo.hub.publishing.repository import Repository, file_names, holds
 from zoo.hub.sources.failures import HubFailure, RetryPolicy
 
-IGNORES = ".gitignore"
+GITIGNORE = ".gitignore"
 
 
 @dataclass(frozen=True)
@@ -112,8 +112,8 @@ def attempt(repository: Repository, files: list[Path], private: bool) -> PushRep
 
 def refuse_files_of_others(repository: Repository, before: ModelInfo, changed: list[Path]) -> None:
     """Refuse to overwrite files that zoo did not write, and a repository with a .gitignore, which may exclude files."""
-    if IGNORES in file_names(before):
-        raise ValueError(f"{repository.name}: has a {IGNORES}, which may exclude files of a model; delete it there")
+    if GITIGNORE in file_names(before):
+        raise ValueError(f"{repository.name}: has a {GITIGNORE}, which may exclude files of a model; delete it there")
     there = [path.name for path in changed if path.name in file_names(before)]
     others = repository.written_by_others(there, before.sha)
     if others:

@@ -10,10 +10,10 @@ from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi, Mo
 from huggingface_hub.errors import HfHubHTTPError
 from huggingface_hub.utils.sha import git_hash
 
-from zoo.hub.sources.failures import HubFailure, clean, hub_errors
+from zoo.hub.sources.failures import HubFailure, hub_errors, sanitize
 from zoo.runs.files import digest
 
-TITLE = "zoo push"  # the title of zoo's commits, which distinguishes the files that zoo wrote from others
+COMMIT_TITLE = "zoo push"  # the title of zoo's commits, which distinguishes the files that zoo wrote from others
 logger = logging.getLogger(__name__)
 
 
@@ -70,7 +70,7 @@ class Repository:
         with hub_errors(f"asking who wrote the files of {self.name}"):
             found = self.api.get_paths_info(self.name, list(names), expand=True, revision=head)
         titles = {file.path: file.last_commit.title if file.last_commit else "" for file in found}
-        return [name for name in names if not titles.get(name, "").startswith(TITLE)]
+        return [name for name in names if not titles.get(name, "").startswith(COMMIT_TITLE)]
 
     # `upload_folder` does both in one call, but does not tell whether the client has already retried a failed request.
     def upload(self, paths: Sequence[Path]) -> list[CommitOperationAdd]:
@@ -83,15 +83,15 @@ class Repository:
     def commit(self, head: str | None, additions: Sequence[CommitOperationAdd], gone: Sequence[str]) -> None:
         """Add and delete files in one commit on top of `head`."""
         operations: list[CommitOperationAdd | CommitOperationDelete] = [*additions, *map(CommitOperationDelete, gone)]
-        with hub_errors(f"committing to {self.name}"), warnings_logged():
-            self.api.create_commit(self.name, operations, commit_message=TITLE, parent_commit=head)
+        with hub_errors(f"committing to {self.name}"), log_warnings():
+            self.api.create_commit(self.name, operations, commit_message=COMMIT_TITLE, parent_commit=head)
 
 
 @contextmanager
-def warnings_logged() -> Iterator[None]:
+def log_warnings() -> Iterator[None]:
     """Log the Hub's warnings about a model card."""
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         yield
     for warning in said:
-        logger.warning("%s", clean(str(warning.message)))
+        logger.warning("%s", sanitize(str(warning.message)))

@@ -18,7 +18,7 @@ from zoo.hub.sources.headers import INDEX, WEIGHTS_FILE, refuse_pickles
 T = TypeVar("T")
 logger = logging.getLogger(__name__)
 HUB = "hub:"
-WANTED = [*SMALL_FILES, f"{CHAT_FOLDER}/*.jinja", WEIGHTS_FILE, "model-*.safetensors", INDEX]
+ALLOW_PATTERNS = [*SMALL_FILES, f"{CHAT_FOLDER}/*.jinja", WEIGHTS_FILE, "model-*.safetensors", INDEX]
 TIMEOUT = 10.0  # until a silent Hub counts as unreachable
 
 
@@ -38,7 +38,7 @@ def download(name: str) -> Path:
         try:
             names = list_files(repository)
             with hub_errors(f"downloading {repository}"):
-                folder = Path(snapshot_download(repository, allow_patterns=WANTED))
+                folder = Path(snapshot_download(repository, allow_patterns=ALLOW_PATTERNS))
         except HubFailure as failure:
             kept = cached_folder(repository) if failure.temporary else None
             if kept is None:
@@ -95,7 +95,7 @@ def run_within(seconds: float, work: Callable[[], T]) -> T:
 def cached_folder(repository: str) -> Path | None:
     """The folder that an earlier download left in the Hub's cache; None if there is none."""
     try:
-        found = Path(snapshot_download(repository, allow_patterns=WANTED, local_files_only=True))
+        found = Path(snapshot_download(repository, allow_patterns=ALLOW_PATTERNS, local_files_only=True))
     except (OSError, ValueError):
         return None
     return found if (found / CONFIG).is_file() else None

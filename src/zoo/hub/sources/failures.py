@@ -19,9 +19,9 @@ from huggingface_hub.utils import _http
 from huggingface_hub.utils import logging as client_log
 
 T = TypeVar("T")
-Kinds = type[BaseException] | tuple[type[BaseException], ...]
+ErrorTypes = type[BaseException] | tuple[type[BaseException], ...]
 logger = logging.getLogger(__name__)
-SHOWN = 300  # characters of a server's reply in a message
+MOST_SHOWN = 300  # characters of a server's reply in a message
 TEMPORARY = {408, 429, 500, 502, 503, 504}  # the status codes of temporary failures
 NETWORK = (HfHubHTTPError.__mro__[1], TimeoutError)  # the first: the base error of the client's HTTP library
 MEANINGS = {
@@ -118,30 +118,30 @@ def hub_errors(doing: str, retried: bool = False) -> Iterator[None]:
     try:
         yield
     except Exception as error:  # errors of the network and of the client have no common base class
-        answer, broken = cause(error, HfHubHTTPError), cause(error, NETWORK)
+        answer, broken = find_cause(error, HfHubHTTPError), find_cause(error, NETWORK)
         temporary, asked = broken is not None, ""
         if isinstance(answer, HfHubHTTPError):
             status, said = answer.response.status_code, answer.server_message
             temporary, asked = status in TEMPORARY, answer.response.headers.get("Retry-After", "")
             meaning = MEANINGS.get(status, "the Hub has an error" if status >= 500 else "the Hub refused it")
-            words = f"{meaning} ({status}{f': {clean(said)}' if said else ''})"
+            words = f"{meaning} ({status}{f': {sanitize(said)}' if said else ''})"
         else:
-            words = clean(str(broken or error)) or "no reason given"
+            words = sanitize(str(broken or error)) or "no reason given"
             words = f"the connection failed ({type(broken).__name__}: {words})" if broken else words
         wait = float(asked) if asked.isdecimal() else 0.0  # it may also be a date
         raise HubFailure(f"{doing}: {words}", temporary and not retried, wait) from error
 
 
-def cause(error: BaseException | None, kinds: Kinds) -> BaseException | None:
+def find_cause(error: BaseException | None, kinds: ErrorTypes) -> BaseException | None:
     """The error itself, or the first of its causes, that is of these types; None if there is none."""
     while error is not None and not isinstance(error, kinds):
         error = error.__cause__
     return error
 
 
-def clean(text: str) -> str:
+def sanitize(text: str) -> str:
     """A server's reply on one line, shortened, without control characters and without the token."""
     text = re.sub(r"[\x00-\x1f\x7f-\x9f]+", " ", text).strip()
     token = get_token()
     text = text.replace(token, "…") if token else text
-    return text if len(text) <= SHOWN else f"{text[:SHOWN]}…"
+    return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}…"

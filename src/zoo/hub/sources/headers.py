@@ -148,7 +148,7 @@ def read_entry(path: Path, name: str, dtype: str, shape: list[int]) -> TensorInf
     return TensorInfo(path, name, dtype, tuple(shape))
 
 
-def load(stored: TensorInfo) -> Tensor:
+def load_tensor(stored: TensorInfo) -> Tensor:
     """Read one tensor as float32.
 
     Raises:

@@ -56,9 +56,7 @@ BY_KIND = {
         "model(**inputs).logits.item()",
     ),
 }
-SILENCE_WARNINGS = (
-    "logging.set_verbosity_error()  # this pipeline would warn of the folder's heads that it does not use"
-)
+SILENCE = "logging.set_verbosity_error()  # this pipeline would warn of the folder's heads that it does not use"
 
 
 def snippets(
@@ -98,7 +96,7 @@ def pipeline_program(task: str, address: str, quietly: bool, kind: str) -> list[
     """A program that uses a model by its pipeline."""
     name, use = PIPELINES[task]
     use, _ = BY_KIND.get((task, kind), (use, ""))
-    lines = [f"from transformers import {'logging, ' * quietly}pipeline", "", *[SILENCE_WARNINGS] * quietly]
+    lines = [f"from transformers import {'logging, ' * quietly}pipeline", "", *[SILENCE] * quietly]
     return [*lines, f'{name} = pipeline("{task}", model="{address}")', f"print({use})"]
 
 
