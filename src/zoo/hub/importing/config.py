@@ -44,8 +44,8 @@ class ConfigReader:
         ValueError: there is no config.json, or it is empty.
     """
 
-    def __init__(self, foreign: CheckpointFolder) -> None:
-        self.tree, self.place = foreign.config, str(foreign.folder / CONFIG)
+    def __init__(self, checkpoint: CheckpointFolder) -> None:
+        self.tree, self.place = checkpoint.config, str(checkpoint.folder / CONFIG)
         self.defaults: dict[str, Any] = {}  # of the target's keys, once the target is known
         if not self.tree:
             raise ValueError(f"{self.place}: no such file, or an empty one; a Hugging Face folder has one")
@@ -124,7 +124,7 @@ class ConfigReader:
             raise ValueError(f"{self.place}: {key.theirs} cannot be {value!r:.80}") from None
 
 
-def read_family(foreign: CheckpointFolder, config: ConfigReader) -> tuple[Target, ModelSettings | None]:
+def read_family(checkpoint: CheckpointFolder, config: ConfigReader) -> tuple[Target, ModelSettings | None]:
     """The target that a config.json names; for zoo's own target, also the settings, which it holds as zoo writes them.
 
     Raises:
@@ -133,7 +133,7 @@ def read_family(foreign: CheckpointFolder, config: ConfigReader) -> tuple[Target
     named, settings = config.tree.get("model_type"), None
     known = {target.model_type: target for target in targets.values()}
     if named == MODEL_TYPE:
-        target, settings = read_target(foreign, config.tree, config.place)
+        target, settings = read_target(checkpoint, config.tree, config.place)
     elif isinstance(named, str) and named in known:
         target = known[named]
     else:
@@ -142,7 +142,7 @@ def read_family(foreign: CheckpointFolder, config: ConfigReader) -> tuple[Target
         raise ValueError(f"{config.place}: {unknown}; it imports: {', '.join(every)}")
     config.take_aliases(target.aliases)
     config.tree = dict(target.modernize(config.tree))
-    own = next((chosen for chosen in target.classes if chosen.name == foreign.class_name), None)
+    own = next((chosen for chosen in target.classes if chosen.name == checkpoint.class_name), None)
     ignored, demands = ((), {}) if own is None else (own.ignored_constants, own.demands)
     demanded = {key: (value,) for key, value in target.constants.items() if key not in (*target.lenient, *ignored)}
     for key, allowed in {**ACCEPTED, **demanded, **target.demands, **demands}.items():

@@ -33,7 +33,7 @@ Generation = tuple[Json, dict[str, int], tuple[str, ...]]
 
 
 def read_generation(
-    foreign: CheckpointFolder, config: Json, target: Target, writes: bool, vocab_size: int, roles: Roles
+    checkpoint: CheckpointFolder, config: Json, target: Target, writes: bool, vocab_size: int, roles: Roles
 ) -> Generation:
     """Read the generation settings of a folder, its special tokens, and the keys that are left out.
 
@@ -47,7 +47,7 @@ def read_generation(
     Raises:
         ValueError: the file is not JSON.
     """
-    written = foreign.read_json(GENERATION)
+    written = checkpoint.read_json(GENERATION)
     keys = {**config, **written}
     special = ids_by_role(keys, target, vocab_size)
     if not writes:

@@ -91,7 +91,7 @@ class ImportReport:
 
 
 def identify_model(
-    foreign: CheckpointFolder, config: ConfigReader
+    checkpoint: CheckpointFolder, config: ConfigReader
 ) -> tuple[Target, weights.Stored, list[str], LabelNames, ModelSettings]:
     """Identify the model in a folder, from headers of its tensors; tensors are read only to compare tied copies.
 
@@ -100,10 +100,10 @@ def identify_model(
     Raises:
         ValueError: zoo cannot express the model.
     """
-    place = str(foreign.folder)
-    target, settings = read_family(foreign, config)
-    stored, strange = weights.name_tensors(find_tensors(foreign), target, place)
-    target = target.for_class(weights.choose_class(target, foreign.class_name, stored))
+    place = str(checkpoint.folder)
+    target, settings = read_family(checkpoint, config)
+    stored, strange = weights.name_tensors(find_tensors(checkpoint), target, place)
+    target = target.for_class(weights.choose_class(target, checkpoint.class_name, stored))
     labels = read_labels(config, target.classes[0])
     settings = settings or folder_settings(config, target, stored, labels.count, place)
     return target, stored, strange, labels, settings
@@ -121,16 +121,16 @@ def import_folder(source: Path, folder: Path) -> ImportReport:
         RuntimeError: the run cannot be written.
     """
     check_folder(folder, resume=False, resumable=False)
-    foreign, place = CheckpointFolder(source), str(source)
-    refuse_adapter(foreign)
-    config = ConfigReader(foreign)
-    target, stored, strange, labels, settings = identify_model(foreign, config)
+    checkpoint, place = CheckpointFolder(source), str(source)
+    refuse_adapter(checkpoint)
+    config = ConfigReader(checkpoint)
+    target, stored, strange, labels, settings = identify_model(checkpoint, config)
     chosen = target.classes[0]
-    tokenizer = read_tokenizer(foreign, config.tree, target, chosen)
+    tokenizer = read_tokenizer(checkpoint, config.tree, target, chosen)
     size = settings.vocab_size
     check_vocabulary(tokenizer, size, place)
     roles = tokenizer.roles if isinstance(tokenizer, Tokenizer) else NO_ROLES
-    generate, special, unsupported = read_generation(foreign, config.tree, target, chosen.generates, size, roles)
+    generate, special, unsupported = read_generation(checkpoint, config.tree, target, chosen.generates, size, roles)
     tensors, missing, extra = weights.read_tensors(stored, settings, target, place)
     model = on_meta(settings)
     stream = stream_of(model)
@@ -142,7 +142,7 @@ def import_folder(source: Path, folder: Path) -> ImportReport:
     )
     read_task(files.task, config.place)  # refuse a task that the run could not be read with, before writing it
     tensors = fill_missing(settings, tensors) if missing else tensors
-    random = [name for name in untrained_heads(foreign) if name in model.heads]
+    random = [name for name in untrained_heads(checkpoint) if name in model.heads]
     untrained = sorted({*missing_heads(model, missing), *random})
     with empty_on_failure(folder), create_run(folder, files) as run:
         run.save(0, {"weights": tensors}, {"step": 0, "untrained": untrained})
@@ -155,9 +155,9 @@ def import_folder(source: Path, folder: Path) -> ImportReport:
         tuple(random),
         modules_of(strange + extra),
         (tokenizer,) if isinstance(tokenizer, str) and stream.has_text else (),
-        *tokenizer_differences(foreign, tokenizer, stream.segments, target),
+        *tokenizer_differences(checkpoint, tokenizer, stream.segments, target),
         unsupported,
-        code_keys(config.tree, foreign.read_json(TOKENIZER_CONFIG)),
+        code_keys(config.tree, checkpoint.read_json(TOKENIZER_CONFIG)),
     )
 
 

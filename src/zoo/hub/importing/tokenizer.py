@@ -29,14 +29,7 @@ from zoo.hub.targets.declare.recipes import token_text
 from zoo.hub.targets.declare.target import NativeClass, Target
 from zoo.strict_json import parse_json
 
-UNSUPPORTED_FILES = (
-    "source.spm",
-    "target.spm",
-    "spiece.model",
-    "tokenizer.model",
-    "sentencepiece.bpe.model",
-    "tekken.json",
-)
+UNSUPPORTED = ("source.spm", "target.spm", "spiece.model", "tokenizer.model", "sentencepiece.bpe.model", "tekken.json")
 # keys of tokenizer_config.json
 ADDED_TOKENS_KEY = "added_tokens_decoder"
 VERSIONED_FILES_KEY = "fast_tokenizer_files"
@@ -45,20 +38,20 @@ PLAIN_NAME = re.compile(r"[\w-]{1,64}", re.ASCII)
 Tokens = dict[str, str]
 
 
-def read_tokenizer(foreign: CheckpointFolder, config: Json, target: Target, chosen: NativeClass) -> Tokenizer | str:
+def read_tokenizer(checkpoint: CheckpointFolder, config: Json, target: Target, chosen: NativeClass) -> Tokenizer | str:
     """Read the folder's tokenizer, or say why there is none that can be read.
 
     Raises:
         ValueError: a file of it is damaged.
     """
-    options = foreign.read_json(TOKENIZER_CONFIG)
-    backend = find_backend(foreign, options, target)
+    options = checkpoint.read_json(TOKENIZER_CONFIG)
+    backend = find_backend(checkpoint, options, target)
     if isinstance(backend, str):
         return backend
-    config = {**config, **foreign.read_json(GENERATION)} if chosen.generates else config
-    named = named_tokens(foreign, options, backend, target)
+    config = {**config, **checkpoint.read_json(GENERATION)} if chosen.generates else config
+    named = named_tokens(checkpoint, options, backend, target)
     every = special_tokens_by_name(named, config, backend, target, chosen.generates)
-    class_adds = target.recipe is not None and target.recipe.adds_special_tokens_for(foreign.tokenizer_class)
+    class_adds = target.recipe is not None and target.recipe.adds_special_tokens_for(checkpoint.tokenizer_class)
     tokens = role_tokens(backend, every, target, chosen, class_adds)
     if counts_as_padding(tokens.get("extract"), backend, config, target, chosen):
         del tokens["extract"]
@@ -68,7 +61,7 @@ def read_tokenizer(foreign: CheckpointFolder, config: Json, target: Target, chos
         backend.post_processor = TemplateProcessing(single="$A", pair="$A $B", special_tokens=[])
     # through files, so that a tokenizer built by a recipe passes the same checks
     files = {BACKEND_FILE: backend.to_str().encode(), ROLES_FILE: json.dumps(tokens).encode()}
-    tokenizer = Tokenizer.from_files(files, str(foreign.folder))
+    tokenizer = Tokenizer.from_files(files, str(checkpoint.folder))
     # a token that only config files name, by id, remains an ordinary token of texts (a newline; id 0 may be "!")
     special = {*named.values(), *template_tokens(backend)}
     tokenizer.match(token for token in tokens.values() if token in special)
@@ -78,11 +71,11 @@ def read_tokenizer(foreign: CheckpointFolder, config: Json, target: Target, chos
         cuts = pre_tokenizers.Sequence([*filter(None, [backend.pre_tokenizer]), *map(split_token, found)])
         tokenizer.backend.pre_tokenizer = cuts
         tokenizer.match(())  # rebuilds what was derived from the old pre-tokenizer
-    tokenizer.chat_templates = read_chat_templates(foreign, options)
+    tokenizer.chat_templates = read_chat_templates(checkpoint, options)
     return tokenizer
 
 
-def read_chat_templates(foreign: CheckpointFolder, options: Json) -> dict[str, str]:
+def read_chat_templates(checkpoint: CheckpointFolder, options: Json) -> dict[str, str]:
     """Chat templates by name, from their files or else from the tokenizer's options.
 
     Templates are programs: zoo keeps them for an export and never runs them. A template without a plain name is left
@@ -91,27 +84,27 @@ def read_chat_templates(foreign: CheckpointFolder, options: Json) -> dict[str, s
     Raises:
         ValueError: a file is not UTF-8.
     """
-    others = sorted((foreign.folder / CHAT_FOLDER).glob("*.jinja"))
-    files = {DEFAULT_CHAT: CHAT} if foreign.has(CHAT) else {}
+    others = sorted((checkpoint.folder / CHAT_FOLDER).glob("*.jinja"))
+    files = {DEFAULT_CHAT: CHAT} if checkpoint.has(CHAT) else {}
     files |= {file.stem: f"{CHAT_FOLDER}/{file.name}" for file in others}
     given = options.get("chat_template")
     listed = given if isinstance(given, list) else [{"name": DEFAULT_CHAT, "template": given}]
     pairs = [(one.get("name"), one.get("template")) for one in listed if isinstance(one, Mapping)]
     if files:
-        pairs = [(name, read_text(foreign, file)) for name, file in files.items()]
+        pairs = [(name, read_text(checkpoint, file)) for name, file in files.items()]
     return {n: t for n, t in pairs if isinstance(t, str) and isinstance(n, str) and PLAIN_NAME.fullmatch(n)}
 
 
-def read_text(foreign: CheckpointFolder, name: str) -> str:
+def read_text(checkpoint: CheckpointFolder, name: str) -> str:
     """Read a file of the folder as text.
 
     Raises:
         ValueError: as `CheckpointFolder.read`, or it is not UTF-8.
     """
     try:
-        return foreign.read(name).decode()
+        return checkpoint.read(name).decode()
     except UnicodeDecodeError as error:
-        raise ValueError(f"{foreign.folder / name}: not UTF-8 text: byte {error.start + 1}") from None
+        raise ValueError(f"{checkpoint.folder / name}: not UTF-8 text: byte {error.start + 1}") from None
 
 
 def is_encoded_as_token(token: str, tokenizer: Tokenizer) -> bool:
@@ -125,7 +118,7 @@ def split_token(token: str) -> pre_tokenizers.PreTokenizer:
     return pre_tokenizers.Split(Regex(f"{re.escape(token[0])}(?={re.escape(token[1:])})"), "merged_with_previous")
 
 
-def find_backend(foreign: CheckpointFolder, options: Json, target: Target) -> Backend | str:
+def find_backend(checkpoint: CheckpointFolder, options: Json, target: Target) -> Backend | str:
     """Read tokenizer.json, or build a tokenizer from vocabulary files by the family's recipe, or say why neither works.
 
     Raises:
@@ -133,8 +126,8 @@ def find_backend(foreign: CheckpointFolder, options: Json, target: Target) -> Ba
     """
     if options.get(VERSIONED_FILES_KEY):
         return f"{TOKENIZER_CONFIG} has {VERSIONED_FILES_KEY}, from which transformers chooses by its own version"
-    if foreign.has(BACKEND_FILE):
-        content, place = foreign.read(BACKEND_FILE), str(foreign.folder / BACKEND_FILE)
+    if checkpoint.has(BACKEND_FILE):
+        content, place = checkpoint.read(BACKEND_FILE), str(checkpoint.folder / BACKEND_FILE)
         parse_json(content, place)  # refuses duplicate keys, so that the library reads what is checked here
         backend = read_backend(content, place)
         backend.no_padding()  # a file may ask for any length
@@ -142,23 +135,23 @@ def find_backend(foreign: CheckpointFolder, options: Json, target: Target) -> Ba
         return backend
     recipe = target.recipe
     wanted = f"no {BACKEND_FILE}" + (f" and no {' and '.join(recipe.files)}" if recipe else "")
-    if recipe is None or not all(foreign.has(name) for name in recipe.files):
-        unread = ", ".join(name for name in UNSUPPORTED_FILES if foreign.has(name))
+    if recipe is None or not all(checkpoint.has(name) for name in recipe.files):
+        unread = ", ".join(name for name in UNSUPPORTED if checkpoint.has(name))
         return f"{wanted}; zoo does not read {unread}" if unread else wanted
-    named = foreign.tokenizer_class
+    named = checkpoint.tokenizer_class
     if not recipe.builds(named):
         return f"no {BACKEND_FILE}, and a tokenizer_class ({named!r:.80}) whose recipe zoo does not know"
-    with explain_failure(str(foreign.folder), "no tokenizer can be made from its vocabulary files"):
-        files = {name: foreign.read(name) for name in recipe.files}
-        backend = recipe.build(files, {**options, **special_tokens_map(foreign, options)})
+    with explain_failure(str(checkpoint.folder), "no tokenizer can be made from its vocabulary files"):
+        files = {name: checkpoint.read(name) for name in recipe.files}
+        backend = recipe.build(files, {**options, **special_tokens_map(checkpoint, options)})
     # before the tokenizer is serialized, which takes memory for every id up to the largest
-    check_ids(backend.get_vocab(), str(foreign.folder))
-    for token in added_tokens(foreign, options, recipe.tokens):
+    check_ids(backend.get_vocab(), str(checkpoint.folder))
+    for token in added_tokens(checkpoint, options, recipe.tokens):
         (backend.add_special_tokens if token.special else backend.add_tokens)([token])
     return backend
 
 
-def added_tokens(foreign: CheckpointFolder, options: Json, own: Mapping[str, str]) -> list[AddedToken]:
+def added_tokens(checkpoint: CheckpointFolder, options: Json, own: Mapping[str, str]) -> list[AddedToken]:
     """The added tokens in order of their ids, from tokenizer_config.json or, in older folders, added_tokens.json.
 
     Args:
@@ -166,9 +159,10 @@ def added_tokens(foreign: CheckpointFolder, options: Json, own: Mapping[str, str
     """
     listed = options.get(ADDED_TOKENS_KEY)
     if listed is None:  # added_tokens.json maps spellings to ids; the other files say which tokens are special
-        named = [value for source in (options, foreign.read_json(SPECIAL_TOKENS_MAP), own) for value in source.values()]
+        sources = (options, checkpoint.read_json(SPECIAL_TOKENS_MAP), own)
+        named = [value for source in sources for value in source.values()]
         special = {token_text(t) for value in named for t in (value if isinstance(value, list) else [value])}
-        older = foreign.read_json(ADDED_TOKENS)
+        older = checkpoint.read_json(ADDED_TOKENS)
         listed = {i: {"content": token, "special": token in special} for token, i in older.items()}
     if not isinstance(listed, Mapping) or not all(str(i).isdecimal() for i in listed):
         return []
@@ -183,11 +177,11 @@ def added_token(token: Mapping[str, Any]) -> AddedToken:
     return AddedToken(token["content"], **{"normalized": not special, **said}, special=special)
 
 
-def named_tokens(foreign: CheckpointFolder, options: Json, backend: Backend, target: Target) -> Tokens:
+def named_tokens(checkpoint: CheckpointFolder, options: Json, backend: Backend, target: Target) -> Tokens:
     """The special tokens by name (`cls_token` …), from the folder's files, else from its tokenizer class."""
     default = target.recipe.tokens if target.recipe is not None else {}
     found: Tokens = {}
-    for source in (special_tokens_map(foreign, options), options, default):
+    for source in (special_tokens_map(checkpoint, options), options, default):
         for name, token in source.items():
             spelled = token_text(token)
             if name not in found and spelled is not None and backend.token_to_id(spelled) is not None:
@@ -195,12 +189,12 @@ def named_tokens(foreign: CheckpointFolder, options: Json, backend: Backend, tar
     return found
 
 
-def special_tokens_map(foreign: CheckpointFolder, options: Json) -> Json:
+def special_tokens_map(checkpoint: CheckpointFolder, options: Json) -> Json:
     """The special tokens that special_tokens_map.json names.
 
     As in transformers, this older file overrides tokenizer_config.json, unless that one lists the added tokens itself.
     """
-    return {} if ADDED_TOKENS_KEY in options else foreign.read_json(SPECIAL_TOKENS_MAP)
+    return {} if ADDED_TOKENS_KEY in options else checkpoint.read_json(SPECIAL_TOKENS_MAP)
 
 
 def special_tokens_by_name(named: Tokens, config: Json, backend: Backend, target: Target, writes: bool) -> Tokens:

@@ -22,16 +22,16 @@ COMPOSED_SAMPLE = f" e\u0301 {SAMPLE}"  # the same after a space and a letter th
 
 
 def tokenizer_differences(
-    foreign: CheckpointFolder, tokenizer: Tokenizer | str, segments: bool, target: Target
+    checkpoint: CheckpointFolder, tokenizer: Tokenizer | str, segments: bool, target: Target
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Describe where transformers encodes texts in another way than zoo: special tokens, and tokenizer options."""
     if isinstance(tokenizer, str):
         return (), ()
-    return template_differences(foreign, tokenizer, segments, target), option_differences(foreign, target)
+    return template_differences(checkpoint, tokenizer, segments, target), option_differences(checkpoint, target)
 
 
 def template_differences(
-    foreign: CheckpointFolder, tokenizer: Tokenizer, segments: bool, target: Target
+    checkpoint: CheckpointFolder, tokenizer: Tokenizer, segments: bool, target: Target
 ) -> tuple[str, ...]:
     """Describe the special tokens that the folder's tokenizer adds to texts, where zoo adds others.
 
@@ -41,7 +41,7 @@ def template_differences(
     Args:
         segments: whether the model distinguishes the two texts of a pair.
     """
-    if target.recipe is not None and target.recipe.adds_special_tokens_for(foreign.tokenizer_class):
+    if target.recipe is not None and target.recipe.adds_special_tokens_for(checkpoint.tokenizer_class):
         return ()
     chosen = target.classes[0]
     ours, found = with_post_processor(tokenizer, segments, chosen), []
@@ -52,22 +52,22 @@ def template_differences(
     return tuple(found)
 
 
-def option_differences(foreign: CheckpointFolder, target: Target) -> tuple[str, ...]:
+def option_differences(checkpoint: CheckpointFolder, target: Target) -> tuple[str, ...]:
     """Describe what transformers' class makes of sample texts by tokenizer_config.json, where tokenizer.json differs.
 
     In transformers 5 these classes take the vocabulary from tokenizer.json, and all else from their own options.
     """
-    if not foreign.has(BACKEND_FILE):
+    if not checkpoint.has(BACKEND_FILE):
         return ()
-    options, recipe = foreign.read_json(TOKENIZER_CONFIG), target.recipe
+    options, recipe = checkpoint.read_json(TOKENIZER_CONFIG), target.recipe
     own_class = DEFAULT_CLASSES.get(target.model_type) if recipe is None else recipe.class_name
-    named = foreign.tokenizer_class or own_class
-    own = read_backend(foreign.read(BACKEND_FILE), str(foreign.folder / BACKEND_FILE))
+    named = checkpoint.tokenizer_class or own_class
+    own = read_backend(checkpoint.read(BACKEND_FILE), str(checkpoint.folder / BACKEND_FILE))
     found: list[tuple[list[str], list[str]]] = []
     if recipe is not None and recipe.minimal_files is not None and recipe.builds(named):
         switches = {name: value for name, value in options.items() if not name.endswith("_token")}
         found.append((pieces(recipe.build(recipe.minimal_files, {**switches, "add_bos_token": False})), pieces(own)))
-    elif (rebuilt := rebuilt_backend(foreign.folder, named)) is not None:
+    elif (rebuilt := rebuilt_backend(checkpoint.folder, named)) is not None:
         found += [(tokens(rebuilt, text), tokens(own, text)) for text in (SAMPLE, COMPOSED_SAMPLE)]
     return tuple(f"'{' '.join(theirs)}' (here '{' '.join(ours)}')" for theirs, ours in found if theirs != ours)
 

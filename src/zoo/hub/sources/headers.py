@@ -34,28 +34,28 @@ class TensorInfo:
         return math.prod(self.shape)
 
 
-def find_tensors(foreign: CheckpointFolder) -> dict[str, TensorInfo]:
+def find_tensors(checkpoint: CheckpointFolder) -> dict[str, TensorInfo]:
     """Find the tensors of a folder by name, from the headers of its files.
 
     Raises:
         ValueError: there are none, they are not safetensors, or the index does not fit the files.
     """
-    if foreign.has(WEIGHTS_FILE):
-        return read_header(foreign.path(WEIGHTS_FILE))
-    if foreign.has(INDEX):
-        return read_index(foreign)
-    names = sorted(path.name for path in foreign.folder.iterdir())
-    refuse_pickles(foreign, names, str(foreign.folder), str(foreign.folder))
+    if checkpoint.has(WEIGHTS_FILE):
+        return read_header(checkpoint.path(WEIGHTS_FILE))
+    if checkpoint.has(INDEX):
+        return read_index(checkpoint)
+    names = sorted(path.name for path in checkpoint.folder.iterdir())
+    refuse_pickles(checkpoint, names, str(checkpoint.folder), str(checkpoint.folder))
     others = [name for name in names if name.endswith(OTHER_WEIGHTS)]
     found = f" (found {first_few(others)})" if others else ""
-    raise ValueError(f"{foreign.folder}: has no {WEIGHTS_FILE} and no {INDEX}{found}")
+    raise ValueError(f"{checkpoint.folder}: has no {WEIGHTS_FILE} and no {INDEX}{found}")
 
 
-def refuse_pickles(foreign: CheckpointFolder, names: list[str], source: str, into: str) -> None:
+def refuse_pickles(checkpoint: CheckpointFolder, names: list[str], source: str, into: str) -> None:
     """Refuse pickled weights and show the command that converts them.
 
     Args:
-        names: names of all files; `foreign` may lack those that were not downloaded.
+        names: names of all files; `checkpoint` may lack those that were not downloaded.
         source: the folder or repository for `from_pretrained`. into: the folder that the command writes.
 
     Raises:
@@ -64,7 +64,7 @@ def refuse_pickles(foreign: CheckpointFolder, names: list[str], source: str, int
     pickles = [name for name in names if name.endswith(PICKLES)]
     if not pickles:
         return
-    named = foreign.class_name or ""
+    named = checkpoint.class_name or ""
     classes = [named if named.isidentifier() else "AutoModel"]  # a user copies the command: it must hold a name only
     classes += ["AutoTokenizer"] * (into != source)
     steps = "; ".join(f"{name}.from_pretrained('{source}').save_pretrained('{into}')" for name in classes)
@@ -75,28 +75,28 @@ def refuse_pickles(foreign: CheckpointFolder, names: list[str], source: str, int
     )
 
 
-def refuse_adapter(foreign: CheckpointFolder) -> None:
+def refuse_adapter(checkpoint: CheckpointFolder) -> None:
     """Refuse a folder with an adapter, which transformers adds to the weights if peft is installed.
 
     Raises:
         ValueError: there is an adapter.
     """
-    if foreign.has(ADAPTER):
+    if checkpoint.has(ADAPTER):
         raise ValueError(
-            f"{foreign.folder}: {ADAPTER} adds an adapter to the weights; zoo reads whole models only. "
+            f"{checkpoint.folder}: {ADAPTER} adds an adapter to the weights; zoo reads whole models only. "
             f"Merge it once with peft (`merge_and_unload`), save the model and import that; without {ADAPTER}, zoo and "
             "transformers read only the weights beside it"
         )
 
 
-def read_index(foreign: CheckpointFolder) -> dict[str, TensorInfo]:
+def read_index(checkpoint: CheckpointFolder) -> dict[str, TensorInfo]:
     """The tensors of a sharded checkpoint, as its index lists them.
 
     Raises:
         ValueError: the index is damaged, or lists tensors that the files lack.
     """
-    place = foreign.folder / INDEX
-    where = foreign.read_json(INDEX).get("weight_map")
+    place = checkpoint.folder / INDEX
+    where = checkpoint.read_json(INDEX).get("weight_map")
     if not isinstance(where, dict) or not where:
         raise ValueError(f"{place}: 'weight_map' is missing")
     for name, file in where.items():
@@ -106,7 +106,7 @@ def read_index(foreign: CheckpointFolder) -> dict[str, TensorInfo]:
     files = sorted(set(where.values()))
     if len(files) > MOST_FILES:
         raise ValueError(f"{place}: names {len(files)} files; allowed: at most {MOST_FILES}")
-    headers = {file: read_header(foreign.path(file)) for file in files}
+    headers = {file: read_header(checkpoint.path(file)) for file in files}
     for name, file in where.items():
         if name not in headers[file]:
             raise ValueError(f"{place}: '{name:.80}' is listed in {file:.80}, but is not there")

@@ -149,7 +149,7 @@ def read_settings(tree: Any, place: str) -> ModelSettings:
     return settings
 
 
-def read_target(foreign: CheckpointFolder, config: Json, place: str) -> tuple[Target, ModelSettings]:
+def read_target(checkpoint: CheckpointFolder, config: Json, place: str) -> tuple[Target, ModelSettings]:
     """Read the target and the settings of a folder from its config.json.
 
     Raises:
@@ -159,7 +159,7 @@ def read_target(foreign: CheckpointFolder, config: Json, place: str) -> tuple[Ta
     if SETTINGS not in config:
         raise ValueError(f"{place}: the key '{SETTINGS}' is missing")
     settings = read_settings(config[SETTINGS], where)
-    elements = [tensor.elements for tensor in find_tensors(foreign).values()]
+    elements = [tensor.elements for tensor in find_tensors(checkpoint).values()]
     Bounds(elements).check(config[SETTINGS], where)  # before anything is built, or counted, layer by layer
     named = config.get("id2label")
     counts = [head.option("labels") for head in settings.heads if "labels" in heads.options(head.name)]
