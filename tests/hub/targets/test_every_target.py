@@ -19,7 +19,7 @@ from zoo.hub.exporting.export import export_model, write_files
 from zoo.hub.exporting.reloading import KeepFloat64, logits_of, reload
 from zoo.hub.exporting.trained_model import TrainedModel
 from zoo.hub.sources.folder import TOKENIZER_CONFIG
-from zoo.hub.targets.choose import choose_target, fits, obstacles
+from zoo.hub.targets.choose import choose_target, fitting_targets, obstacles
 from zoo.hub.targets.declare.flat_settings import flatten
 from zoo.hub.targets.declare.key import Key
 from zoo.hub.targets.declare.registry import register, targets
@@ -61,7 +61,7 @@ def small(target: Target, chosen: NativeClass, tokenizer: Tokenizer) -> TrainedM
 def test_its_example_is_exported_to_it_by_default(target: Target):
     settings = example_settings(target)
     assert choose_target(settings).name == target.name
-    assert set(obstacles(settings)) == set(targets) - set(fits(settings))
+    assert set(obstacles(settings)) == set(targets) - set(fitting_targets(settings))
 
 
 @pytest.mark.usefixtures("quick")

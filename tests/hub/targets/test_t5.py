@@ -10,7 +10,7 @@ import transformers
 
 from zoo.hub.exporting.reloading import KeepFloat64
 from zoo.hub.exporting.trained_model import TrainedModel
-from zoo.hub.targets.choose import fits, obstacles
+from zoo.hub.targets.choose import fitting_targets, obstacles
 from zoo.models.settings import load_settings
 
 Sets = dict[str, Any]
@@ -130,7 +130,7 @@ def test_the_choice_in_the_way_is_named(sets: Sets, words: str):
 
 @pytest.mark.parametrize("name", ["t5-small", "t5-v1_1-small", "t5-nano"])
 def test_shipped_models_fit(name: str):
-    assert fits(load_settings(name)) == ["t5"]
+    assert fitting_targets(load_settings(name)) == ["t5"]
 
 
 def test_sentinels_in_a_text_are_read_by_the_export_as_they_were_written_in_training(build: Any, export: Any):

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from zoo import config
-from zoo.hub.targets.choose import fits, obstacles
+from zoo.hub.targets.choose import fitting_targets, obstacles
 from zoo.hub.targets.declare.registry import targets
 from zoo.models.settings import load_settings
 
@@ -17,7 +17,7 @@ def settings_of(name: str, sets: dict[str, Any]) -> Any:
 
 
 def test_a_decoder_with_llamas_choices_is_llama_before_mistral_which_it_also_fits():
-    assert fits(load_settings("gpt-modern")) == ["llama", "mistral"]
+    assert fitting_targets(load_settings("gpt-modern")) == ["llama", "mistral"]
 
 
 @pytest.mark.parametrize(
@@ -32,18 +32,18 @@ def test_a_decoder_with_llamas_choices_is_llama_before_mistral_which_it_also_fit
 )
 def test_the_first_head_decides_the_class_then_how_many_it_carries(model: str, heads: list[str], name: str):
     settings = settings_of(model, {"heads": heads})
-    native = targets[fits(settings)[0]].native_class(settings)
+    native = targets[fitting_targets(settings)[0]].native_class(settings)
     assert native is not None and native.name == name
 
 
 def test_a_model_that_no_class_has_fits_none():
-    assert fits(load_settings("transformer-modern")) == []
+    assert fitting_targets(load_settings("transformer-modern")) == []
 
 
 def test_every_shipped_model_has_an_answer_for_every_target():
     for name in config.names("configs"):
         settings = load_settings(name)
-        assert set(fits(settings)) | set(obstacles(settings)) == set(targets)
+        assert set(fitting_targets(settings)) | set(obstacles(settings)) == set(targets)
 
 
 ATTENTION, MLP = "encoder.attention", "encoder.feed_forward"
@@ -115,9 +115,9 @@ IN_THE_WAY = [
 
 @pytest.mark.parametrize(("name", "sets", "wrong", "right"), IN_THE_WAY)
 def test_one_wrong_choice_is_named_with_what_the_class_has(name: str, sets: dict[str, Any], wrong: str, right: str):
-    own = fits(load_settings(name))[0]
+    own = fitting_targets(load_settings(name))[0]
     settings = settings_of(name, sets)
-    assert own not in fits(settings)
+    assert own not in fitting_targets(settings)
     assert obstacles(settings)[own] == f"{wrong}; {targets[own].family} has {right}"
 
 
@@ -138,7 +138,7 @@ FREE = [
 
 @pytest.mark.parametrize(("name", "sets"), FREE)
 def test_sizes_dropout_and_what_no_output_depends_on_are_free(name: str, sets: dict[str, Any]):
-    assert fits(settings_of(name, sets))[0] == fits(load_settings(name))[0]
+    assert fitting_targets(settings_of(name, sets))[0] == fitting_targets(load_settings(name))[0]
 
 
 def test_a_head_that_no_class_carries_is_named():

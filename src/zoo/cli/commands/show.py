@@ -12,7 +12,7 @@ from zoo.experiments.experiment import values_of_model
 from zoo.experiments.layers import DATA, TOKENIZER, Value
 from zoo.experiments.request import Request
 from zoo.experiments.resolve import resolve_alone, resolve_pretraining
-from zoo.hub.targets.choose import fits, obstacles, shell_advice
+from zoo.hub.targets.choose import fitting_targets, obstacles, shell_advice
 from zoo.models.cost import flops_per_token, memory, on_meta, parameters, parameters_beside
 from zoo.models.settings import ModelSettings
 
@@ -37,7 +37,7 @@ def show(
         "parameters_of_generator": parameters_beside(built),
         "flops_per_token": flops_per_token(built),
         "memory": memory(built),
-        "targets": fits(settings),
+        "targets": fitting_targets(settings),
         "obstacles": obstacles(settings),
     }
     if as_json:

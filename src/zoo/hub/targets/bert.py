@@ -20,7 +20,7 @@ from zoo.hub.targets.declare.requirements import (
     SAME_WIDTH,
     UNMASKED,
     activation,
-    as_in,
+    equal_to,
     exactly,
     plain_blocks,
     plain_embeddings,
@@ -42,8 +42,8 @@ MASKED_LM = (
 MASKED_LM_REQUIREMENTS = (
     *exactly("heads.masked_lm", bias=True, width=None),
     *plain_layernorm("heads.masked_lm.norm"),
-    as_in("heads.masked_lm.norm.eps", "encoder.norm.eps"),
-    as_in("heads.masked_lm.activation", "encoder.feed_forward.activation"),
+    equal_to("heads.masked_lm.norm.eps", "encoder.norm.eps"),
+    equal_to("heads.masked_lm.activation", "encoder.feed_forward.activation"),
 )
 
 POOLER_REQUIREMENTS = exactly("pooler", activation="tanh", norm=None, bias=True, mean=False)
@@ -73,7 +73,7 @@ target = Target(
         *plain_embeddings(segments=True),
         SAME_WIDTH,
         *plain_layernorm("embeddings.norm"),
-        as_in("embeddings.norm.eps", "encoder.norm.eps"),
+        equal_to("embeddings.norm.eps", "encoder.norm.eps"),
     ),
     keys=(
         key("vocab_size", "encoder.vocab_size", default=30522),

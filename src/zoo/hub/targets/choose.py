@@ -14,7 +14,7 @@ def obstacles(settings: ModelSettings) -> dict[str, str]:
     return {name: obstacle for name, obstacle in found.items() if obstacle is not None}
 
 
-def fits(settings: ModelSettings) -> list[str]:
+def fitting_targets(settings: ModelSettings) -> list[str]:
     """The native targets that a model can be exported to, the default one first."""
     in_the_way = obstacles(settings)
     return [name for name in targets if name not in in_the_way]

@@ -22,7 +22,7 @@ from zoo.hub.targets.declare.key import key
 from zoo.hub.targets.declare.recipes import BERT
 from zoo.hub.targets.declare.registry import register
 from zoo.hub.targets.declare.renaming import Rename, affine, same
-from zoo.hub.targets.declare.requirements import SAME_WIDTH, as_in, exactly, plain_layernorm
+from zoo.hub.targets.declare.requirements import SAME_WIDTH, equal_to, exactly, plain_layernorm
 from zoo.hub.targets.declare.target import Copy, Target
 
 TOKENS = "electra.embeddings.word_embeddings.weight"
@@ -61,7 +61,7 @@ target = Target(
         replaced_token(
             "ElectraForPreTraining",
             ignored_constants=UNTIED,
-            requirements=(as_in("heads.replaced_token.activation", "encoder.feed_forward.activation"),),
+            requirements=(equal_to("heads.replaced_token.activation", "encoder.feed_forward.activation"),),
             renames=(
                 *affine("heads.replaced_token.dense", "discriminator_predictions.dense"),
                 *affine("heads.replaced_token.output", "discriminator_predictions.dense_prediction"),
@@ -73,7 +73,7 @@ target = Target(
             requirements=(
                 *exactly("heads.masked_lm", bias=True, activation="gelu", width=None),
                 *plain_layernorm("heads.masked_lm.norm"),
-                as_in("heads.masked_lm.norm.eps", "encoder.norm.eps"),
+                equal_to("heads.masked_lm.norm.eps", "encoder.norm.eps"),
             ),
             renames=(
                 *affine("heads.masked_lm.dense", "generator_predictions.dense"),

@@ -10,7 +10,7 @@ from zoo.hub.targets.declare.flat_settings import FlatSettings
 from zoo.hub.targets.declare.key import Config, Key, first_value, key, value_of
 from zoo.hub.targets.declare.registry import register
 from zoo.hub.targets.declare.renaming import affine, same
-from zoo.hub.targets.declare.requirements import CAUSAL, activation, as_in, exactly, plain_embeddings, rotary_blocks
+from zoo.hub.targets.declare.requirements import CAUSAL, activation, equal_to, exactly, plain_embeddings, rotary_blocks
 from zoo.hub.targets.declare.rotary_scaling import NEUTRAL_SCALING, max_length_keys, modernize_rope, scaling_keys
 from zoo.hub.targets.declare.target import NativeClass, Requirement, Target
 
@@ -24,7 +24,7 @@ ATTENTION_BIAS, GATED_BIAS = "decoder.attention.bias", "decoder.feed_forward.bia
 REQUIREMENTS = (
     *rotary_blocks("decoder", "rmsnorm", first_norm=True),
     Requirement("decoder.attention", ("grouped", "full")),
-    as_in("decoder.attention.d_value", "decoder.attention.d_key"),
+    equal_to("decoder.attention.d_value", "decoder.attention.d_key"),
     *plain_embeddings(),
     *exactly("embeddings", norm=None),
 )

@@ -19,7 +19,7 @@ from zoo.hub.targets.declare.requirements import (
     SAME_WIDTH,
     UNMASKED,
     activation,
-    as_in,
+    equal_to,
     even_heads,
     exactly,
     plain_embeddings,
@@ -35,7 +35,7 @@ GATE_AND_UP = [f"{OURS}.feed_forward.{name}" for name in ("gate", "up")]
 NORM_BIAS = "encoder.norm.bias"
 WINDOW = in_layers(LOCAL, "encoder.attention.window")
 # ModernBERT's window counts positions on both sides; zoo's is the largest distance plus one
-BOTH_WAYS = Conversion(lambda window: 2 * (window - 1), lambda theirs: theirs // 2 + 1)
+TWO_SIDED = Conversion(lambda window: 2 * (window - 1), lambda theirs: theirs // 2 + 1)
 BASES = {  # the keys of versions 5 and 4, and the base of the published models
     GLOBAL: ("rope_parameters.full_attention.rope_theta", "global_rope_theta", 160000.0),
     LOCAL: ("rope_parameters.sliding_attention.rope_theta", "local_rope_theta", 10000.0),
@@ -81,8 +81,8 @@ def head(ours: str) -> tuple[Requirement, ...]:
     """Require the prediction head's norm to be the stack's: ModernBERT has one setting for both."""
     return (
         *exactly(ours, norm="layernorm"),
-        as_in(f"{ours}.norm.eps", "encoder.norm.eps"),
-        as_in(f"{ours}.norm.bias", "encoder.norm.bias"),
+        equal_to(f"{ours}.norm.eps", "encoder.norm.eps"),
+        equal_to(f"{ours}.norm.bias", "encoder.norm.bias"),
     )
 
 
@@ -125,8 +125,8 @@ target = Target(
         *plain_embeddings(),
         SAME_WIDTH,
         *exactly("embeddings", norm="layernorm"),
-        as_in("embeddings.norm.eps", "encoder.norm.eps"),
-        as_in("embeddings.norm.bias", "encoder.norm.bias"),
+        equal_to("embeddings.norm.eps", "encoder.norm.eps"),
+        equal_to("embeddings.norm.bias", "encoder.norm.bias"),
     ),
     keys=(
         key("vocab_size", "encoder.vocab_size", default=50368),
@@ -142,7 +142,7 @@ target = Target(
         key("mlp_bias", "encoder.feed_forward.bias", default=False),
         layer_types("encoder", older_layers),
         repeated_key("global_attn_every_n_layers", "encoder", every_nth, default=None),
-        key("local_attention", WINDOW, conversion=BOTH_WAYS, if_unset=128, default=128),
+        key("local_attention", WINDOW, conversion=TWO_SIDED, if_unset=128, default=128),
         *bases(GLOBAL),
         *bases(LOCAL),
         key("embedding_dropout", "encoder.dropout", merge=first_value, default=0.0),

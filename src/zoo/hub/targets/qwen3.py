@@ -13,7 +13,7 @@ from zoo.hub.targets.declare.key import Config, key
 from zoo.hub.targets.declare.layer_types import layer_indices, layer_types, repeated_key
 from zoo.hub.targets.declare.registry import register
 from zoo.hub.targets.declare.renaming import same
-from zoo.hub.targets.declare.requirements import as_in, cached_window, exactly
+from zoo.hub.targets.declare.requirements import cached_window, equal_to, exactly
 from zoo.hub.targets.declare.rotary_scaling import modernize_rope
 from zoo.hub.targets.llama import KEYS, REQUIREMENTS, THEIRS, classes, sizes
 from zoo.hub.targets.llama import target as llama
@@ -45,7 +45,7 @@ target = dataclasses.replace(
     requirements=(
         *REQUIREMENTS,
         *exactly("decoder.attention", qk_norm="rmsnorm"),
-        as_in("decoder.attention.qk_norm.eps", "decoder.norm.eps"),
+        equal_to("decoder.attention.qk_norm.eps", "decoder.norm.eps"),
         cached_window("decoder.attention.window"),
         *exactly("decoder.feed_forward", bias=False),
     ),

@@ -14,7 +14,7 @@ from zoo.hub.targets.declare.key import Config, first_value, key, value_of
 from zoo.hub.targets.declare.recipes import T5
 from zoo.hub.targets.declare.registry import register
 from zoo.hub.targets.declare.renaming import Rename, same
-from zoo.hub.targets.declare.requirements import NO_IS_CAUSAL, as_in, both_sides, exactly
+from zoo.hub.targets.declare.requirements import NO_IS_CAUSAL, both_sides, equal_to, exactly
 from zoo.hub.targets.declare.target import Copy, Requirement, Target
 
 FEED_FORWARDS = {
@@ -35,7 +35,7 @@ def blocks(side: str) -> tuple[Requirement, ...]:
         Requirement(f"{side}.final_norm", (None, True)),
         *exactly(side, position="relative", mixer="attention", attention="full"),
         *exactly(f"{side}.attention", score="dot", window=None, qk_norm=False, sinks=False, bias=False),
-        as_in(f"{side}.attention.d_value", f"{side}.attention.d_key"),
+        equal_to(f"{side}.attention.d_value", f"{side}.attention.d_key"),
         *exactly(f"{side}.feed_forward", bias=False),
     )
 
@@ -101,8 +101,8 @@ target = Target(
     requirements=(
         *blocks("encoder"),
         *blocks("decoder"),
-        as_in("decoder.feed_forward", "encoder.feed_forward"),
-        as_in("decoder.feed_forward.activation", "encoder.feed_forward.activation"),
+        equal_to("decoder.feed_forward", "encoder.feed_forward"),
+        equal_to("decoder.feed_forward.activation", "encoder.feed_forward.activation"),
         *exactly("embeddings", scale=False, norm=None, segments=0, shared=True),
     ),
     keys=(

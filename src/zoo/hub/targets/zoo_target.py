@@ -13,7 +13,7 @@ from zoo.hub.sources.headers import find_tensors
 from zoo.hub.targets.declare import classes
 from zoo.hub.targets.declare.classes import SCORES
 from zoo.hub.targets.declare.renaming import same
-from zoo.hub.targets.declare.spelling import carried_heads, name_parts
+from zoo.hub.targets.declare.spelling import format_heads, name_parts
 from zoo.hub.targets.declare.target import ROLES, NativeClass, Target, class_of
 from zoo.models.cost import Bounds, on_meta
 from zoo.models.heads.head import heads
@@ -122,7 +122,7 @@ def choose_zoo_class(settings: ModelSettings) -> NativeClass:
         return chosen
     classifier = next((one for one in known if "classification" in one.heads), None)
     if classifier is None or any(name in one.heads for table in CLASSES.values() for one in table):
-        carried = f"{FAMILY} classes have {carried_heads(known)}"
+        carried = f"{FAMILY} classes have {format_heads(known)}"
         raise ValueError(f"the first head is {name}; with {name_parts(settings.parts)}, {carried}")
     own = dataclasses.replace(classifier, heads={name: SCORES}, pipeline=None)
     return own if heads[name].scores_documents else dataclasses.replace(own, name=TAGGER, auto=TAGGER_AUTO)

@@ -13,7 +13,7 @@ from zoo.hub.exporting.config_files import max_new_tokens
 from zoo.hub.exporting.samples import TEXTS
 from zoo.hub.exporting.trained_model import TrainedModel, TrainingHistory
 from zoo.hub.exporting.verify import Check
-from zoo.hub.targets.declare.classes import TAGS, classifies
+from zoo.hub.targets.declare.classes import TOKEN_CLASSIFICATION, classifies
 from zoo.hub.targets.declare.flat_settings import flatten
 from zoo.hub.targets.declare.target import NativeClass, Target
 from zoo.models.cost import parameters
@@ -76,7 +76,7 @@ def usage(trained: TrainedModel, target: Target, native: NativeClass) -> list[st
     used = snippets(native, trained.address, pairs, target.imports, tokenizer is not None, kind, room)
     members = [member for member in trained.mixture.members.values() if member.head in native.heads]
     orders = any(member.places_each == ORDERS for member in members)
-    joined = native.pipeline == TAGS and tokenizer is not None and not splits_words_as_text(tokenizer)
+    joined = native.pipeline == TOKEN_CLASSIFICATION and tokenizer is not None and not splits_words_as_text(tokenizer)
     programs = [code_block(program, "python") for program in used]
     return section("How to use it", *programs, [BOTH_ORDERS, ""] * orders, [JOINED, ""] * joined)
 

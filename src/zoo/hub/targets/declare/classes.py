@@ -18,7 +18,7 @@ SCORES = "logits"  # the output field
 ONE_SCORE = "logits[]"  # the same field, with a single score per token
 CHECKED_CHOICES = 2  # choices per example when an export is checked
 SPAN = "start_logits end_logits"
-TAGS = "token-classification"  # the pipeline
+TOKEN_CLASSIFICATION = "token-classification"  # the pipeline
 # the only form of transformers' `SequenceSummary` that zoo's head computes: a linear map of one position's state
 SEQUENCE_SUMMARY: dict[str, tuple[Any, ...]] = {
     "summary_type": ("cls_index",),
@@ -72,7 +72,9 @@ def text_classifier(name: str, **own: Any) -> NativeClass:
 def token_classifier(name: str, **own: Any) -> NativeClass:
     """A token classifier; only the first token of each word counts."""
     heads = {"tagging": SCORES}
-    return encoder(name, "AutoModelForTokenClassification", heads, **{"pair": (), "pipeline": TAGS, **own})
+    return encoder(
+        name, "AutoModelForTokenClassification", heads, **{"pair": (), "pipeline": TOKEN_CLASSIFICATION, **own}
+    )
 
 
 def decoder_tagger(name: str, output: str) -> NativeClass:

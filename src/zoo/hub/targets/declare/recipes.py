@@ -150,7 +150,7 @@ def end_of_text(options: Options, name: str, backend: Backend) -> str:
     return token
 
 
-def word_ends(files: Files, options: Options) -> Backend:
+def end_of_word_bpe(files: Files, options: Options) -> Backend:
     """GPT-1's tokenizer: BPE within lower-cased words, with `</w>` at the end of a word (Radford et al. 2018)."""
     unk = token_text(options.get("unk_token")) or OPENAI_GPT.tokens["unk_token"]
     merges = read_merges(files)
@@ -238,16 +238,16 @@ BERT = Recipe(
     minimal_files={"vocab.txt": b"[UNK]\n"},
     other_classes=("BertTokenizer", "DistilBertTokenizer", "ElectraTokenizer"),
 )
-MERGED = ("vocab.json", "merges.txt")
+BPE_FILES = ("vocab.json", "merges.txt")
 GPT2 = Recipe(
     "GPT2Tokenizer",
-    MERGED,
+    BPE_FILES,
     dict.fromkeys(("unk_token", *ENDS), ENDING),
     byte_level,
     minimal_files={"vocab.json": b"{}", "merges.txt": b""},
     adds_special_tokens=False,
 )
-OPENAI_GPT = Recipe("OpenAIGPTTokenizer", MERGED, {"unk_token": "<unk>"}, word_ends, adds_special_tokens=False)
+OPENAI_GPT = Recipe("OpenAIGPTTokenizer", BPE_FILES, {"unk_token": "<unk>"}, end_of_word_bpe, adds_special_tokens=False)
 SEQ2SEQ = {"unk_token": "<unk>", "pad_token": "<pad>", "eos_token": "</s>"}
 T5 = Recipe("T5Tokenizer", (SPIECE,), SEQ2SEQ, t5_pieces)
 PEGASUS = Recipe("PegasusTokenizer", (SPIECE,), SEQ2SEQ, pegasus_pieces)

@@ -68,7 +68,7 @@ class Rename:
         """The entry for layer `i`."""
         return Rename(tuple(name.format(i=i) for name in self.ours), self.theirs.format(i=i), self.conversions)
 
-    def of(self, flat: FlatSettings) -> "Rename":
+    def resolve(self, flat: FlatSettings) -> "Rename":
         """The entry with its conversions resolved for one model."""
         made = (each if isinstance(each, Conversion) else each(flat) for each in self.conversions)
         return replace(self, conversions=tuple(made))
@@ -126,6 +126,6 @@ def expand(renames: Sequence[Rename], flat: FlatSettings, ours: Container[str]) 
     """
     for rename in renames:
         if rename.when is None or flat[rename.when[0]] == (rename.when[1],):
-            made = rename.of(flat)
+            made = rename.resolve(flat)
             layers = map(made.layer, count(made.start)) if "{i}" in made.theirs else [made]
             yield from takewhile(lambda entry: entry.ours[0] in ours, layers)

@@ -10,15 +10,15 @@ from zoo.hub.targets.declare.target import Requirement
 # zoo's name -> transformers' name, in every family but GPT-1
 ACTIVATIONS = {"gelu": "gelu", "gelu_tanh": "gelu_new", "relu": "relu", "silu": "silu", "relu_squared": "relu2"}
 # synonyms in transformers -> the name that export writes
-SAME_ACTIVATIONS = {"gelu_pytorch_tanh": "gelu_new", "gelu_fast": "gelu_new", "gelu_python": "gelu", "swish": "silu"}
+ACTIVATION_SYNONYMS = {"gelu_pytorch_tanh": "gelu_new", "gelu_fast": "gelu_new", "gelu_python": "gelu", "swish": "silu"}
 
 
 def activation(theirs: str, *paths: str, default: str) -> Key:
     """A key whose value names an activation."""
-    return key(theirs, *paths, names=ACTIVATIONS, synonyms=SAME_ACTIVATIONS, default=default)
+    return key(theirs, *paths, names=ACTIVATIONS, synonyms=ACTIVATION_SYNONYMS, default=default)
 
 
-def as_in(path: str, other: str) -> Requirement:
+def equal_to(path: str, other: str) -> Requirement:
     """Require a setting to equal another one."""
     return Requirement(path, lambda flat: flat[other], f"as {other}")
 

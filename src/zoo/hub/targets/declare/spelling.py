@@ -24,7 +24,7 @@ def spell_value(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def carried_heads(classes: Iterable[Any]) -> str:
+def format_heads(classes: Iterable[Any]) -> str:
     """List the heads of several native classes; a head that no class has alone is named with the heads beside it."""
     tables = [tuple(known.heads) for known in classes]
     alone = {table[0] for table in tables if len(table) == 1}

@@ -12,7 +12,7 @@ from zoo.hub.targets.declare.flat_settings import FlatSettings, flatten
 from zoo.hub.targets.declare.key import Key
 from zoo.hub.targets.declare.recipes import Recipe
 from zoo.hub.targets.declare.renaming import Rename
-from zoo.hub.targets.declare.spelling import carried_heads, join_values, name_parts
+from zoo.hub.targets.declare.spelling import format_heads, join_values, name_parts
 from zoo.models.settings import ModelSettings
 
 Allowed = tuple[Any, ...] | Callable[[FlatSettings], tuple[Any, ...]]
@@ -201,7 +201,7 @@ class Target:
             return f"{side}.kind is {kind}; {self.family} has transformer"
         chosen = self.native_class(settings)
         if chosen is None:
-            return f"the first head is {settings.heads[0].name}; {self.family} has {carried_heads(self.classes)}"
+            return f"the first head is {settings.heads[0].name}; {self.family} has {format_heads(self.classes)}"
         flat, whole = flatten(settings), self.for_class(chosen)
         demands: tuple[Requirement | Key, ...] = (*whole.requirements, *whole.keys)
         return next((found for demand in demands if (found := demand.obstacle(flat, self.family))), None)
