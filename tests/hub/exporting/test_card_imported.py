@@ -22,7 +22,7 @@ def folder_of(place: Path) -> Path:
 def test_an_imported_runs_card_says_that_nothing_is_known(tmp_path: Path):
     import_checkpoint(folder_of(tmp_path / "hf"), tmp_path / "mine")
     trained = load_trained(open_run(tmp_path / "mine"))
-    assert trained.history.imported
+    assert trained.history.is_imported
     export_model(trained, tmp_path / "out", reload=reload)
     card = (tmp_path / "out" / "README.md").read_text()
     assert "\n# mine\n" in card and "It was imported with zoo; its data and training are unknown here" in card

@@ -247,16 +247,14 @@ def compare_generated(
         given = None if source is None else source.to(model.device)
         ours = generate(model, [beginning], limited, roles.end, given)[0].tokens
         text = found[: found.index(roles.end)] if roles.end in found else found
-        if ours == text or (
-            settings.beams > 1 and equally_likely(model, beginning, [ours, text], limited, roles.end, given)
-        ):
+        if ours == text or (settings.beams > 1 and is_tie(model, beginning, [ours, text], limited, roles.end, given)):
             continue
         how = "greedily" if settings.beams == 1 else f"with {settings.beams} beams"
         raise RuntimeError(f"text {number} generated {how} differs: ours is {ours}, transformers generates {text}")
 
 
 @torch.no_grad()
-def equally_likely(
+def is_tie(
     model: Model,
     beginning: list[int],
     texts: Sequence[list[int]],

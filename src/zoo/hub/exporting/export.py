@@ -83,7 +83,7 @@ def export_model(
     native = trained.with_special_tokens(native)
     left_out = [head.name for head in trained.settings.heads if head.name not in native.heads]
     check_vocabulary(trained.tokenizer, trained.vocab_size, trained.history.name)
-    random = trained.never_trained(native)
+    random = trained.untrained_heads(native)
     if random:
         logger.warning(
             "newly initialised and never trained, so the answers are random: heads.%s", ", heads.".join(random)

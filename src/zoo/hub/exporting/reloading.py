@@ -63,7 +63,7 @@ def reload(folder: Path, request: Request) -> tuple[dict[str, Any], dict[str, Te
     for name, rounding in (("float32", nullcontext()), ("float64", KeepFloat64())):
         model.to(getattr(torch, name))  # float64 is exact for all that is stored in float32
         with rounding:
-            said, losses[name] = run(model, request)
+            said, losses[name] = compute(model, request)
         logits |= {f"{name}/{key}": tensor for key, tensor in said.items()}
     with KeepFloat64():
         greedy = generate(model, request, {"num_beams": 1})
@@ -99,7 +99,7 @@ def ids_of(folder: Path, request: Request) -> dict[str, Any]:
 
 
 @torch.no_grad()
-def run(model: Any, request: Request) -> tuple[dict[str, Tensor], float]:
+def compute(model: Any, request: Request) -> tuple[dict[str, Tensor], float]:
     """Logits of all rows in one batch, padded on the right and, where that can agree, on the left; and the loss."""
     outputs, rows = request["outputs"], request["rows"]
     reset_dynamic_rope(model)
@@ -159,14 +159,14 @@ def inputs(request: Request, left: bool) -> dict[str, Tensor]:
     rows, pad, pixels = request["rows"], request["pad"], request["pixels"]
     both = bool(rows[0]["source"])
     if pixels is None:
-        tokens, mask = batch([row["source" if both else "tokens"] for row in rows], pad, left)
+        tokens, mask = pad_rows([row["source" if both else "tokens"] for row in rows], pad, left)
         given = {"input_ids": tokens, "attention_mask": mask}
     else:
         given, both = {"pixel_values": pixels}, bool(request["prompts"])
     if request["segments"]:
-        given["token_type_ids"] = batch([row["segments"] for row in rows], 0, left)[0]
+        given["token_type_ids"] = pad_rows([row["segments"] for row in rows], 0, left)[0]
     if both:
-        tokens, mask = batch([row["tokens"] for row in rows], pad, left)
+        tokens, mask = pad_rows([row["tokens"] for row in rows], pad, left)
         given |= {"decoder_input_ids": tokens, "decoder_attention_mask": mask}
     if request[
         "last_positions"
@@ -189,13 +189,15 @@ def labels(rows: list[dict[str, Any]], dtype: torch.dtype, choices: int = 0) -> 
     """
     given = {name: [row["labels"][name] for row in rows] for name in rows[0]["labels"]}
     places = {name for name, found in given.items() if isinstance(found[0], list)}
-    found = {name: batch(ids, IGNORE_INDEX)[0] if name in places else torch.tensor(ids) for name, ids in given.items()}
+    found = {
+        name: pad_rows(ids, IGNORE_INDEX)[0] if name in places else torch.tensor(ids) for name, ids in given.items()
+    }
     if choices:
         found = {n: group_choices(ids, choices) if n in places else ids[::choices] for n, ids in found.items()}
     return {name: ids.to(dtype) if ids.is_floating_point() else ids for name, ids in found.items()}
 
 
-def batch(rows: list[list[int]], fill: int, left: bool = False) -> tuple[Tensor, Tensor]:
+def pad_rows(rows: list[list[int]], fill: int, left: bool = False) -> tuple[Tensor, Tensor]:
     """Pad rows into one tensor; the second tensor is its mask, 1 for tokens."""
     gaps = [max(map(len, rows)) - len(row) for row in rows]
 

@@ -59,8 +59,8 @@ def with_post_processor(tokenizer: Tokenizer, segments: bool, native: NativeClas
     pair = native.pair or (*native.text, None)
     roles = [role for role in roles_of((*native.text, *pair)) if role in tokenizer.role_tokens]
     backend.post_processor = TemplateProcessing(
-        single=spell(tokenizer, native.text, segments),
-        pair=spell(tokenizer, pair, segments),
+        single=spell_template(tokenizer, native.text, segments),
+        pair=spell_template(tokenizer, pair, segments),
         special_tokens=[(tokenizer.role_tokens[role], tokenizer.roles.id(role)) for role in roles],
     )
     return backend
@@ -77,7 +77,7 @@ def prefix_ids(tokenizer: Tokenizer, native: NativeClass) -> list[int] | None:
     return begun[: len(begun) - len(tokenizer.encode([LETTER])[0])]
 
 
-def spell(tokenizer: Tokenizer, template: Template, segments: bool) -> list[str]:
+def spell_template(tokenizer: Tokenizer, template: Template, segments: bool) -> list[str]:
     """A template in the syntax of `tokenizers`, without roles that an imported tokenizer lacks.
 
     Segment 0 ends with the special token after the first text.

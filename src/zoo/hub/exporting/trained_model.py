@@ -49,7 +49,7 @@ class TrainingHistory:
     log_lines: Sequence[Mapping[str, Any]] = ()
 
     @property
-    def imported(self) -> bool:
+    def is_imported(self) -> bool:
         """Whether the weights were imported from a transformers folder and not trained since."""
         return not self.step and list(self.environment.get("command", ()))[:2] == ["zoo", "import"]
 
@@ -161,7 +161,7 @@ class TrainedModel:
         chats = self.is_chat_model or bool(self.tokenizer.chat_templates)
         return dataclasses.replace(native, reads_roles=native.reads_roles or chats or read)
 
-    def never_trained(self, native: NativeClass) -> list[str]:
+    def untrained_heads(self, native: NativeClass) -> list[str]:
         """The heads of `native` that are newly initialised, so that their outputs are random."""
         return [head for head in self.untrained if head in native.heads]
 

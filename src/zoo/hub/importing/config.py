@@ -68,7 +68,7 @@ class ConfigReader:
             found = found[name]
         return found
 
-    def take_aliases(self, aliases: Mapping[str, str]) -> None:
+    def resolve_aliases(self, aliases: Mapping[str, str]) -> None:
         """Store the values of alias keys under the keys that zoo reads.
 
         Raises:
@@ -140,7 +140,7 @@ def read_family(checkpoint: CheckpointFolder, config: ConfigReader) -> tuple[Tar
         every = (*known, MODEL_TYPE)
         unknown = f"zoo cannot import model type {named!r:.80}{nearest(str(named)[:80], every)}"
         raise ValueError(f"{config.place}: {unknown}; it imports: {', '.join(every)}")
-    config.take_aliases(target.aliases)
+    config.resolve_aliases(target.aliases)
     config.tree = dict(target.modernize(config.tree))
     own = next((chosen for chosen in target.classes if chosen.name == checkpoint.class_name), None)
     ignored, demands = ((), {}) if own is None else (own.ignored_constants, own.demands)

@@ -41,7 +41,7 @@ def card_files(
         *title(trained, target, native, name),
         *usage(trained, target, native),
         *architecture(trained, native, left_out),
-        *([] if history.imported else training_sections(trained, native, picture is not None)),
+        *([] if history.is_imported else training_sections(trained, native, picture is not None)),
         *limitations(trained, native),
         *check_section(check, "" if target.imports else "plain "),
     ]
@@ -55,7 +55,7 @@ def title(trained: TrainedModel, target: Target, native: NativeClass, name: str)
         needed = " and ".join(["zoo is installed", *needed_packages(trained.history.environment)])
         loads = f"in zoo's own class: `transformers` loads it where {needed}, after `import {target.imports}`"
     what = f"A `{native.name}` with {parameters(trained.model):,} parameters"
-    if trained.history.imported:
+    if trained.history.is_imported:
         unknown = "It was imported with zoo; its data and training are unknown here."
         return [f"# {escape(name)}", "", f"{what}, {loads}. {unknown}", ""]
     what = f"{what}, trained for {', '.join(trained.task.objective)}"
@@ -153,13 +153,13 @@ def limitations(trained: TrainedModel, native: NativeClass) -> list[str]:
     if trained.history.measured:
         split = measured_split(trained.history)
         tried = f"It was evaluated on {split}, which also selected this checkpoint; expect other figures on other data."
-    random = trained.never_trained(native)
+    random = trained.untrained_heads(native)
     lines = [
         *[f"Newly initialised and never trained, so the answers are random: {', '.join(random)}."] * bool(random),
         f"It reads {' and '.join(reads)}.",
         escape(hide_paths(own)) if own else "Its author has named no limitations.",
         "It reproduces what its data holds, mistakes and biases included.",
-        *([] if trained.history.imported else [tried]),
+        *([] if trained.history.is_imported else [tried]),
     ]
     return section("Limitations", bullet_list(lines))
 
