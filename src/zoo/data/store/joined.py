@@ -37,17 +37,19 @@ class Joined:
     def __getitem__(self, index: Any) -> Any:
         if isinstance(index, slice):
             start, stop, step = index.indices(len(self))
-            return self.stretch(start, stop)[::step]
+            if step > 0:
+                return self.read_range(start, max(start, stop))[::step]
+            index = range(start, stop, step)
         if isinstance(index, Sequence):
-            return np.array([self.at(i) for i in index])
-        return self.at(int(index))
+            return np.array([self[i] for i in index]) if index else self.read_range(0, 0)
+        return self.at(range(len(self))[index])
 
     def at(self, index: int) -> Any:
         """One value."""
         number = self.find(index)
         return self.array(number)[index - self.starts[number]]
 
-    def stretch(self, start: int, stop: int) -> Values:
+    def read_range(self, start: int, stop: int) -> Values:
         """The values start:stop; a range within one array is not copied."""
         number = self.find(start) if start < len(self) else len(self.starts) - 2
         parts = [self.array(number)[start - self.starts[number] : stop - self.starts[number]]]
@@ -79,7 +81,7 @@ class JoinedOffsets(Joined):
         number = self.find(min(index, self.starts[-1] - 1))
         return self.bases[number] + int(self.array(number)[index - self.starts[number]])
 
-    def stretch(self, start: int, stop: int) -> Values:
+    def read_range(self, start: int, stop: int) -> Values:
         number = self.find(min(start, self.starts[-1] - 1))
         parts = [self.array(number)[start - self.starts[number] : stop - self.starts[number]] + self.bases[number]]
         while stop > self.starts[number + 1] + 1:
