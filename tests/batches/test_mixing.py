@@ -119,17 +119,17 @@ def test_the_rows_of_an_epoch_follow_from_weights_as_they_are_written(
 ):
     given = examples("wiki", "books")
     mix = tuple(one._replace(weight=weight) for one, weight in zip(given.mix, (0.7, 0.3), strict=True))
-    monkeypatch.setattr(Examples, "sources", [Mock(rows_of_epoch=lambda n=n: n) for n in (largest, 2)])
-    assert replace(given, mix=mix).rows_of_epoch() == rows
+    monkeypatch.setattr(Examples, "sources", [Mock(count_rows=lambda n=n: n) for n in (largest, 2)])
+    assert replace(given, mix=mix).count_rows() == rows
 
 
 @pytest.mark.parametrize("names", [("wiki", "books"), ("books", "wiki")])
 def test_an_epoch_of_a_mixture_has_read_its_largest_source_once(names: tuple[str, str]):
     given, at = examples(*names), names.index("wiki")
-    largest = given.sources[at].rows_of_epoch()
+    largest = given.sources[at].count_rows()
     feed = MixedFeed(given)
-    rows = feed.take(given.rows_of_epoch())
-    assert 0 <= sources(rows)[at] - largest <= 1 and largest > given.sources[1 - at].rows_of_epoch()
+    rows = feed.take(given.count_rows())
+    assert 0 <= sources(rows)[at] - largest <= 1 and largest > given.sources[1 - at].count_rows()
 
 
 def test_the_line_of_the_log_counts_the_rows_of_each_source():

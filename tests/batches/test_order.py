@@ -90,7 +90,7 @@ def test_the_stream_goes_on_identically_from_any_position(objective: object):
 
 def test_a_position_tells_every_example_so_far_in_their_order():
     feed, seen = Feed(examples()), ""
-    for row in feed.take(feed.examples.rows_of_epoch() + 3):
+    for row in feed.take(feed.examples.count_rows() + 3):
         seen = sha256(f"{seen}{row.names}".encode()).hexdigest()
     assert feed.position["epoch"] == 1 and feed.position["seen"] == seen
 
@@ -124,7 +124,7 @@ def contents(given: Examples, rows: list[PackedRow]) -> dict[tuple[int, int, int
 
 def test_masking_does_not_depend_on_packing():
     packed, alone = examples(), examples(shape=RowShape(24, pack=False))
-    theirs = [contents(g, Feed(g).take(g.rows_of_epoch())) for g in (packed, alone)]
+    theirs = [contents(g, Feed(g).take(g.count_rows())) for g in (packed, alone)]
     assert theirs[0] == theirs[1]
 
 
@@ -198,7 +198,7 @@ def test_truncated_examples_are_counted_with_their_tokens():
     mixture = Mixture.parse("classification")
     form = mixture.form(["text"], ModelTraits(causal=False))
     given = Examples(form, mixture, lengths, lambda piece: np.zeros(piece.length, dtype=np.int64), ROLES, RowShape(10))
-    assert given.truncated() == (1, 12)
+    assert given.count_truncated() == (1, 12)
 
 
 def follows(counts: list[int]) -> Examples:
@@ -257,7 +257,7 @@ def two_levels(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_an_order_of_two_levels_has_every_example_once_and_goes_on_from_any_position(two_levels: None):
     whole = Feed(examples())
-    rows = whole.take(whole.examples.rows_of_epoch())
+    rows = whole.take(whole.examples.count_rows())
     assert {document for _, document, _ in named(rows)} == set(range(30)) and whole.position["epoch"] == 0
     assert len(set(named(rows))) == len(named(rows))
     for taken in range(0, len(rows), 2):
@@ -277,10 +277,10 @@ def test_a_sample_of_very_many_examples_plans_no_more_than_it_needs(two_levels: 
 @pytest.mark.parametrize(("tokens", "window"), [(9, 8), (5, 4), (1, 1)])
 def test_windows_of_long_documents_have_fewer(monkeypatch: pytest.MonkeyPatch, tokens: int, window: int):
     given, whole = examples(), Feed(examples()).position
-    monkeypatch.setattr(module, "TOKENS", tokens * int(given.lengths.offsets["text"][-1]) // 30)
+    monkeypatch.setattr(module, "WINDOW_TOKENS", tokens * int(given.lengths.offsets["text"][-1]) // 30)
     stream = Feed(given)
     assert given.window_size == window and stream.position["order"] == permutation.ORDER_VERSION + (window < 8)
-    assert len(set(named(stream.take(given.rows_of_epoch())))) == given.count
+    assert len(set(named(stream.take(given.count_rows())))) == given.count
     if window < 8:
         with pytest.raises(
             ValueError,
@@ -291,6 +291,6 @@ def test_windows_of_long_documents_have_fewer(monkeypatch: pytest.MonkeyPatch, t
 
 def test_tokens_of_all_fields_make_windows_small(monkeypatch: pytest.MonkeyPatch):
     given, offsets = examples(), examples().lengths.offsets["text"]
-    monkeypatch.setattr(module, "TOKENS", 9 * int(offsets[-1]) // 30)
+    monkeypatch.setattr(module, "WINDOW_TOKENS", 9 * int(offsets[-1]) // 30)
     both = replace(given, lengths=Lengths({"source": offsets, "target": offsets}))
     assert (given.window_size, both.window_size) == (8, 4)

@@ -62,7 +62,7 @@ def test_a_position_in_another_order_is_refused(weights: tuple[float, ...]):
 
 
 def test_the_order_of_a_mixture_is_another_one_where_windows_of_one_source_are_small(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(module, "TOKENS", 20 * module.WINDOW)
+    monkeypatch.setattr(module, "WINDOW_TOKENS", 20 * module.WINDOW)
     given = examples(1, 1)
     long = given.mix[1]._replace(lengths=Lengths({"text": np.array([0, 40, 80])}, np.array([0, 1, 2])))
     assert feed_of(given).position["order"] == ORDER_VERSION

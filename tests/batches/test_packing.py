@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from zoo.batches import packing
-from zoo.batches.packing import OrderedKinds, RowShape, ScaledKinds, are_ordered, fill, pack
+from zoo.batches.packing import OrderedKinds, RowShape, ScaledKinds, are_ordered, fill_rows, pack
 from zoo.data.ids import Lengths, Piece
 from zoo.examples.example import ExamplePlan
 from zoo.examples.form import Limits, ModelTraits
@@ -47,16 +47,16 @@ def test_every_plan_is_in_one_row_and_no_row_is_over_full():
 
 
 def test_the_longest_that_fits_comes_next():
-    assert fill(np.array([[3], [5], [2], [4]]), [7], 1) == [[1, 2], [3, 0]]
+    assert fill_rows(np.array([[3], [5], [2], [4]]), [7], 1) == [[1, 2], [3, 0]]
 
 
 def test_of_two_sizes_the_item_comes_next_that_takes_the_largest_share_of_a_row():
-    assert fill(np.array([[5, 2], [3, 8]]), [10, 20], 2) == [[1, 0]]  # 3/10 + 8/20 is more than 5/10 + 2/20
-    assert fill(np.array([[6, 2], [3, 7]]), [10, 20], 2) == [[0, 1]]  # 3/10 + 7/20 is less than 6/10 + 2/20
+    assert fill_rows(np.array([[5, 2], [3, 8]]), [10, 20], 2) == [[1, 0]]  # 3/10 + 8/20 is more than 5/10 + 2/20
+    assert fill_rows(np.array([[6, 2], [3, 7]]), [10, 20], 2) == [[0, 1]]  # 3/10 + 7/20 is less than 6/10 + 2/20
 
 
 def test_rows_need_not_get_full_in_sizes_that_are_not_counted():
-    assert fill(np.array([[4, 0, 3], [5, 0, 1]]), [10, 0, 4], 2) == [[1, 0]]
+    assert fill_rows(np.array([[4, 0, 3], [5, 0, 1]]), [10, 0, 4], 2) == [[1, 0]]
 
 
 def test_what_packed_sizes_that_compete_is_freed_at_once():
@@ -74,9 +74,9 @@ def test_what_packed_sizes_that_compete_is_freed_at_once():
 
 def test_products_of_kinds_that_are_kept_are_few(monkeypatch: pytest.MonkeyPatch):
     sizes = np.random.default_rng(0).integers(1, 30, (200, 2))
-    expected = fill(sizes, [60, 50], 2)
+    expected = fill_rows(sizes, [60, 50], 2)
     monkeypatch.setattr(packing, "CACHED_SCORES", 600)
-    assert fill(sizes, [60, 50], 2) == expected
+    assert fill_rows(sizes, [60, 50], 2) == expected
     kinds = ScaledKinds(np.unique(sizes, axis=0), [60, 50], 2)
     every = [kinds.first, *(size for _, size in kinds.others)]
     worths = [[size[places].tolist() for places in range(50)] for size in every]
@@ -102,9 +102,9 @@ def test_sizes_of_one_order_are_packed_as_any_others(monkeypatch: pytest.MonkeyP
     lengths = draw(2.5, 0.8, 400, 30, 1)
     sizes = np.array([[length, 0, int(share * length)] for length in lengths])
     assert are_ordered(np.unique(sizes, axis=0), 2)
-    rows = fill(sizes, most, 2)
+    rows = fill_rows(sizes, most, 2)
     monkeypatch.setattr(packing, "OrderedKinds", ScaledKinds)
-    assert rows == fill(sizes, most, 2) and OrderedKinds is not packing.OrderedKinds
+    assert rows == fill_rows(sizes, most, 2) and OrderedKinds is not packing.OrderedKinds
 
 
 @pytest.mark.parametrize("kinds", [[[1, 2], [2, 3]], [[1, 0, 2], [2, 0, 1]], [[1, 0, 2], [1, 0, 3]], [[0, 0], [1, 0]]])
@@ -174,16 +174,16 @@ def test_a_long_text_is_packed_by_its_sizes_and_not_piece_by_piece(monkeypatch: 
     chosen = OrderedKinds.fill_row
     monkeypatch.setattr(OrderedKinds, "fill_row", lambda *given: rows.append(chosen(*given)) or rows[-1])
     sizes = np.array([[8]] * 500 + [[5]] * 300 + [[3]] * 301)
-    assert fill(sizes, [8], 1) == [[n] for n in range(500)] + [[n, n + 300] for n in range(500, 800)] + [[1100]]
+    assert fill_rows(sizes, [8], 1) == [[n] for n in range(500)] + [[n, n + 300] for n in range(500, 800)] + [[1100]]
     assert len(rows) == 3
 
 
 def test_of_kinds_that_fit_as_well_the_first_in_order_is_taken():
     """By the first size, then by the others; of a kind the first item."""
-    assert fill(np.array([[2, 1], [1, 2], [2, 1], [1, 2]]), [9, 9], 2) == [[1, 0, 3, 2]]
+    assert fill_rows(np.array([[2, 1], [1, 2], [2, 1], [1, 2]]), [9, 9], 2) == [[1, 0, 3, 2]]
 
 
 def test_a_kind_that_is_taken_too_often_is_no_endless_loop(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(packing.FitScores, "drop", lambda self, kind: None)
     with pytest.raises(AssertionError, match="more items of a kind than wait"):
-        fill(np.array([[2, 1], [1, 2]]), [9, 9], 2)
+        fill_rows(np.array([[2, 1], [1, 2]]), [9, 9], 2)

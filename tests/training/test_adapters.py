@@ -15,7 +15,7 @@ from zoo.examples.example import ExamplePlan
 from zoo.models.create import create_model
 from zoo.runs.saved import open_run
 from zoo.training.validation import Observers, Validation
-from zoo.training.weights.adapters import LowRank, adapted_layers, add_adapters, is_of_adapter
+from zoo.training.weights.adapters import LowRank, adapted_layers, add_adapters, is_adapter_name
 
 RANK, ALPHA = 3, 7.5  # other numbers than the defaults, and not as they lie to each other
 LORA = {"rank": RANK, "alpha": ALPHA, "targets": ["hidden"]}
@@ -46,7 +46,7 @@ def test_only_the_change_is_trained(tmp_path: Path):
 
 def test_a_user_of_the_run_gets_the_trained_model_as_a_plain_one(tmp_path: Path):
     model, saved = trained(tmp_path).eval(), open_run(tmp_path)
-    assert not any(map(is_of_adapter, saved.weights))
+    assert not any(map(is_adapter_name, saved.weights))
     torch.testing.assert_close(said(filled(saved.weights)), said(model), rtol=0, atol=1e-6)
     found = saved.checkpoint.tensors("adapter_model")
     down, up = (found[f"base_model.model.hidden.lora_{side}.weight"].double() for side in "AB")
@@ -118,7 +118,7 @@ def test_heads_are_trained_as_they_are():
     model = create_model("bert-nano")
     add_adapters(model, LowRank(), 0)
     names = {name for name, parameter in model.named_parameters() if parameter.requires_grad}
-    assert {name.split(".")[0] for name in names if not is_of_adapter(name)} == {"heads", "pooler"}
+    assert {name.split(".")[0] for name in names if not is_adapter_name(name)} == {"heads", "pooler"}
     assert len(list(adapted_layers(model))) == 4  # queries and values of two layers
     model = create_model("bert-nano", heads=[{"name": "classification", "labels": 2}])
     add_adapters(model, LowRank(targets=("output",)), 0)  # the head has one that is called so, too

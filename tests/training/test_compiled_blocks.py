@@ -15,7 +15,7 @@ from zoo.blocks.block import Block
 from zoo.devices.compiling import Missing
 from zoo.models.create import create_model
 from zoo.training.devices import compiling
-from zoo.training.devices.compiling import compile_blocks, compiles, describe_compiling
+from zoo.training.devices.compiling import compile_blocks, describe_compiling, should_compile
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda")
 MODEL, RECURRENT = create_model("gpt2-nano"), create_model("rnn-seq2seq-nano")
@@ -43,7 +43,7 @@ def test_a_gpu_compiles_in_long_runs_and_says_so(
 ):
     monkeypatch.setattr(compiling, "missing_for", lambda device: None)
     chosen = replace(settings(), **changes)
-    assert compiles(chosen, GPU) == on
+    assert should_compile(chosen, GPU) == on
     assert describe_compiling(chosen, MODEL, GPU) == said
     assert describe_compiling(chosen, RECURRENT, GPU) == (NOTHING if changes.get("compile") else "")
 
@@ -54,14 +54,14 @@ def test_a_gpu_that_lacks_what_the_compiler_needs_compiles_when_it_is_told_to(
 ):
     monkeypatch.setattr(compiling, "missing_for", lambda device: Missing("the package triton", "install it"))
     chosen = replace(settings(), **changes)
-    assert not compiles(chosen, GPU)
+    assert not should_compile(chosen, GPU)
     said = "blocks not compiled (training.compile needs the package triton; install it)"
     assert describe_compiling(chosen, MODEL, GPU) == said
-    assert compiles(settings(compile=True), GPU)  # it is refused elsewhere, before data is read
+    assert should_compile(settings(compile=True), GPU)  # it is refused elsewhere, before data is read
 
 
 def test_a_cpu_compiles_when_it_is_told_to():
-    assert not compiles(settings(steps=5000), CPU) and compiles(settings(compile=True), CPU)
+    assert not should_compile(settings(steps=5000), CPU) and should_compile(settings(compile=True), CPU)
     assert describe_compiling(settings(steps=5000), MODEL, CPU) == ""
     assert describe_compiling(settings(compile=True), RECURRENT, CPU) == NOTHING
 

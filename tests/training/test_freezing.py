@@ -9,7 +9,7 @@ from zoo.models.create import create_model
 from zoo.models.generation.generate import generate
 from zoo.models.generation.settings import GenerateSettings
 from zoo.training.learner import Learner
-from zoo.training.weights.adapters import LowRank, is_of_adapter
+from zoo.training.weights.adapters import LowRank, is_adapter_name
 from zoo.training.weights.freezing import freeze
 
 
@@ -75,8 +75,8 @@ def test_adapters_of_a_frozen_part_are_trained(chosen: list[str], left: set[str]
     model = create_model("bert-nano")
     freeze(model, chosen, LowRank())
     trained = {name for name, parameter in model.named_parameters() if parameter.requires_grad}
-    assert {name.split(".")[0] for name in trained if not is_of_adapter(name)} == left
-    assert sum(map(is_of_adapter, trained)) == 8  # two of queries and of values, in two layers
+    assert {name.split(".")[0] for name in trained if not is_adapter_name(name)} == left
+    assert sum(map(is_adapter_name, trained)) == 8  # two of queries and of values, in two layers
 
 
 @pytest.mark.parametrize("chosen", [(), ("encoder", "decoder:1")], ids=["trained", "frozen"])

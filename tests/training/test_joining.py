@@ -133,7 +133,7 @@ class Stuck:
         self.watchdog: Any = SimpleNamespace(stop=lambda: None, heartbeat=heart)
         patch.setattr(module, "LEAVE_TIMEOUT", 0.0)
         patch.setattr(module, "leave_at_once", self.ended.put)
-        patch.setattr(module, "fail", lambda heartbeat, error: self.explain(reason))
+        patch.setattr(module, "announce_failure", lambda heartbeat, error: self.explain(reason))
 
     def explain(self, reason: BaseException | None) -> None:
         if reason is not None:

@@ -16,7 +16,7 @@ from zoo.models.create import create_model
 from zoo.training.optimizers import muon as muon_module
 from zoo.training.optimizers import optimizer as optimizer_module
 from zoo.training.optimizers.muon import hidden_matrices
-from zoo.training.optimizers.optimizer import fusible, optimizers, step_unless
+from zoo.training.optimizers.optimizer import is_fusible, optimizers, step_unless
 
 STEPS = 3
 
@@ -146,7 +146,7 @@ def test_muons_matrices_are_about_the_same_in_float32_where_bfloat16_would_be_em
     before = matrix.clone()
     for dtype in (torch.float32, torch.bfloat16):
         monkeypatch.setattr(muon_module, "rough_dtype", lambda device, dtype=dtype: dtype)
-        found[dtype] = muon_module.orthogonal(matrix[None])[0]
+        found[dtype] = muon_module.orthogonalize(matrix[None])[0]
         assert found[dtype].dtype == dtype and torch.equal(matrix, before)  # which may be the momentum itself
     torch.testing.assert_close(found[torch.bfloat16].float(), found[torch.float32], rtol=0.0, atol=0.02)
     sizes = torch.linalg.svdvals(found[torch.float32])
@@ -239,7 +239,7 @@ def test_a_step_that_is_bad_changes_no_bit_whatever_the_gradients_hold(name: obj
 @pytest.mark.parametrize(("device", "heeded"), [("cpu", True), ("cuda", True), ("mps", False)])
 def test_a_kernel_that_does_not_heed_a_bad_step_is_not_taken(device: str, heeded: bool):
     with FakeTensorMode():
-        assert fusible([nn.Parameter(torch.empty(2, device=device))]) is heeded
+        assert is_fusible([nn.Parameter(torch.empty(2, device=device))]) is heeded
 
 
 def bad_step(model: nn.Module, optimizer: torch.optim.Optimizer) -> None:

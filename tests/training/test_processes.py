@@ -126,7 +126,7 @@ def test_a_tracker_whose_package_is_missing_is_refused(tmp_path: Path, monkeypat
 
 
 def test_a_folder_that_the_main_process_refuses_is_refused_in_all(tmp_path: Path):
-    other = Mock(device=CPU, count=2, is_main=False, add_up=lambda refused: [refused[0] + 1])
+    other = Mock(device=CPU, count=2, is_main=False, sum_numbers=lambda refused: [refused[0] + 1])
     with pytest.raises(ValueError, match=f"{re.escape(str(tmp_path))}: the main process refused it"):
         start_run(other, tmp_path, RunFiles({}), resume=False)
 

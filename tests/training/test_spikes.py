@@ -10,18 +10,18 @@ from tiny import TinyModel, lines, settings, train_tiny
 
 from zoo.training.logbook import note_spike
 from zoo.training.meter import Tally
-from zoo.training.spikes import MEMORY, Usual
+from zoo.training.spikes import WINDOW, RunningLoss
 from zoo.training.state import State
 
 
 def usual(*losses: float) -> list[bool]:
     """Which of the losses are spikes."""
-    found = Usual()
-    return [found.take(loss) is not None for loss in losses]
+    found = RunningLoss()
+    return [found.update(loss) is not None for loss in losses]
 
 
 def test_a_jump_is_a_spike_only_once_the_loss_is_known():
-    noise = (3 + 0.1 * np.random.default_rng(0).standard_normal(MEMORY)).tolist()
+    noise = (3 + 0.1 * np.random.default_rng(0).standard_normal(WINDOW)).tolist()
     assert usual(*noise, 5.0)[-1] and not any(usual(*noise[:-1], 5.0))
 
 
@@ -30,7 +30,7 @@ def test_a_jump_is_a_spike_only_once_the_loss_is_known():
     [(1.0, 0.5, 3.0), (100.0, 0.5, 10.0)],  # six deviations, or a tenth of the mean
 )
 def test_a_spike_is_above_six_deviations_and_above_a_tenth_of_the_mean(mean: float, deviation: float, least: float):
-    calm = [mean - deviation, mean + deviation] * (MEMORY // 2)
+    calm = [mean - deviation, mean + deviation] * (WINDOW // 2)
     assert not usual(*calm, mean + 0.99 * least)[-1] and usual(*calm, mean + 1.01 * least)[-1]
 
 
@@ -61,12 +61,12 @@ def test_a_spike_is_in_the_log_line_and_in_the_log(tmp_path: Path, caplog: pytes
         def forward(self, tokens: torch.Tensor, documents: torch.Tensor):
             said = super().forward(tokens, documents)
             self.calls += 1
-            if self.calls == MEMORY + 5:
+            if self.calls == WINDOW + 5:
                 said.scores["language"].states = said.scores["language"].states * 40
             return said
 
     caplog.set_level(logging.WARNING)
-    _, state = train_tiny(tmp_path, settings(steps=MEMORY + 5, learning_rate=1e-4, save_every=0), Jumping())
+    _, state = train_tiny(tmp_path, settings(steps=WINDOW + 5, learning_rate=1e-4, save_every=0), Jumping())
     spikes = [line["step"] for line in lines(tmp_path) if "spike" in line]
-    assert spikes == [MEMORY + 5] and lines(tmp_path)[-1]["spike"] > 6 and state.usual.seen == MEMORY + 5
-    assert f"step {MEMORY + 5}: the loss jumped to" in caplog.text
+    assert spikes == [WINDOW + 5] and lines(tmp_path)[-1]["spike"] > 6 and state.usual.seen == WINDOW + 5
+    assert f"step {WINDOW + 5}: the loss jumped to" in caplog.text

@@ -12,12 +12,12 @@ import pytest
 
 from patience import HANGS
 from zoo.training.supervision.stopping import (
-    FORWARDED,
+    FORWARD_WINDOW,
     Signals,
     Stopped,
     catch_signals,
-    end_by_force,
     first_of,
+    force_exit,
     raise_if_stopped,
     stop_at_once,
 )
@@ -43,7 +43,7 @@ def test_what_a_launcher_hands_on_is_no_second_signal():
     for signals, expected in ((alone, [True, True, True]), (launched, [True, False, True])):
         sent = signal.SIGINT, signal.SIGINT, signal.SIGTERM
         assert [signals.note(number) for number in sent] == expected and signals.count == sum(expected)
-    launched.received[signal.SIGINT] -= FORWARDED  # seconds ago: a launcher does not take that long
+    launched.received[signal.SIGINT] -= FORWARD_WINDOW  # seconds ago: a launcher does not take that long
     assert launched.note(signal.SIGINT)
 
 
@@ -64,7 +64,7 @@ def test_a_terminal_that_closes_is_one_signal_though_its_shell_hands_it_on_and_n
 STUCK = """
 import ctypes, threading
 from zoo.training.supervision import stopping
-stopping.AT_ONCE = {1}
+stopping.FORCE_AFTER = {1}
 library, mutex = ctypes.CDLL(None), ctypes.create_string_buffer(64)
 def report():
     while mutex[0] != b"\\2":  # until somebody waits for it
@@ -93,7 +93,7 @@ def test_a_process_whose_main_thread_is_stuck_ends_too(phase: str, signals: int,
 TIDYING = """
 import time
 from zoo.training.supervision import stopping
-stopping.AT_ONCE = {}
+stopping.FORCE_AFTER = {}
 with stopping.stop_at_once():
     try:
         print("ready", flush=True)
@@ -178,4 +178,4 @@ def test_a_process_with_many_open_files_hears_signals_too():
     os.dup2(woken.fileno(), 2000)
     with woken, socket.socket(fileno=2000) as high:
         waker.close()
-        end_by_force(high, Signals(), 1, threading.Event())
+        force_exit(high, Signals(), 1, threading.Event())

@@ -66,7 +66,7 @@ def test_a_process_ends_with_the_status_of_the_one_that_it_ends_for(
     heartbeat = SimpleNamespace(announce=id, is_reporter=lambda failure: False, kill_stopped=id)
     watchdog = Watched(1.0)
     watchdog.stopped.clear()  # the main thread hangs
-    watchdog.end_alone(heartbeat, PeerFailure(1, "it is gone", signal=number))  # type: ignore[arg-type]
+    watchdog.end_for_peer(heartbeat, PeerFailure(1, "it is gone", signal=number))  # type: ignore[arg-type]
     assert left == [status]
 
 

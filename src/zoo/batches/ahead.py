@@ -101,7 +101,7 @@ def build_ahead(steps: StepDataset, pin: bool = False, workers: int = 0) -> Gene
         step = next(found)
         if isinstance(step, FailedStep):
             raise step.error
-        return step._replace(parts=[part.pinned() for part in step.parts]) if pin else step
+        return step._replace(parts=[part.pin_memory() for part in step.parts]) if pin else step
 
     # contexts close in reverse order: the thread ends before the loader that it reads from
     with closing(StepIterator(loader)) as found, ThreadPoolExecutor(1, thread_name_prefix="zoo-feed") as thread:

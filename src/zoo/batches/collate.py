@@ -45,7 +45,7 @@ class MicroBatch:
         """Return the micro-batch with its tensors on a device."""
         return self.map_tensors(copier(device))
 
-    def pinned(self) -> "MicroBatch":
+    def pin_memory(self) -> "MicroBatch":
         """Return the micro-batch in pinned memory, from which copies to a GPU are asynchronous."""
         return self.map_tensors(Tensor.pin_memory)
 

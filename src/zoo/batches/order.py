@@ -21,7 +21,7 @@ from zoo.examples.randomness import Purpose, Randomness, keyed
 from zoo.objectives.mixture import Mixture
 
 WINDOW = 1024  # documents that are planned and packed together
-TOKENS = 1 << 22  # tokens per window at most, on average: where documents are long, a window has fewer of them
+WINDOW_TOKENS = 1 << 22  # tokens per window at most, on average: where documents are long, a window has fewer of them
 ALL_EXAMPLES = range(sys.maxsize)  # holds the number of every example of a document
 
 
@@ -97,7 +97,7 @@ class Examples:
         """Documents per window."""
         documents, size = self.lengths.documents, WINDOW
         tokens = sum(int(offsets[len(offsets) - 1]) for offsets in self.lengths.offsets.values())
-        while size > 1 and tokens * size > TOKENS * documents:
+        while size > 1 and tokens * size > WINDOW_TOKENS * documents:
             size //= 2
         return size
 
@@ -178,11 +178,11 @@ class Examples:
         shuffled = keyed(Purpose.ROWS, self.seed, epoch, window).permutation(len(packed))
         return [PackedRow(epoch, packed[i]) for i in shuffled]
 
-    def rows_of_epoch(self) -> int:
+    def count_rows(self) -> int:
         """Number of rows in epoch 0; plans all of it. A mixture's epoch ends when its largest source was read once."""
         if not self.mix:
             return sum(len(self.rows(0, window)) for window in range(self.window_count))
-        rows = [examples.rows_of_epoch() for examples in self.sources]
+        rows = [examples.count_rows() for examples in self.sources]
         largest = max(range(len(rows)), key=rows.__getitem__)
         return math.ceil(rows[largest] / normalize_weights([one.weight for one in self.mix])[largest])
 
@@ -209,7 +209,7 @@ class Examples:
         """Whether documents that are too long are truncated; otherwise they are cut into several examples."""
         return self.mixture.whole or self.form.source or self.form.writes
 
-    def truncated(self) -> tuple[int, int]:
+    def count_truncated(self) -> tuple[int, int]:
         """Return how many examples of epoch 0 are truncated, and what they lose in all (in the form's `truncates`)."""
         count = tokens = 0
         for plan in self.plans(0, self.documents):

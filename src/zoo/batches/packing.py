@@ -13,7 +13,7 @@ from zoo.examples.example import ExamplePlan
 from zoo.examples.form import Limits
 from zoo.objectives.mixture import Mixture
 
-STEP = 16  # lengths are rounded up to a multiple of it
+MULTIPLE = 16  # lengths are rounded up to a multiple of it
 FITS_NOWHERE = np.iinfo(np.int64).max  # a size that fits no row
 EAGER_TABLE = 1 << 16  # a table with up to this many scores is computed at once, which is faster than entry by entry
 CACHED_SCORES = 1 << 20  # scores that are cached: 8 MB
@@ -47,7 +47,7 @@ class RowShape:
         """Return the length and source length that these rows need, rounded up so that few shapes occur."""
         used = max((sum(plan.length for plan in row) for row in rows), default=0)
         read = max((sum(plan.source_length for plan in row) for row in rows), default=0)
-        return min(self.length, -(-used // STEP) * STEP), min(self.source, -(-read // STEP) * STEP)
+        return min(self.length, -(-used // MULTIPLE) * MULTIPLE), min(self.source, -(-read // MULTIPLE) * MULTIPLE)
 
 
 def pack(plans: Sequence[ExamplePlan], shape: RowShape, mixture: Mixture) -> list[tuple[ExamplePlan, ...]]:
@@ -61,10 +61,10 @@ def pack(plans: Sequence[ExamplePlan], shape: RowShape, mixture: Mixture) -> lis
         scored = list(map(mixture.scored, plans))
         sizes += [[each[head] for each in scored] for head in capacities]
     table = np.array(sizes, dtype=np.int64).T
-    return [tuple(plans[i] for i in row) for row in fill(table, most, counted=2)]
+    return [tuple(plans[i] for i in row) for row in fill_rows(table, most, counted=2)]
 
 
-def fill(sizes: NDArray[np.int64], most: Sequence[int], counted: int) -> list[list[int]]:
+def fill_rows(sizes: NDArray[np.int64], most: Sequence[int], counted: int) -> list[list[int]]:
     """Group items into rows; return the indices of each row's items.
 
     Rows are filled one at a time, with the item that best fits the space left, relative to the row's capacity. In one

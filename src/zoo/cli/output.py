@@ -29,9 +29,8 @@ class PipeConsole(Console):
 
 errors = PipeConsole(stderr=True, soft_wrap=True, highlight=False)
 results = PipeConsole(highlight=False, soft_wrap=True)
-DIRECTION_CONTROLS = (
-    "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"  # they change the direction of the text that follows
-)
+# they change the direction of the text that follows
+DIRECTION_CONTROLS = "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
 LONGEST = 1 << 16  # width of a table in a file or a pipe
 COLOURS = ("red", "green", "yellow", "blue", "magenta", "cyan")  # of tags; a tag has the same colour in every text
 

@@ -28,7 +28,7 @@ def say_survey(found: Found) -> None:
     say_labels(found)
     say_repeats(found)
     if "unigram" in found:
-        scores = [f"{name} {loss_of(score)}" for name, score in found["unigram"].items()]
+        scores = [f"{name} {format_loss(score)}" for name, score in found["unigram"].items()]
         say(f"predicting from token frequencies alone: {', '.join(scores)}")
     for one in found.get("strangest", []):
         value = f"{one['value']:,.0f}" if one["value"] >= 100 else f"{one['value']:.4g}"
@@ -41,7 +41,7 @@ def unknown(split: Found) -> str:
     return "" if split.get("unknown") is None else f"{split['unknown']:.3%}"
 
 
-def loss_of(score: Found) -> str:
+def format_loss(score: Found) -> str:
     """Format the loss on one split of predicting from frequencies alone."""
     bits = "" if score["bits_per_byte"] is None else f" ({score['bits_per_byte']:.3f} bits per byte)"
     return f"loss {score['loss']:.3f}, perplexity {score['perplexity']:.1f}{bits}"
@@ -83,7 +83,7 @@ def say_labels(found: Found) -> None:
         if shown:
             say(f"{name}, labels: {', '.join(shown)}{more}")
         if "numbers" in split:
-            say(f"{name}, labels: {least_to_most(split['numbers'])}")
+            say(f"{name}, labels: {format_range(split['numbers'])}")
     guess = found.get("guessing_labels", {})
     if "mse" in guess:
         say(f"always answering the mean: squared error {guess['mse']:.3f}")
@@ -92,7 +92,7 @@ def say_labels(found: Found) -> None:
         say(f"predicting from label frequencies alone: {accuracy}loss {guess['loss']:.3f}")
 
 
-def least_to_most(numbers: Found) -> str:
+def format_range(numbers: Found) -> str:
     """Summarise labels that are numbers."""
     return f"numbers from {numbers['least']:.10g} to {numbers['most']:.10g}, mean {numbers['mean']:.3f}"
 

@@ -26,11 +26,7 @@ COMMANDS = {
         "Check a run, checkpoint, export or YAML file for damage and mistakes, or show what a task's data holds.",
     ),
 }
-MULTI_PROCESS = {
-    "pretrain",
-    "finetune",
-    "tokenize",
-}  # several processes share their work; every other command needs one
+MULTI_PROCESS = {"pretrain", "finetune", "tokenize"}  # several processes share the work; other commands need one
 COMMAND = "zoo.cli.command:run_command"
 VERSION = "zoo:__version__"
 BLOCKS = "zoo.cli.slots:every_option"  # of the registry, for `zoo list blocks`

@@ -26,7 +26,7 @@ from zoo.objectives.mixture import Mixture
 from zoo.registry import Choice, plain
 from zoo.runs.saved import SavedRun
 from zoo.strict_yaml import Tree
-from zoo.training.settings import LOWEST, Training, gather_optimizer, lay_training
+from zoo.training.settings import LOWEST, Training, merge_training, nest_optimizer_options
 
 OBJECTIVE = "the task's objective"
 MAY_SET = "it may change dropout, max_length (upward), position.scaling, heads.…, embeddings.frozen, "
@@ -226,5 +226,5 @@ def resolve_training(levels: Iterable[Layer]) -> tuple[Training, Traced]:
     """
     traced = Traced(LOWEST, {})
     for place, level in levels:
-        traced = traced.become(lay_training(traced.tree, level), place, leaves(gather_optimizer(level)))
+        traced = traced.become(merge_training(traced.tree, level), place, leaves(nest_optimizer_options(level)))
     return config.build(Training, traced.tree, "training"), traced

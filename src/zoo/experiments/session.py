@@ -113,7 +113,7 @@ def count_steps(given: Experiment, data: Data, model: Model, device: torch.devic
     """Turn `training.epochs` into steps; log if that changes whether blocks are compiled."""
     if given.training.steps is not None:
         return given
-    fixed = fix_steps(given, remembered("rows", *data["train"], Examples.rows_of_epoch))
+    fixed = fix_steps(given, remembered("rows", *data["train"], Examples.count_rows))
     said = describe_compiling(fixed.training, model, device)
     if said != describe_compiling(given.training, model, device):
         logger.info(said)
@@ -153,7 +153,7 @@ def read_data(
     data["train"] = replace(train, seed=given.training.seed, augment=given.task.augment), split
     if processes.is_main and train.truncates:
         for name, (examples, split) in data.items():
-            report_truncated(name, examples, remembered("truncated", examples, split, Examples.truncated))
+            report_truncated(name, examples, remembered("truncated", examples, split, Examples.count_truncated))
     return data
 
 

@@ -114,7 +114,7 @@ def measure(
     rows = load_rows(task, inputs(), data, [split])
     examples, opened = read_examples(rows, task, loaded.mixture, loaded.model, tokenizer)[split]
     if examples.truncates:
-        report_truncated(split, examples, examples.truncated())
+        report_truncated(split, examples, examples.count_truncated())
     kept = None if show.predictions is None else dict[int, list[Any]]()
     with thawed(loaded.model), mixed(device, dtype):
         asked = Evaluation(examples, opened, batch, generate, progress=show.progress, kept=kept)

@@ -7,7 +7,7 @@ from zoo.metrics.metric import Metric, metrics
 from zoo.wording import first_few
 
 PREFIXES = ("B-", "I-", "E-", "S-", "L-", "U-")
-SAME = {"L-": "E-", "U-": "S-"}  # BILOU's prefixes of a span's last word, and of a one-word span
+SAME_PREFIXES = {"L-": "E-", "U-": "S-"}  # BILOU's prefixes of a span's last word, and of a one-word span
 
 
 @metrics.register("tagging/f1")
@@ -39,4 +39,4 @@ class SpanF1(Metric):
 
 def as_iobes(sentences: list[list[str]]) -> list[list[str]]:
     """Rewrite BILOU's L- and U- as the E- and S- that seqeval reads."""
-    return [[SAME.get(tag[:2], tag[:2]) + tag[2:] for tag in tags] for tags in sentences]
+    return [[SAME_PREFIXES.get(tag[:2], tag[:2]) + tag[2:] for tag in tags] for tags in sentences]

@@ -23,7 +23,7 @@ from zoo.training.devices.strategy import distribute, unsharded
 from zoo.training.optimizers.optimizer import step_unless, trained_parameters
 from zoo.training.settings import Training
 from zoo.training.supervision.processes import Processes
-from zoo.training.weights.adapters import CONFIG, FILE, is_of_adapter, load_adapters, merged_weights, peft_name
+from zoo.training.weights.adapters import CONFIG, FILE, is_adapter_name, load_adapters, merged_weights, peft_name
 from zoo.training.weights.averaging import MovingAverage, Weights, mean_of, swapped_in
 from zoo.training.weights.depth import set_rate_shares
 from zoo.training.weights.freezing import freeze
@@ -60,7 +60,7 @@ class Learner:
         self.schedule = settings.schedule.build(settings.learning_rate, settings.steps, settings.warmup_steps)
         self.scaler = torch.amp.GradScaler(processes.device.type, enabled=self.dtype is torch.float16)
         self.moving_average = None if settings.ema is None else MovingAverage(model, settings.ema)
-        self.mean: Weights | None = None
+        self.checkpoint_mean: Weights | None = None
         if checkpoint is not None:
             self.restore(checkpoint)
 
@@ -99,18 +99,18 @@ class Learner:
         return rate
 
     @property
-    def published(self) -> Weights | None:
+    def published_weights(self) -> Weights | None:
         """The weights that a user of the run gets: averaged, or merged with adapters; None: the model's own."""
         if self.settings.lora is not None:
             return merged_weights(self.model, self.settings.lora)
-        return self.mean if self.moving_average is None else self.moving_average.weights
+        return self.checkpoint_mean if self.moving_average is None else self.moving_average.weights
 
     @contextmanager
     def published_model(self) -> Iterator[nn.Module]:
         """Yield the model with its published weights, in evaluation mode, for validation."""
         self.model.eval()
         try:
-            with uncompiled(self.model), swapped_in(self.model, self.published), unsharded(self.model):
+            with uncompiled(self.model), swapped_in(self.model, self.published_weights), unsharded(self.model):
                 with torch.no_grad(), thawed(self.model), self.autocast():
                     yield self.model
         finally:
@@ -118,7 +118,7 @@ class Learner:
 
     def average_checkpoints(self, checkpoints: list[Checkpoint]) -> None:
         """Publish the mean of the current weights and those of earlier checkpoints."""
-        self.mean = mean_of(self.model, [checkpoint.tensors("weights") for checkpoint in checkpoints])
+        self.checkpoint_mean = mean_of(self.model, [checkpoint.tensors("weights") for checkpoint in checkpoints])
 
     def tensors(self) -> dict[str, dict[str, Tensor]]:
         """Return all tensors of a checkpoint, by file and name. All processes must call this; the main one saves them.
@@ -135,8 +135,8 @@ class Learner:
         }
         kinds = {"weights": weights, "optimizer": optimizer}
         if self.settings.lora is not None:
-            kinds[FILE] = {peft_name(name): own[name] for name in own if is_of_adapter(name)}
-        if (published := self.published) is not None:
+            kinds[FILE] = {peft_name(name): own[name] for name in own if is_adapter_name(name)}
+        if (published := self.published_weights) is not None:
             others = {name: self.gather_for_saving(tensor) for name, tensor in published.items() if name in weights}
             kinds[self.published_kind] = {**weights, **others}
         return kinds

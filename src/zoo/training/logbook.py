@@ -111,7 +111,7 @@ def note_spike(tally: Tally, state: State) -> Line:
     if tally.skipped or "loss" not in tally.line:  # nothing of the step was scored
         return {}
     usual, loss = state.usual.mean, tally.line["loss"]
-    deviations = state.usual.take(loss)
+    deviations = state.usual.update(loss)
     if deviations is None:
         return {}
     examples = [example for part in tally.examples for example in part][:EXAMPLES_SHOWN]

@@ -14,10 +14,8 @@ from zoo.runs.metrics import Line
 from zoo.training.supervision.processes import Processes
 
 EXAMPLES_SHOWN = 20  # examples named in a warning
-MOST_PRODUCTS, LONGEST_MEASURE = (
-    4,
-    1.0,
-)  # products to time, and seconds after which no more are: emulated bfloat16 takes long
+MOST_PRODUCTS = 4  # products to time
+LONGEST_MEASURE = 1.0  # seconds after which no more are timed: emulated bfloat16 takes long
 
 
 class Tally:

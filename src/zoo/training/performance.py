@@ -9,7 +9,7 @@ from zoo.devices.workers import builders, building_workers
 from zoo.models.heads.cross_entropy import FEW, has_kernel, logits_at_once
 from zoo.models.kinds.part import Part
 from zoo.strict_yaml import Tree
-from zoo.training.devices.compiling import blocks_of, compilable, compiles
+from zoo.training.devices.compiling import blocks_of, compilable_blocks, should_compile
 from zoo.training.devices.strategy import DDP, FSDP, choose_strategy
 from zoo.training.optimizers.optimizer import describe_kernels
 from zoo.training.settings import Training
@@ -30,7 +30,7 @@ def describe_performance(settings: Training, processes: Processes, model: nn.Mod
     pinned = ", in pinned memory" if settings.pin_memory and reads_pinned(device) else ""
     chunks = f"in chunks of about {logits_at_once(device):,} logits, each with its gradient"
     chunks += f", by one kernel from {FEW:,} classes on" if has_kernel(device) else ""
-    compiled = describe_compiled(model) if compiles(settings, device) else "nothing"
+    compiled = describe_compiled(model) if should_compile(settings, device) else "nothing"
     drawn = "a byte per decision" + (", in compiled blocks a float" if compiled != "nothing" else "")
     few = settings.optimizer.build(nn.Linear(2, 2, device=device), settings.learning_rate)
     return {
@@ -56,7 +56,7 @@ def skips_unread(model: nn.Module) -> bool:
 
 def describe_compiled(model: nn.Module) -> str:
     """Describe which blocks of a model are compiled."""
-    able, every = len(compilable(model)), len(blocks_of(model))
+    able, every = len(compilable_blocks(model)), len(blocks_of(model))
     if able == 0:
         return "nothing"
     return "each block" if able == every else f"{able} of {every} blocks, those without recurrence"

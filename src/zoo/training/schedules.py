@@ -55,7 +55,7 @@ class Linear(Schedule):
 
     def __init__(self, learning_rate: float, steps: int, warmup_steps: int, *, floor: float = 0.0) -> None:
         super().__init__(learning_rate, steps, warmup_steps)
-        self.floor = share(floor, "floor")
+        self.floor = check_share(floor, "floor")
 
     def after(self, update: int) -> float:
         return self.floor + (1 - self.floor) * (1 - self.progress(update))
@@ -73,7 +73,7 @@ class Cosine(Schedule):
 
     def __init__(self, learning_rate: float, steps: int, warmup_steps: int, *, floor: float = 0.1) -> None:
         super().__init__(learning_rate, steps, warmup_steps)
-        self.floor = share(floor, "floor")
+        self.floor = check_share(floor, "floor")
 
     def after(self, update: int) -> float:
         return self.floor + (1 - self.floor) * (1 + math.cos(math.pi * self.progress(update))) / 2
@@ -125,7 +125,7 @@ class WarmupStableDecay(Schedule):
         self, learning_rate: float, steps: int, warmup_steps: int, *, decay: float = 0.2, floor: float = 0.0
     ) -> None:
         super().__init__(learning_rate, steps, warmup_steps)
-        self.decay, self.floor = share(decay, "decay"), share(floor, "floor")
+        self.decay, self.floor = check_share(decay, "decay"), check_share(floor, "floor")
 
     def after(self, update: int) -> float:
         if not self.decay:
@@ -134,7 +134,7 @@ class WarmupStableDecay(Schedule):
         return self.floor + (1 - self.floor) * min(1.0, left)
 
 
-def share(value: float, option: str) -> float:
+def check_share(value: float, option: str) -> float:
     """Check and return an option that is a fraction.
 
     Raises:

@@ -33,7 +33,7 @@ MAY_CHANGE = {  # settings that a resumed run may change, and what else can diff
     **dict.fromkeys(("log_every", "trackers", "processes", "workers", "skip_limit", "peak_flops"), ""),
     **dict.fromkeys(("keep_memory", "pin_memory", "hang_timeout", "peer_timeout"), ""),
 }
-AT_LEAST = {
+LOWER_BOUNDS = {
     **dict.fromkeys(("steps", "batch", "micro_batch", "keep", "patience", "log_every", "processes", "skip_limit"), 1),
     "evaluation_examples": 1,
     **dict.fromkeys(("warmup_steps", "seed", "evaluate_every", "save_every", "workers"), 0),
@@ -133,7 +133,7 @@ class Training:
     peak_flops: float | None = None
 
     def __post_init__(self) -> None:
-        for name, least in AT_LEAST.items():
+        for name, least in LOWER_BOUNDS.items():
             value = getattr(self, name)
             if isinstance(value, int) and value < least:
                 raise ValueError(f"training.{name}: must be at least {least}, got {value}")
@@ -170,7 +170,7 @@ class Training:
 LOWEST: Tree = {"optimizer": {"name": "adamw"}, "schedule": {"name": "linear"}}
 
 
-def lay_training(below: Tree, level: Mapping[str, Any]) -> Tree:
+def merge_training(below: Tree, level: Mapping[str, Any]) -> Tree:
     """Merge one level of settings over those below it; steps or epochs here cancel the other of a lower level.
 
     Raises:
@@ -183,11 +183,11 @@ def lay_training(below: Tree, level: Mapping[str, Any]) -> Tree:
     if len(lengths) == 2:
         raise ValueError(f"training: name either steps ({level['steps']}) or epochs ({level['epochs']}), not both")
     cancelled = {key: None for key in ("steps", "epochs") if lengths and key not in lengths}
-    merged: Tree = merge(below, {**gather_optimizer(level), **cancelled})
+    merged: Tree = merge(below, {**nest_optimizer_options(level), **cancelled})
     return merged
 
 
-def gather_optimizer(level: Mapping[str, Any]) -> Tree:
+def nest_optimizer_options(level: Mapping[str, Any]) -> Tree:
     """Return a level with the optimizer's options moved under `optimizer`, if they were written beside it."""
     beside = {key: level[key] for key in OF_OPTIMIZER if key in level}
     rest = {key: value for key, value in level.items() if key not in beside}

@@ -3,12 +3,12 @@
 import math
 from dataclasses import dataclass
 
-MEMORY = 50  # steps that the running mean is over, about
+WINDOW = 50  # steps that the running mean is over, about
 SIGMAS, LEAST = 6.0, 0.1  # a spike exceeds the mean by that many standard deviations and that share of the mean
 
 
 @dataclass
-class Usual:
+class RunningLoss:
     """The exponentially weighted running mean and variance of the loss.
 
     A spike is a loss above the mean by more than 6 standard deviations and by more than a tenth of the mean, once 50
@@ -19,11 +19,11 @@ class Usual:
     variance: float = 0.0
     seen: int = 0
 
-    def take(self, loss: float) -> float | None:
+    def update(self, loss: float) -> float | None:
         """Add a step's loss. Return how many standard deviations it is above the mean if it is a spike, else None."""
         above, deviation = loss - self.mean, math.sqrt(self.variance)
-        spike = self.seen >= MEMORY and above > max(SIGMAS * deviation, LEAST * abs(self.mean))
-        weight = 1 / min(self.seen + 1, MEMORY)  # the plain mean of the first steps, then an exponential one
+        spike = self.seen >= WINDOW and above > max(SIGMAS * deviation, LEAST * abs(self.mean))
+        weight = 1 / min(self.seen + 1, WINDOW)  # the plain mean of the first steps, then an exponential one
         self.mean += weight * above
         self.variance = (1 - weight) * (self.variance + weight * above**2)
         self.seen += 1

@@ -37,7 +37,7 @@ def start_run(processes: Processes, folder: Path, files: RunFiles, resume: bool)
         except ValueError as error:
             refusal = error
     # all processes must fail together: the others would wait forever in the next collective
-    (refused,) = processes.add_up([float(refusal is not None)])
+    (refused,) = processes.sum_numbers([float(refusal is not None)])
     if refused:
         raise refusal or ValueError(f"{folder}: the main process refused it")
     return run or join_run(folder)

@@ -12,7 +12,7 @@ from zoo.runs.run import Run
 from zoo.strict_yaml import Tree
 from zoo.training.learner import Learner
 from zoo.training.settings import Training
-from zoo.training.spikes import Usual
+from zoo.training.spikes import RunningLoss
 
 ADVICE = "Lower training.learning_rate, or raise training.warmup_steps"
 logger = logging.getLogger(__name__)
@@ -41,7 +41,7 @@ class State:
     stale: int = 0
     skipped: int = 0
     scale: Tree = field(default_factory=dict)
-    usual: Usual = field(default_factory=Usual)
+    usual: RunningLoss = field(default_factory=RunningLoss)
     micro_batch: int | None = None
     line: Line | None = None
     passing: bool = False
@@ -80,7 +80,7 @@ def save(learner: Learner, state: State, run: Run, passing: bool = False) -> Non
         RuntimeError: a weight is no longer finite, or the checkpoint cannot be written; the earlier ones stay.
     """
     broken = learner.nonfinite_weight()  # each process checks its own shard, then all of them agree
-    (count,) = learner.processes.add_up([float(broken is not None)])
+    (count,) = learner.processes.sum_numbers([float(broken is not None)])
     if count:
         raise RuntimeError(
             f"step {state.step}: {broken or 'a weight'} is no longer finite, so nothing is saved; "

@@ -77,7 +77,7 @@ def validate(learner: Learner, state: State, run: Run, observers: Observers, las
         return {}
 
     def between() -> None:
-        number = first_of(learner.processes.add_up(signals.flags()))
+        number = first_of(learner.processes.sum_numbers(signals.flags()))
         if number is not None:
             raise Interrupted(number)
 
@@ -91,7 +91,7 @@ def validate(learner: Learner, state: State, run: Run, observers: Observers, las
     )
     # the main process decides for all, and the others add zeros: their values may differ in the last bit
     mine = [float(better), *found.values()] if learner.processes.is_main else [0.0] * (1 + len(found))
-    improved, *decisive = learner.processes.add_up(mine)
+    improved, *decisive = learner.processes.sum_numbers(mine)
     state.stale = 0 if improved else state.stale + 1
     if improved:
         known = {name: value for name, value in zip(found, decisive, strict=True) if math.isfinite(value)}

@@ -92,7 +92,7 @@ def read_line(line: bytes, number: int) -> str:
     return text
 
 
-def line_of(output: object) -> str:
+def format_output(output: object) -> str:
     """Format an answer in one line; of a number, four digits (--json prints all)."""
     if isinstance(output, list):
         return ", ".join(map(str, output)) or NO_CLASS
@@ -112,7 +112,7 @@ def say_answer(answer: Prediction | Unanswered) -> Prediction | Unanswered:
     if isinstance(answer.output, dict):  # an answer that was found in the second text
         say_found(answer.output["text"])
         return answer
-    say(line_of(answer.output))
+    say(format_output(answer.output))
     scores = answer.scores if isinstance(answer.scores, list) else [answer.scores]
     for one in scores:
         if isinstance(one, dict):

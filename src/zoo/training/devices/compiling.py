@@ -20,7 +20,7 @@ GRAPHS_PER_BLOCK = 18
 COMPILE_FROM = 1_000
 
 
-def compiles(settings: Training, device: torch.device) -> bool:
+def should_compile(settings: Training, device: torch.device) -> bool:
     """Whether a training compiles; with `auto`, in a long run on a GPU if torch's compiler has all that it needs."""
     if settings.compile != "auto":
         return settings.compile
@@ -32,7 +32,7 @@ def describe_compiling(settings: Training, model: nn.Module, device: torch.devic
 
     '' if there is nothing to say, or if `auto` depends on a number of steps that is not known yet.
     """
-    if not compilable(model):
+    if not compilable_blocks(model):
         asked = settings.compile is True
         return "no block compiled (this model has only recurrent ones)" if asked else ""
     if device.type != "cuda":
@@ -40,7 +40,7 @@ def describe_compiling(settings: Training, model: nn.Module, device: torch.devic
     missing = missing_for(device)
     if settings.compile == "auto" and missing is None and settings.steps is None:
         return ""
-    if compiles(settings, device):
+    if should_compile(settings, device):
         return "blocks compiled in the first steps"
     if settings.compile is False:
         reason = "training.compile is false; it pays in long runs"
@@ -56,7 +56,7 @@ def blocks_of(model: nn.Module) -> list[Block]:
     return [module for module in model.modules() if isinstance(module, Block)]
 
 
-def compilable(model: nn.Module) -> list[Block]:
+def compilable_blocks(model: nn.Module) -> list[Block]:
     """Return the blocks that one graph can serve in all batches.
 
     Blocks with a recurrent cell are left out: torch's recurrent kernels break the graph, and the `batch_sizes` of
@@ -70,7 +70,7 @@ def compile_blocks(model: nn.Module) -> None:
 
     Parameter names stay the same. The documents of a row are tensors, so new batches do not recompile anything.
     """
-    blocks = compilable(model)
+    blocks = compilable_blocks(model)
     if not blocks:
         return
     make_room(GRAPHS_PER_BLOCK * len(blocks))

@@ -15,7 +15,7 @@ from zoo.devices.precision import forward_dtype
 from zoo.models.kinds.part import Memory
 from zoo.models.model import Model
 from zoo.models.output import Output
-from zoo.training.devices.compiling import blocks_of, compile_blocks, compiles
+from zoo.training.devices.compiling import blocks_of, compile_blocks, should_compile
 from zoo.training.optimizers.optimizer import NeedsWholeMatrices, optimizers
 from zoo.training.settings import Training
 
@@ -64,7 +64,7 @@ def distribute(model: nn.Module, settings: Training, accelerator: Accelerator) -
         RuntimeError: Accelerate wrapped it with another strategy than was chosen.
     """
     wanted = choose_strategy(settings, accelerator.num_processes)
-    if compiles(settings, accelerator.device):
+    if should_compile(settings, accelerator.device):
         compile_blocks(model)
     if wanted == FSDP:
         shard(model, forward_dtype(settings.precision, accelerator.device), accelerator)

@@ -3,7 +3,7 @@
 import torch
 from torch import nn
 
-from zoo.training.optimizers.optimizer import check_betas, decay_groups, fusible, optimizers, trained_parameters
+from zoo.training.optimizers.optimizer import check_betas, decay_groups, is_fusible, optimizers, trained_parameters
 
 
 @optimizers.register("adamw")
@@ -32,7 +32,7 @@ class AdamW(torch.optim.AdamW):
         check_betas(betas, eps)
         parameters = trained_parameters(model)
         groups = decay_groups(model, parameters, weight_decay)
-        super().__init__(groups, lr=learning_rate, betas=betas, eps=eps, fused=fused and fusible(parameters))
+        super().__init__(groups, lr=learning_rate, betas=betas, eps=eps, fused=fused and is_fusible(parameters))
 
 
 @optimizers.register("adam")
@@ -56,4 +56,4 @@ class Adam(torch.optim.Adam):
     ) -> None:
         check_betas(betas, eps)
         parameters = trained_parameters(model)
-        super().__init__(parameters, lr=learning_rate, betas=betas, eps=eps, fused=fused and fusible(parameters))
+        super().__init__(parameters, lr=learning_rate, betas=betas, eps=eps, fused=fused and is_fusible(parameters))

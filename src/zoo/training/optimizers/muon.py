@@ -18,7 +18,7 @@ from zoo.training.optimizers.optimizer import (
     check_betas,
     check_momentum,
     decay_groups,
-    fusible,
+    is_fusible,
     logit_parameters,
     optimizers,
     step_unless,
@@ -26,13 +26,13 @@ from zoo.training.optimizers.optimizer import (
 )
 
 # modules without hidden matrices: embeddings, heads, poolers, and recurrent cells, whose gates share one matrix
-OUTSIDE = (Embeddings, nn.Embedding, Head, Pooler, nn.RNNBase)
+NOT_HIDDEN = (Embeddings, nn.Embedding, Head, Pooler, nn.RNNBase)
 QUINTIC, STEPS, TINY = (3.4445, -4.7750, 2.0315), 5, 1e-7
 
 
 def hidden_matrices(model: nn.Module) -> list[nn.Parameter]:
     """Return the trained matrices of hidden layers, which map hidden states to hidden states."""
-    outside = {id(p) for module in model.modules() if isinstance(module, OUTSIDE) for p in module.parameters()}
+    outside = {id(p) for module in model.modules() if isinstance(module, NOT_HIDDEN) for p in module.parameters()}
     outside |= {id(p) for p in logit_parameters(model)}
     return [p for p in trained_parameters(model) if p.dim() == 2 and min(p.shape) > 1 and id(p) not in outside]
 
@@ -55,13 +55,13 @@ class OrthogonalMomentum(SkippableOptimizer):
     ) -> tuple[Tensor, dict[str, Tensor]]:
         momentum, rate = group["momentum"], group["lr"]
         mean = states["momentum_buffer"].lerp(gradients, 1 - momentum)
-        updates = orthogonal(gradients.lerp(mean, momentum) if group["nesterov"] else mean)
+        updates = orthogonalize(gradients.lerp(mean, momentum) if group["nesterov"] else mean)
         scale = 0.2 * math.sqrt(max(weights.shape[1:]))
         later = weights.mul(1 - rate * group["weight_decay"]).add_(updates, alpha=-(rate * scale))
         return later, {"momentum_buffer": mean}
 
 
-def orthogonal(matrices: Float[Tensor, "count rows columns"]) -> Float[Tensor, "count rows columns"]:
+def orthogonalize(matrices: Float[Tensor, "count rows columns"]) -> Float[Tensor, "count rows columns"]:
     """Return about U V^T of each matrix U S V^T: its singular values become 0.7 to 1.2.
 
     Computed in bfloat16, as in torch's Muon, but in float32 where bfloat16 is emulated: on a CPU with AVX2 only, a
@@ -122,7 +122,7 @@ class HiddenMuon(NeedsWholeMatrices):
             self.parts.append(OrthogonalMomentum(groups, learning_rate, momentum, nesterov))
         if others:
             groups = decay_groups(model, others, weight_decay)
-            kernel = fused and fusible(others)
+            kernel = fused and is_fusible(others)
             self.parts.append(torch.optim.AdamW(groups, learning_rate, betas, eps, fused=kernel))
         parts = enumerate(self.parts)
         super().__init__([{**group, "part": number} for number, part in parts for group in part.param_groups], {})

@@ -16,7 +16,7 @@ from zoo.training.devices.shards import local_shard
 optimizers: Slot[torch.optim.Optimizer] = Slot("optimizer")
 # Not mps: until June 2026 torch's fused kernels there updated the weights in a skipped step, too (pytorch/pytorch, pull
 # request 186360).
-FUSED = ("cpu", "cuda", "xpu")
+FUSED_DEVICES = ("cpu", "cuda", "xpu")
 STACK_ON_CPU = 2**18  # elements updated at once: larger stacks do not fit into the caches, so copying takes longer
 STACK_ON_GPU = 2**23  # elements: enough to fill a GPU, and fewer than the embedding of a large vocabulary has
 
@@ -61,9 +61,9 @@ def decay_groups(model: nn.Module, parameters: Iterable[nn.Parameter], weight_de
     return [group for group in groups if group["params"]]
 
 
-def fusible(parameters: Iterable[nn.Parameter]) -> bool:
+def is_fusible(parameters: Iterable[nn.Parameter]) -> bool:
     """Whether torch has a fused kernel to update these parameters, which can also skip a bad step."""
-    return all(p.is_floating_point() and p.device.type in FUSED for p in parameters)
+    return all(p.is_floating_point() and p.device.type in FUSED_DEVICES for p in parameters)
 
 
 def describe_kernels(optimizer: torch.optim.Optimizer) -> str:

@@ -5,7 +5,7 @@ from torch import nn
 from torch.optim.sgd import sgd
 
 from zoo.training.devices.shards import local_shard
-from zoo.training.optimizers.optimizer import check_momentum, decay_groups, fusible, optimizers, trained_parameters
+from zoo.training.optimizers.optimizer import check_momentum, decay_groups, is_fusible, optimizers, trained_parameters
 
 
 @optimizers.register("sgd")
@@ -34,7 +34,7 @@ class Descent(torch.optim.SGD):
         if nesterov and not momentum:
             raise ValueError("training.optimizer.nesterov: needs a momentum above 0")
         parameters = trained_parameters(model)
-        groups, kernel = decay_groups(model, parameters, weight_decay), fused and fusible(parameters)
+        groups, kernel = decay_groups(model, parameters, weight_decay), fused and is_fusible(parameters)
         super().__init__(groups, lr=learning_rate, momentum=momentum, nesterov=nesterov, fused=kernel)
         if momentum:
             # torch allocates them in the first step, and leaves them uninitialised if its kernel skips that step

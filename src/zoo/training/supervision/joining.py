@@ -87,7 +87,7 @@ def leave(watchdog: Watchdog, accelerator: Accelerator, error: BaseException | N
     heartbeat = watchdog.heartbeat  # None: this process trains alone
     try:
         if heartbeat is not None and error is not None:
-            fail(heartbeat, error)
+            announce_failure(heartbeat, error)
     except BaseException as reason:  # another process is the reason
         error = reason
         raise
@@ -139,7 +139,7 @@ def end_stuck(error: BaseException, reports: bool) -> None:
     leave_at_once(128 + error.signal if isinstance(error, Stopped) else status)
 
 
-def fail(heartbeat: Heartbeat, error: BaseException) -> None:
+def announce_failure(heartbeat: Heartbeat, error: BaseException) -> None:
     """Tell the others why this process fails, unless another process is the reason.
 
     Raises:

@@ -42,7 +42,7 @@ class Processes:
         total: Tensor = mine if self.count == 1 else self.accelerator.reduce(mine, "sum")
         return total
 
-    def add_up(self, numbers: Sequence[float]) -> list[float]:
+    def sum_numbers(self, numbers: Sequence[float]) -> list[float]:
         """Sum numbers over all processes; a single process returns its own, not rounded to its device's float type."""
         if self.count == 1:
             return list(numbers)

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-FORWARDED = 2.0  # seconds in which a launcher, or a shell whose terminal is gone, may forward a signal again
-AT_ONCE = 2.0  # seconds that a process has to end by itself when it must stop at once
-AGAIN = "at once; --resume continues from what was saved"
+FORWARD_WINDOW = 2.0  # seconds in which a launcher, or a shell whose terminal is gone, may forward a signal again
+FORCE_AFTER = 2.0  # seconds that a process has to end by itself when it must stop at once
+SECOND_SIGNAL = "at once; --resume continues from what was saved"
 
 pending_signals: list[int] = []  # the signal that is stopping this process, if any
 
@@ -61,7 +61,10 @@ class Signals:
     def note(self, number: int) -> bool:
         """Count a signal, unless a launcher or a shell has forwarded it again; return whether it was counted."""
         now = time.monotonic()
-        new = not (self.launched or number == signal.SIGHUP) or now - self.received.get(number, -FORWARDED) >= FORWARDED
+        new = (
+            not (self.launched or number == signal.SIGHUP)
+            or now - self.received.get(number, -FORWARD_WINDOW) >= FORWARD_WINDOW
+        )
         self.count += new
         self.received.setdefault(number, now)
         return new
@@ -94,7 +97,7 @@ def stop_at_once() -> Iterator[None]:
             raise Stopped(number)
 
     try:
-        with never_ignored(), handle_signals(stop, allowed=0, heard=heard):
+        with exit_if_ignored(), handle_signals(stop, allowed=0, heard=heard):
             yield
     finally:
         pending_signals.clear()
@@ -111,7 +114,7 @@ def raise_if_stopped() -> None:
 
 
 @contextmanager
-def never_ignored() -> Iterator[None]:
+def exit_if_ignored() -> Iterator[None]:
     """End the process where Python ignores `Stopped`: in a destructor, or in a callback of an import."""
     before = sys.unraisablehook
 
@@ -151,7 +154,7 @@ def note_signals() -> Iterator[Signals]:
 
     def note(number: int) -> None:
         if signals.note(number) and signals.count > 1:
-            raise Stopped(number, AGAIN)
+            raise Stopped(number, SECOND_SIGNAL)
 
     with handle_signals(note, allowed=1, heard=threading.Event()):
         yield signals
@@ -162,7 +165,7 @@ def handle_signals(work: Callable[[int], None], allowed: int, heard: threading.E
     """Call `work` with each signal, and end the process if its main thread is stuck and runs no handler.
 
     Python runs handlers in the main thread, between two bytecode instructions: never while a library computes or waits
-    in C. But it also writes each signal's number to a socket at once, which the thread of `end_by_force` reads.
+    in C. But it also writes each signal's number to a socket at once, which the thread of `force_exit` reads.
     SIGHUP stays ignored where it was, as under nohup.
 
     Args:
@@ -177,7 +180,7 @@ def handle_signals(work: Callable[[int], None], allowed: int, heard: threading.E
     waker.setblocking(False)
     wakeup = signal.set_wakeup_fd(waker.fileno(), warn_on_full_buffer=False)
     given = woken, Signals(launched()), allowed, heard
-    thread = threading.Thread(target=end_by_force, args=given, daemon=True, name="zoo-signals")
+    thread = threading.Thread(target=force_exit, args=given, daemon=True, name="zoo-signals")
     thread.start()
     heeded = [one for one in SIGNALS if one != signal.SIGHUP or signal.getsignal(one) != signal.SIG_IGN]
     before = {number: signal.signal(number, lambda sent, _: work(sent)) for number in heeded}
@@ -192,7 +195,7 @@ def handle_signals(work: Callable[[int], None], allowed: int, heard: threading.E
         woken.close()
 
 
-def end_by_force(woken: socket.socket, signals: Signals, allowed: int, heard: threading.Event) -> None:
+def force_exit(woken: socket.socket, signals: Signals, allowed: int, heard: threading.Event) -> None:
     """Read the numbers of signals until the socket closes; end the process soon after more than `allowed`."""
     patience: float | None = None
     status = 0
@@ -208,7 +211,7 @@ def end_by_force(woken: socket.socket, signals: Signals, allowed: int, heard: th
             return
         patience = None
         if number[0] in SIGNALS and signals.note(number[0]) and signals.count > allowed:
-            status, patience = 128 + number[0], AT_ONCE
+            status, patience = 128 + number[0], FORCE_AFTER
             if signals.count > allowed + 1:
                 os._exit(status)
 

@@ -14,10 +14,8 @@ from zoo.training.supervision.heartbeat import Heartbeat, PeerFailure
 from zoo.training.supervision.launch import HOW_TO_LAUNCH, describe_rendezvous
 
 FAILED, WRONG = 1, 2  # exit statuses: the work failed, the request cannot be met
-JOIN_TIMEOUT, WARN_AFTER = (
-    300.0,
-    10.0,
-)  # seconds that processes have to find each other, and after which they log that they wait
+JOIN_TIMEOUT = 300.0  # seconds that processes have to find each other
+WARN_AFTER = 10.0  # seconds after which they log that they wait
 GRACE = 3.0  # seconds that the main thread has to notice a failure by itself
 STDERR = 2
 logger = logging.getLogger(__name__)
@@ -93,7 +91,7 @@ class Watchdog:
         elif now - self.last > self.limit:
             self.end_hanging(now - self.last)
         elif (heartbeat := self.heartbeat) and (failure := heartbeat.find_failure(heartbeat.timeout)):
-            self.end_alone(heartbeat, failure)
+            self.end_for_peer(heartbeat, failure)
 
     def end_hanging(self, seconds: float) -> None:
         """Report that this process hangs, print the stacks of its threads, and end it."""
@@ -105,7 +103,7 @@ class Watchdog:
         faulthandler.dump_traceback(STDERR, all_threads=True)
         leave_at_once()
 
-    def end_alone(self, heartbeat: Heartbeat, failure: PeerFailure) -> None:
+    def end_for_peer(self, heartbeat: Heartbeat, failure: PeerFailure) -> None:
         """End this process because of another one, unless the main thread stops the watchdog within GRACE seconds."""
         heartbeat.announce(failure)
         if self.stopped.wait(GRACE):

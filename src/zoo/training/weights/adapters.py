@@ -74,13 +74,13 @@ def add_adapters(model: nn.Module, settings: LowRank, seed: int) -> None:
     maps = {name: module for name, module in model.named_modules() if isinstance(module, nn.Linear)}
     inside = {name: module for name, module in maps.items() if name.split(".")[0] not in TRAINED_IN_FULL}
     for target in settings.targets:
-        refuse_unknown(target, sorted({last_word(name) for name in inside}), "linear layer", f"{KEY}.targets")
+        refuse_unknown(target, sorted({last_component(name) for name in inside}), "linear layer", f"{KEY}.targets")
     for name, parameter in model.named_parameters():
         if name.split(".")[0] not in TRAINED_IN_FULL:
             parameter.requires_grad_(False)
     generator = torch.Generator().manual_seed(seed)
     for name, module in inside.items():
-        if last_word(name) in settings.targets:
+        if last_component(name) in settings.targets:
             add_adapter(module, settings, generator)
 
 
@@ -113,11 +113,11 @@ def adapted_layers(model: nn.Module) -> Iterator[tuple[str, nn.Linear]]:
             yield name, module
 
 
-def last_word(name: str) -> str:
+def last_component(name: str) -> str:
     return name.rpartition(".")[2]
 
 
-def is_of_adapter(name: str) -> bool:
+def is_adapter_name(name: str) -> bool:
     """Whether a name is that of an adapter's parameter."""
     return bool({DOWN, UP} & set(name.split(".")))
 
@@ -143,7 +143,7 @@ def peft_name(name: str) -> str:
 
 def load_adapters(model: nn.Module, tensors: dict[str, Tensor]) -> None:
     """Load the adapters of a model from the tensors of peft's file."""
-    own = {peft_name(name): p for name, p in model.named_parameters() if is_of_adapter(name)}
+    own = {peft_name(name): p for name, p in model.named_parameters() if is_adapter_name(name)}
     assert set(own) == set(tensors), "a checkpoint has the adapters that its settings name"
     with torch.no_grad():
         for name, parameter in own.items():
