@@ -12,7 +12,7 @@ import torch
 import typer
 from commands import Said
 
-from zoo.cli.early import FLAGS, check_words, section_keys, split_words
+from zoo.cli.preflight import FLAGS, check_words, section_keys, split_words
 from zoo.cli.table import COMMANDS
 from zoo.config import parse_set
 from zoo.data.task import Task

@@ -11,9 +11,9 @@ from typing import Any
 
 import typer
 
-from zoo.cli.early import check_words
 from zoo.cli.main import DONE, FAILED, WRONG, is_main_process, launched_together, redirect_to_null
 from zoo.cli.output import LogPrinter, print_to_stderr
+from zoo.cli.preflight import check_words
 from zoo.cli.table import COMMANDS, MULTI_PROCESS
 from zoo.late import load
 from zoo.training.supervision.stopping import raise_if_stopped
