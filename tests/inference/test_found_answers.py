@@ -13,7 +13,7 @@ from looking import loaded
 from torch import Tensor
 
 from zoo.data.task import read_task
-from zoo.data.tokenizers.placed import place_tokens
+from zoo.data.tokenizers.token_spans import encode_with_spans
 from zoo.inference.loaded import Loaded
 from zoo.inference.measure import measure
 from zoo.inference.pipeline import Pipeline
@@ -71,7 +71,7 @@ def test_there_is_no_answer_where_a_window_that_shows_none_most_does_so_rather_t
 
 def test_that_there_is_no_answer_is_as_likely_as_the_window_says_that_shows_it_least():
     windows = [best_span(logits(6, (0, 0, null)), np.arange(2, 6), 0) for null in (9.0, 8.0)]
-    (tokens,) = place_tokens(loaded("bert-nano", "span").tokenizer, [CONTEXT])
+    (tokens,) = encode_with_spans(loaded("bert-nano", "span").tokenizer, [CONTEXT])
     assert say_answer(CONTEXT, tokens, windows, no_answer=True) == (None, windows[1].null_share)
     assert windows[1].null_share < windows[0].null_share
 

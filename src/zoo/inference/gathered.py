@@ -13,7 +13,7 @@ from zoo.blocks.rows.documents import Documents
 from zoo.data.ids import ANSWERS
 from zoo.data.ids import CONTEXT as CONTEXT_COLUMN
 from zoo.data.store.split import Split
-from zoo.data.tokenizers.placed import place_tokens
+from zoo.data.tokenizers.token_spans import encode_with_spans
 from zoo.examples.example import ExamplePlan
 from zoo.inference.loaded import Loaded
 from zoo.inference.spans import WindowAnswer, best_span, say_answer
@@ -162,7 +162,7 @@ def answer_found(
     assert isinstance(objective, AnswerSpan)
     plans = {plan.number: plan for plan in about.examples.plan(0, [document])}
     moved = [window.moved(plans[number].pieces[-1].start) for number, window in windows.items()]
-    return say_answer(context, place_tokens(about.loaded.tokenizer, [context])[0], moved, objective.no_answer)
+    return say_answer(context, encode_with_spans(about.loaded.tokenizer, [context])[0], moved, objective.no_answer)
 
 
 class Gathering(NamedTuple):

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zoo.data.ids import Ids
-from zoo.data.tokenizers.placed import PlacedTokens
+from zoo.data.tokenizers.token_spans import TokenSpans
 
 LONGEST_ANSWER = 30  # tokens; Devlin et al.'s `max_answer_length`
 Logits = NDArray[np.float32]
@@ -69,7 +69,7 @@ def choose_answer(windows: Sequence[WindowAnswer], no_answer: bool) -> WindowAns
 
 
 def say_answer(
-    context: str, tokens: PlacedTokens, windows: Sequence[WindowAnswer], no_answer: bool
+    context: str, tokens: TokenSpans, windows: Sequence[WindowAnswer], no_answer: bool
 ) -> tuple[dict[str, Any] | None, float]:
     """Return the answer from all windows of a context, {text, start, end} or None, and its probability.
 

@@ -51,7 +51,7 @@ def test_a_unit_without_a_token_is_left_out() -> None:
 
 def watch(tokenizer: Tokenizer, lengths: list[int]) -> None:
     """Note how long the texts are that a tokenizer reads."""
-    for name in ("encode", "encode_rest"):
+    for name in ("encode", "encode_continuation"):
         read = getattr(tokenizer, name)
         setattr(tokenizer, name, lambda some, read=read: lengths.append(max(map(len, some))) or read(some))
 

@@ -176,7 +176,7 @@ def test_a_full_cache_forgets_words_and_keeps_those_that_are_met_again(monkeypat
 
 def test_a_thread_that_fills_the_cache_takes_no_word_from_another(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(word_cache, "MOST", 10)
-    words = WordCache(make("byte_bpe {}").ordinary, at_marks=False)
+    words = WordCache(make("byte_bpe {}").plain_backend, at_marks=False)
     plainly = [ids.tolist() for ids in words.encode_whole([" one other"])]
     list(words.encode([" one longer than ten characters"]))  # the words are in the older generation now
     encode = words.encode_words
@@ -193,7 +193,7 @@ def test_a_thread_that_fills_the_cache_takes_no_word_from_another(monkeypatch: p
 @cache
 def written(name: str) -> str:
     """The file of a tokenizer."""
-    return make(name).ordinary.to_str()
+    return make(name).plain_backend.to_str()
 
 
 def spec(change: dict[str, Any], name: str = "byte_bpe {}") -> dict[str, Any]:

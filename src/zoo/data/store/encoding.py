@@ -67,8 +67,8 @@ def find_seam(text: str, start: int, tokenizer: Tokenizer) -> tuple[int, Reader]
         The end of the piece, and the encoder of the next piece: as a text of its own, or as a continuation.
     """
     readers: list[Reader] = [tokenizer.encode]
-    if tokenizer.reader_of_rest is not None:
-        readers.append(tokenizer.encode_rest)
+    if tokenizer.continuation_backend is not None:
+        readers.append(tokenizer.encode_continuation)
     if len(text) - start > LONG:
         for seam in places(text, start + LONG // 2, start + LONG):
             if text[seam - 1 : seam + 1].isspace():  # one token may span several white space characters

@@ -19,7 +19,7 @@ from zoo.data.sources.checking import Sided
 from zoo.data.sources.numbering import label_key
 from zoo.data.store.encoding import encode
 from zoo.data.store.sentences import splitter
-from zoo.data.tokenizers.placed import place_tokens, place_words, tokens_of
+from zoo.data.tokenizers.token_spans import encode_with_spans, encode_word_lists, tokens_of
 from zoo.data.tokenizers.tokenizer import Tokenizer
 from zoo.wording import refuse_unknown
 
@@ -222,7 +222,7 @@ def units_of(
         return [[np.array([number])] for number in values]
     assert tokenizer is not None, "texts are tokenised"
     if field in stored.words:
-        return place_words(tokenizer, values)
+        return encode_word_lists(tokenizer, values)
     if field in stored.lists:
         flat = iter(tokenizer.encode([text for texts in values for text in texts]))
         return [[next(flat) for _ in texts] for texts in values]
@@ -237,7 +237,7 @@ def numbers_of(
     found = {column: batch[column] for column in stored.numbers}
     for column, field in stored.answers:
         assert tokenizer is not None, "answers stand in a text"
-        placed = place_tokens(tokenizer, texts_of(batch[field]))
+        placed = encode_with_spans(tokenizer, texts_of(batch[field]))
         found[column] = [
             [place for text, begin in zip(given["text"], given["start"], strict=True)
              for place in tokens_of(tokens, begin, begin + len(text))]

@@ -54,7 +54,7 @@ def add_words(tokenizer: Tokenizer, words: Sequence[str]) -> list[str]:
         logger.warning(said + "%s; normalization: nfc keeps syllables whole", ADD, first_few(begin_others))
     alone = {word: not is_joined(word) or word in begin_others for word in new}
     tokenizer.backend.add_tokens([AddedToken(word, single_word=alone[word], normalized=True) for word in new])
-    tokenizer.match(())
+    tokenizer.make_special(())
     return new
 
 

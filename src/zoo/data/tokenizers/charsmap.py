@@ -22,14 +22,14 @@ def check_charsmaps(spec: Any, place: str) -> None:
     """Raise a ValueError if a precompiled_charsmap in a parsed tokenizer.json is damaged."""
     for found in (step["precompiled_charsmap"] for step in maps(spec) if "precompiled_charsmap" in step):
         try:
-            whole = leads_nowhere_else(base64.b64decode(found, validate=True))
+            whole = is_valid_trie(base64.b64decode(found, validate=True))
         except (ValueError, IndexError, TypeError):  # not base64, or shorter than its header says
             whole = False
         if not whole:
             raise ValueError(f"{place}: the precompiled_charsmap of its normalizer is damaged")
 
 
-def leads_nowhere_else(content: bytes) -> bool:
+def is_valid_trie(content: bytes) -> bool:
     """Whether every walk through the trie stays inside it and ends at the beginning of a stored text."""
     size = int.from_bytes(content[:4], "little")
     units = np.frombuffer(content[4 : 4 + size], dtype="<u4").astype(np.int64)

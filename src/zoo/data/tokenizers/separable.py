@@ -36,9 +36,9 @@ def is_separable(spec: Mapping[str, Any]) -> bool:
     words = [token for token in spec["added_tokens"] if not token["special"]]
     return (
         cuts_before_spaces(first)
-        and all(step["type"] in FINER or is_spelling(step) for step in rest)
+        and all(step["type"] in FINER or only_maps_bytes(step) for step in rest)
         and all(keeps_words(step, first["type"] in AT_SPACES) for step in normalizers)
-        and not any(reaches_out(token, bool(words)) for token in spec["added_tokens"])
+        and not any(affects_neighbours(token, bool(words)) for token in spec["added_tokens"])
     )
 
 
@@ -77,7 +77,7 @@ def cuts_before_spaces(step: Mapping[str, Any]) -> bool:
     return kind in AT_SPACES
 
 
-def is_spelling(step: Mapping[str, Any]) -> bool:
+def only_maps_bytes(step: Mapping[str, Any]) -> bool:
     """Whether a pre-tokenizer only maps bytes to letters, without splitting or adding anything."""
     return step["type"] == "ByteLevel" and not step.get("use_regex", True) and not step.get("add_prefix_space", True)
 
@@ -98,7 +98,7 @@ def keeps_words(step: Mapping[str, Any], at_spaces: bool) -> bool:
     return kind == "Strip" and not step["strip_left"]  # strips the end of a text only; words hold no space at their end
 
 
-def reaches_out(token: Mapping[str, Any], words: bool) -> bool:
+def affects_neighbours(token: Mapping[str, Any], words: bool) -> bool:
     """Whether an added token may change how the words next to it are encoded.
 
     A token that is not special is matched in texts: with a space in its spelling, or if it strips the space next to it,

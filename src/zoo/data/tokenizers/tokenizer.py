@@ -13,7 +13,7 @@ from tokenizers import Tokenizer as Backend
 
 from zoo.data.ids import ROLES, Ids, Roles
 from zoo.data.tokenizers.backend import encode_plainly, explain_failure, read_backend
-from zoo.data.tokenizers.going_on import reader_of_rest
+from zoo.data.tokenizers.continuation import continuation_backend
 from zoo.data.tokenizers.recipes.recipe import ANGLED, BRACKETED, TokenizerRecipe, role_token
 from zoo.data.tokenizers.separable import is_separable, is_separable_at_marks
 from zoo.data.tokenizers.word_cache import WordCache
@@ -52,7 +52,7 @@ class Tokenizer:
         self.backend = backend
         self.role_tokens = check_roles(role_tokens, backend, f"{place}/{ROLES_FILE}")
         self.chat_templates = dict(chat_templates)
-        self.match(())
+        self.make_special(())
 
     @classmethod
     def train(cls, choice: Choice[TokenizerRecipe], texts: Iterable[str]) -> "Tokenizer":
@@ -137,27 +137,27 @@ class Tokenizer:
         Raises:
             ValueError: a text has a lone surrogate.
         """
-        wholes = list(map(whole, texts))
+        wholes = list(map(require_utf8, texts))
         with explain_failure("tokenizer", "it cannot read a text"):
             if self.word_cache is not None and sum(map(len, wholes)) >= MANY:
                 return list(self.word_cache.encode(wholes))
-            return encode_plainly(self.ordinary, wholes)
+            return encode_plainly(self.plain_backend, wholes)
 
-    def encode_rest(self, texts: Sequence[str]) -> list[Ids]:
+    def encode_continuation(self, texts: Sequence[str]) -> list[Ids]:
         """The ids of texts that continue others; only if the tokenizer adds something before a text."""
-        assert self.reader_of_rest is not None
+        assert self.continuation_backend is not None
         with explain_failure("tokenizer", "it cannot read a text"):
-            return encode_plainly(self.reader_of_rest, list(map(whole, texts)))
+            return encode_plainly(self.continuation_backend, list(map(require_utf8, texts)))
 
     @cached_property
-    def reader_of_rest(self) -> Backend | None:
-        return reader_of_rest(self.ordinary)
+    def continuation_backend(self) -> Backend | None:
+        return continuation_backend(self.plain_backend)
 
     @cached_property
     def word_cache(self) -> WordCache | None:
         """The cache of words' ids; None if the ids of a text are not those of its words."""
-        spec = json.loads(self.ordinary.to_str())
-        return WordCache(self.ordinary, is_separable_at_marks(spec)) if is_separable(spec) else None
+        spec = json.loads(self.plain_backend.to_str())
+        return WordCache(self.plain_backend, is_separable_at_marks(spec)) if is_separable(spec) else None
 
     def encode_with_offsets(self, texts: Sequence[str]) -> list[tuple[Ids, Ids]]:
         """The ids of each text, as from `encode`, and the characters (begin, end) of each token.
@@ -165,21 +165,21 @@ class Tokenizer:
         Raises:
             ValueError: a text has a lone surrogate.
         """
-        wholes = list(map(whole, texts))
+        wholes = list(map(require_utf8, texts))
         with explain_failure("tokenizer", "it cannot read a text"):
-            encodings = self.ordinary.encode_batch(wholes, add_special_tokens=False)
+            encodings = self.plain_backend.encode_batch(wholes, add_special_tokens=False)
         pairs = [(np.array(e.ids, dtype=np.int64), np.array(e.offsets, dtype=np.int64)) for e in encodings]
         return [(ids, offsets.reshape(-1, 2)) for ids, offsets in pairs]
 
     def encode_with_roles(self, text: str) -> Ids:
         """The ids of a text in which a role's spelling, such as [MASK], stands for that role."""
-        checked = whole(text)
+        checked = require_utf8(text)
         with explain_failure("tokenizer", "it cannot read a text"):
             return np.array(self.backend.encode(checked, add_special_tokens=False).ids, dtype=np.int64)
 
     def bytes_read(self, text: str, spans: Iterable[tuple[int, int]]) -> int:
         """The number of UTF-8 bytes that some spans of a text's tokens stand for."""
-        offsets = self.ordinary.encode(whole(text), add_special_tokens=False).offsets
+        offsets = self.plain_backend.encode(require_utf8(text), add_special_tokens=False).offsets
         begins = [0, *(begin for begin, _ in offsets[1:]), len(text)]
         ends = [(begins[start], begins[min(stop, len(begins) - 1)]) for start, stop in spans]
         return sum(len(text[begin:end].encode()) for begin, end in ends)
@@ -192,7 +192,7 @@ class Tokenizer:
         """
         if self.backend.post_processor is None:
             return [self.roles.id("start"), *self.encode([text])[0].tolist()]
-        encoding = self.ordinary.encode(whole(text), add_special_tokens=True)
+        encoding = self.plain_backend.encode(require_utf8(text), add_special_tokens=True)
         written = [i for i, special in zip(encoding.ids, encoding.special_tokens_mask, strict=True) if not special]
         ahead = encoding.special_tokens_mask.index(0) if written else len(encoding.ids)
         return [*encoding.ids[:ahead], *written] or [self.roles.id("start")]
@@ -225,7 +225,7 @@ class Tokenizer:
         new = [name for name, token in lacking.items() if token not in self.vocabulary]
         together = {**self.role_tokens, **lacking}
         self.role_tokens = {role: together[role] for role in ROLES if role in together}
-        self.match(self.role_tokens[role] for role in ROLES if role in lacking)
+        self.make_special(self.role_tokens[role] for role in ROLES if role in lacking)
         return new
 
     def add_sentinels(self, needed: int) -> int:
@@ -236,20 +236,20 @@ class Tokenizer:
         """
         known = len(self.roles.sentinels)
         new = [SENTINEL.format(number) for number in reversed(range(known, needed))]
-        self.match(new)
+        self.make_special(new)
         return len(new)
 
-    def match(self, tokens: Iterable[str]) -> None:
+    def make_special(self, tokens: Iterable[str]) -> None:
         """Make tokens special tokens of the backend, if they are not yet, and clear all cached values."""
         known = self.special_tokens
         self.backend.add_special_tokens([role_token(token) for token in tokens if token not in known])
-        self.ordinary = Backend.from_str(self.backend.to_str())
-        self.ordinary.encode_special_tokens = True  # special tokens found in a text are read as ordinary text
-        for derived in ("digest", "vocabulary", "roles", "word_cache", "reader_of_rest"):
+        self.plain_backend = Backend.from_str(self.backend.to_str())
+        self.plain_backend.encode_special_tokens = True  # special tokens found in a text are read as ordinary text
+        for derived in ("digest", "vocabulary", "roles", "word_cache", "continuation_backend"):
             self.__dict__.pop(derived, None)
 
 
-def whole(text: str) -> str:
+def require_utf8(text: str) -> str:
     """The text itself. Python reads bytes that are not UTF-8 as lone surrogates, which are refused.
 
     Raises:

@@ -64,13 +64,13 @@ def read_tokenizer(checkpoint: CheckpointFolder, config: Json, target: Target, c
     tokenizer = Tokenizer.from_files(files, str(checkpoint.folder))
     # a token that only config files name, by id, remains an ordinary token of texts (a newline; id 0 may be "!")
     special = {*named.values(), *template_tokens(backend)}
-    tokenizer.match(token for token in tokens.values() if token in special)
+    tokenizer.make_special(token for token in tokens.values() if token in special)
     # a unigram model may still make a special token of a text that spells it: pre-tokenize such texts apart
     found = [t for role, t in tokens.items() if role != "unk" and t in special and is_encoded_as_token(t, tokenizer)]
     if found:
         cuts = pre_tokenizers.Sequence([*filter(None, [backend.pre_tokenizer]), *map(split_token, found)])
         tokenizer.backend.pre_tokenizer = cuts
-        tokenizer.match(())  # rebuilds what was derived from the old pre-tokenizer
+        tokenizer.make_special(())  # rebuilds what was derived from the old pre-tokenizer
     tokenizer.chat_templates = read_chat_templates(checkpoint, options)
     return tokenizer
 

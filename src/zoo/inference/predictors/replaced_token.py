@@ -1,6 +1,6 @@
 """Tells which tokens of a text look replaced."""
 
-from zoo.data.tokenizers.placed import place_tokens
+from zoo.data.tokenizers.token_spans import encode_with_spans
 from zoo.inference.loaded import Loaded, refuse_not_finite
 from zoo.inference.predictors.predictor import Prediction, Predictor, Questions, predictors
 from zoo.inference.spans import excerpt
@@ -23,7 +23,7 @@ class ReplacedTokens(Predictor):
         return f"{text!r} has masked tokens, and whether those were replaced cannot be told"
 
     def predict(self, loaded: Loaded, asked: Questions) -> list[Prediction]:
-        placed = place_tokens(loaded.tokenizer, asked.texts)
+        placed = encode_with_spans(loaded.tokenizer, asked.texts)
         examples = typed_examples(loaded, [tokens.ids for tokens in placed], None)
         shares = loaded.run(**as_inputs(loaded, examples)).scores["replaced_token"].exact().sigmoid().cpu().numpy()
         refuse_not_finite([float(shares.sum())])  # NaN is not above 0.5, so nothing would look replaced

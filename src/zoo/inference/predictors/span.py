@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from zoo.data.ids import ANSWERS, CONTEXT, QUESTION, Ids, Lengths, Piece
-from zoo.data.tokenizers.placed import place_tokens
+from zoo.data.tokenizers.token_spans import encode_with_spans
 from zoo.inference.gathered import About, Passed, answer_found, spans
 from zoo.inference.loaded import Loaded
 from zoo.inference.predictors.predictor import Prediction, Predictor, Questions, Told, predictors
@@ -42,7 +42,7 @@ class FoundAnswer(Predictor):
         assert asked.pairs is not None
         objective = loaded.mixture.members["span"]
         assert isinstance(objective, AnswerSpan)
-        placed = place_tokens(loaded.tokenizer, asked.pairs)
+        placed = encode_with_spans(loaded.tokenizer, asked.pairs)
         read = Windows(loaded, loaded.tokenizer.encode(asked.texts), [tokens.ids for tokens in placed])
         found = []
         for number, (question, context, tokens) in enumerate(zip(asked.texts, asked.pairs, placed, strict=True)):

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from zoo.batches.order import PackedRow
 from zoo.data.ids import TAGS, WORDS
-from zoo.data.tokenizers.placed import PlacedTokens, place_tokens
+from zoo.data.tokenizers.token_spans import TokenSpans, encode_with_spans
 from zoo.data.tokenizers.tokenizer import Tokenizer
 from zoo.inference.gathered import About, Passed
 from zoo.inference.loaded import Loaded, refuse_not_finite
@@ -33,7 +33,7 @@ class WordTags(Predictor):
     """
 
     def predict(self, loaded: Loaded, asked: Questions) -> list[Prediction]:
-        placed = place_tokens(loaded.tokenizer, asked.texts)
+        placed = encode_with_spans(loaded.tokenizer, asked.texts)
         examples = typed_examples(loaded, [tokens.ids for tokens in placed], None)
         logits = loaded.run(**as_inputs(loaded, examples)).scores["tagging"].exact()
         shares = logits.softmax(-1).cpu().numpy()
@@ -72,7 +72,7 @@ def makes_spans(names: Sequence[str]) -> bool:
 
 
 def tag_words(
-    tokenizer: Tokenizer, text: str, tokens: PlacedTokens, shares: NDArray[np.float32], names: Sequence[str]
+    tokenizer: Tokenizer, text: str, tokens: TokenSpans, shares: NDArray[np.float32], names: Sequence[str]
 ) -> list[dict[str, Any]]:
     """The most likely tag of each word of a text.
 
@@ -81,7 +81,7 @@ def tag_words(
         shares: probabilities of the tags, (tokens, tags); those of a word's first token count.
     """
     written = tokens.begins < tokens.ends  # tokens of white space alone belong to no word
-    shares, tokens = shares[written], PlacedTokens(*(each[written] for each in tokens))
+    shares, tokens = shares[written], TokenSpans(*(each[written] for each in tokens))
     begins = np.flatnonzero(begin_words(tokenizer, text, tokens))
     found: list[dict[str, Any]] = []
     for first, behind in zip(begins, [*begins, len(tokens.ids)][1:], strict=True):
@@ -90,7 +90,7 @@ def tag_words(
     return found
 
 
-def begin_words(tokenizer: Tokenizer, text: str, tokens: PlacedTokens) -> NDArray[np.bool_]:
+def begin_words(tokenizer: Tokenizer, text: str, tokens: TokenSpans) -> NDArray[np.bool_]:
     """Whether each token begins a word.
 
     If the vocabulary marks pieces that continue a word, all others begin one; else the tokens after white space do.

@@ -10,7 +10,7 @@ from zoo.data.ids import Ids
 from zoo.data.tokenizers.tokenizer import Tokenizer
 
 
-class PlacedTokens(NamedTuple):
+class TokenSpans(NamedTuple):
     """The ids of a text, and the characters begin:end of each token.
 
     White space at the beginning of a token is left out; combining marks that a normalizer composes or strips are
@@ -22,7 +22,7 @@ class PlacedTokens(NamedTuple):
     ends: Ids
 
 
-def place_tokens(tokenizer: Tokenizer, texts: Sequence[str]) -> list[PlacedTokens]:
+def encode_with_spans(tokenizer: Tokenizer, texts: Sequence[str]) -> list[TokenSpans]:
     """The ids of each text, as from `Tokenizer.encode`, with their characters.
 
     Raises:
@@ -36,7 +36,7 @@ def place_tokens(tokenizer: Tokenizer, texts: Sequence[str]) -> list[PlacedToken
             begins = begins + inside
         if not text.isascii():
             ends = with_marks(text, begins, ends)
-        found.append(PlacedTokens(ids, begins, ends))
+        found.append(TokenSpans(ids, begins, ends))
     return found
 
 
@@ -56,18 +56,18 @@ def is_mark(character: str) -> bool:
     return unicodedata.category(character).startswith("M") or "\u1160" <= character <= "\u11ff"
 
 
-def place_words(tokenizer: Tokenizer, documents: Sequence[Sequence[str]]) -> list[list[Ids]]:
+def encode_word_lists(tokenizer: Tokenizer, documents: Sequence[Sequence[str]]) -> list[list[Ids]]:
     """The ids of each word in lists of words, each list encoded as one text with spaces between the words.
 
     A word has the tokens from the first one that begins in it up to those of the next word; a word that the tokenizer
     drops, or merges into another's token, has none.
     """
     known = [[word.strip() for word in words] for words in documents]
-    placed = place_tokens(tokenizer, [" ".join(words) for words in known])
+    placed = encode_with_spans(tokenizer, [" ".join(words) for words in known])
     return [split_words(words, tokens) for words, tokens in zip(known, placed, strict=True)]
 
 
-def split_words(words: Sequence[str], tokens: PlacedTokens) -> list[Ids]:
+def split_words(words: Sequence[str], tokens: TokenSpans) -> list[Ids]:
     """The ids of each word, given the tokens of the text that joins the words."""
     starts = np.cumsum([0, *(len(word) + 1 for word in words)])[:-1]
     written = tokens.begins < tokens.ends  # tokens of only white space, or of bytes within a character, begin no word
@@ -81,7 +81,7 @@ def split_words(words: Sequence[str], tokens: PlacedTokens) -> list[Ids]:
     return np.split(tokens.ids, first[1:])[: len(words)]
 
 
-def tokens_of(tokens: PlacedTokens, start: int, stop: int) -> tuple[int, int]:
+def tokens_of(tokens: TokenSpans, start: int, stop: int) -> tuple[int, int]:
     """The first token that covers some of the characters start:stop of a text, and the one after the last."""
     last = len(tokens.ids) - 1
     first = min(int(np.searchsorted(tokens.ends, start, side="right")), last)

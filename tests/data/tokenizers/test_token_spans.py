@@ -5,8 +5,8 @@ from unicodedata import normalize
 
 import pytest
 
-from zoo.data.tokenizers.placed import place_tokens, place_words, tokens_of
 from zoo.data.tokenizers.recipes.recipe import tokenizers
+from zoo.data.tokenizers.token_spans import encode_with_spans, encode_word_lists, tokens_of
 from zoo.data.tokenizers.tokenizer import Tokenizer
 
 WORDS = ["Zoë", "reads,", "don't", "\u200d", "서울에서", "1923"]
@@ -21,33 +21,35 @@ def tokenizer(request: pytest.FixtureRequest) -> Tokenizer:
 
 
 def test_the_tokens_of_words_are_those_of_the_text_that_they_make(tokenizer: Tokenizer):
-    (words,) = place_words(tokenizer, [WORDS])
+    (words,) = encode_word_lists(tokenizer, [WORDS])
     assert len(words) == len(WORDS)
     assert [i for ids in words for i in ids] == tokenizer.encode([" ".join(WORDS)])[0].tolist()
 
 
 def test_a_word_has_the_tokens_that_spell_it(tokenizer: Tokenizer):
-    (words,) = place_words(tokenizer, [WORDS])
+    (words,) = encode_word_lists(tokenizer, [WORDS])
     spelled = [normalize("NFC", tokenizer.decode(ids).replace(" ", "").lower()) for ids in words]
     assert spelled[4] == "서울에서" and spelled[2] == "don't" and spelled[5] == "1923"
 
 
 def test_the_tokens_of_an_answer_cover_it_and_no_word_beside_it(tokenizer: Tokenizer):
     text = "the 서울 in 1923 and"
-    (tokens,) = place_tokens(tokenizer, [text])
+    (tokens,) = encode_with_spans(tokenizer, [text])
     first, last = tokens_of(tokens, 7, 14)
     assert text[tokens.begins[first] : tokens.ends[last - 1]] == "in 1923"
 
 
 def test_no_words_have_no_tokens(tokenizer: Tokenizer):
-    assert place_words(tokenizer, [[], ["in"]])[0] == []
+    assert encode_word_lists(tokenizer, [[], ["in"]])[0] == []
 
 
 @pytest.mark.parametrize("kind", [*KINDS, "unigram"])
 def test_an_empty_word_has_no_token_wherever_it_stands(kind: str):
     sizes = {} if kind == "characters" else {"vocab_size": 300}
     known = Tokenizer.train(tokenizers.parse({"name": kind, **sizes}), ["the cat reads", "a dog reads"] * 9)
-    (first,), (last,), (none,) = (place_words(known, [words]) for words in (["", "cat"], ["cat", " "], ["\u00a0", ""]))
+    (first,), (last,), (none,) = (
+        encode_word_lists(known, [words]) for words in (["", "cat"], ["cat", " "], ["\u00a0", ""])
+    )
     assert [len(ids) > 0 for ids in (*first, *last, *none)] == [False, True, True, False, False, False]
 
 
@@ -66,12 +68,12 @@ def test_an_answer_keeps_the_marks_that_a_normalizer_joins_to_its_letters(
     known = Tokenizer.train(
         tokenizers.parse({"name": kind, **sizes, **options}), [text, "수도 한국 café Zoë naïve"] * 3
     )
-    (tokens,) = place_tokens(known, [text])
+    (tokens,) = encode_with_spans(known, [text])
     first, last = tokens_of(tokens, 4, 4 + len(answer))
     assert text[tokens.begins[first] : tokens.ends[last - 1]] == answer
 
 
 def test_a_mark_that_is_a_token_of_its_own_is_no_part_of_the_one_before():
     text = "e\u0301a"
-    (tokens,) = place_tokens(Tokenizer.train(tokenizers.parse({"name": "characters"}), [text]), [text])
+    (tokens,) = encode_with_spans(Tokenizer.train(tokenizers.parse({"name": "characters"}), [text]), [text])
     assert list(zip(tokens.begins.tolist(), tokens.ends.tolist(), strict=True)) == [(0, 1), (1, 2), (2, 3)]

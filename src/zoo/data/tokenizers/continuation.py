@@ -11,7 +11,7 @@ from zoo.data.tokenizers.separable import steps
 Step = Mapping[str, Any]
 
 
-def reader_of_rest(backend: Backend) -> Backend | None:
+def continuation_backend(backend: Backend) -> Backend | None:
     """The backend without what it adds before a text, to encode the continuation of one.
 
     None if it adds nothing, or if it may add the same before words inside a text.
@@ -20,7 +20,7 @@ def reader_of_rest(backend: Backend) -> Backend | None:
     cuts = list(steps(spec["pre_tokenizer"], "pretokenizers"))
     normalizers = list(steps(spec["normalizer"], "normalizers"))
     kept = [step for step in normalizers if step["type"] != "Prepend"]
-    written = [step for step in cuts if writes(step)]
+    written = [step for step in cuts if adds_prefix(step)]
     if len(kept) == len(normalizers) and not written:
         return None
     if any(step is not cuts[0] for step in written):  # a later step gets single words, not the text
@@ -30,13 +30,15 @@ def reader_of_rest(backend: Backend) -> Backend | None:
     if has_words and (len(kept) < len(normalizers) or any(step.get("prepend_scheme") != "first" for step in written)):
         return None
     spec["normalizer"] = {"type": "Sequence", "normalizers": kept} if kept else None
-    spec["pre_tokenizer"] = {"type": "Sequence", "pretokenizers": [silenced(step) for step in cuts]} if cuts else None
+    spec["pre_tokenizer"] = (
+        {"type": "Sequence", "pretokenizers": [without_prefix(step) for step in cuts]} if cuts else None
+    )
     found = Backend.from_str(json.dumps(spec))
     found.encode_special_tokens = backend.encode_special_tokens
     return found
 
 
-def writes(cut: Step) -> bool:
+def adds_prefix(cut: Step) -> bool:
     """Whether a pre-tokenizer adds a space before its input."""
     kind = cut["type"]
     if kind == "Metaspace":
@@ -44,7 +46,7 @@ def writes(cut: Step) -> bool:
     return kind == "ByteLevel" and bool(cut.get("add_prefix_space", True))
 
 
-def silenced(cut: Step) -> Step:
+def without_prefix(cut: Step) -> Step:
     """The pre-tokenizer, set to add nothing before its input."""
     off: dict[str, Step] = {"Metaspace": {"prepend_scheme": "never"}, "ByteLevel": {"add_prefix_space": False}}
     return {**cut, **off.get(cut["type"], {})}
