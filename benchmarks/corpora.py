@@ -50,7 +50,7 @@ from zoo.batches.order import Examples
 from zoo.batches.packing import RowShape
 from zoo.data.home import home
 from zoo.data.sources.find import load_rows
-from zoo.data.store.store import open_cache
+from zoo.data.store.store import open_store
 from zoo.data.task import load_task
 from zoo.examples.form import ModelTraits, inputs
 from zoo.experiments.tokenizers import train_tokenizer
@@ -138,7 +138,7 @@ def open_examples(task: Path, folder: Path) -> Examples:
     tokenizer = train_tokenizer(settings, rows["train"])
     mixture = Mixture.of(settings)
     form = mixture.form(rows["train"].inputs, ModelTraits(causal=True))
-    split = open_cache(rows, form.stored, tokenizer)["train"]
+    split = open_store(rows, form.stored, tokenizer)["train"]
     return Examples(form, mixture, split.lengths, split.read, tokenizer.roles, RowShape(LENGTH))
 
 

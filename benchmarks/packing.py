@@ -14,7 +14,7 @@ from pathlib import Path
 from zoo.batches.order import Examples, PackedRow
 from zoo.data.sources.find import load_rows
 from zoo.data.sources.rows import SplitRows
-from zoo.data.store.store import open_cache
+from zoo.data.store.store import open_store
 from zoo.data.task import Task, load_task
 from zoo.data.tokenizers.tokenizer import Tokenizer
 from zoo.examples.form import inputs
@@ -28,7 +28,7 @@ def read_examples(task: Task, rows: SplitRows, tokenizer: Tokenizer) -> Examples
     """The examples of the train split, with the task's row shape."""
     mixture = Mixture.of(task)
     form = form_for_some_model(mixture, rows.inputs)
-    split = open_cache({"train": rows}, mixture.keep(form, task.source.language), tokenizer)["train"]
+    split = open_store({"train": rows}, mixture.keep(form, task.source.language), tokenizer)["train"]
     return Examples(form, mixture, split.lengths, split.read, tokenizer.roles, scaled(task, form, 1))
 
 

@@ -13,7 +13,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from casting import Casts
 from zoo.batches.order import Examples
 from zoo.data.sources.find import load_rows
-from zoo.data.store.store import open_cache
+from zoo.data.store.store import open_store
 from zoo.data.task import Task, read_task
 from zoo.data.tokenizers.recipes.recipe import tokenizers
 from zoo.data.tokenizers.tokenizer import Tokenizer
@@ -52,7 +52,7 @@ def loaded(tmp_path: Path) -> Loaded:
 
 def evaluation(loaded: Loaded, folder: Path, **settings: object) -> Evaluation:
     rows = load_rows(loaded.task, inputs(), folder, ["validation"])
-    split = open_cache(rows, forms["source_target"].stored, loaded.tokenizer)["validation"]
+    split = open_store(rows, forms["source_target"].stored, loaded.tokenizer)["validation"]
     form = loaded.mixture.form(["source", "target"], loaded.stream)
     shape = row_shape(loaded.task, loaded.model)
     examples = Examples(form, loaded.mixture, split.lengths, split.read, loaded.tokenizer.roles, shape)
@@ -91,7 +91,7 @@ def test_bits_per_byte_counts_the_bytes_that_a_truncated_text_keeps(
         model = create_model("gpt2-nano", vocab_size=tokenizer.vocab_size, heads=heads).initialize(0)
         loaded = Loaded(model.eval(), tokenizer, task, Mixture.parse(task.objective))
         form, shape = loaded.mixture.form(columns, loaded.stream), row_shape(task, model)
-        split = open_cache(load_rows(task, inputs(), tmp_path, ["test"]), form.stored, tokenizer)["test"]
+        split = open_store(load_rows(task, inputs(), tmp_path, ["test"]), form.stored, tokenizer)["test"]
         examples = Examples(form, loaded.mixture, split.lengths, split.read, tokenizer.roles, shape)
         found.append(Evaluation(examples, split).run(loaded, ["bits_per_byte"])["causal_lm/bits_per_byte"])
     assert found[0] == pytest.approx(found[1], rel=1e-5)

@@ -11,7 +11,7 @@ import torch
 from zoo.batches.order import Examples
 from zoo.data.sources.find import load_rows
 from zoo.data.store.split import short_names
-from zoo.data.store.store import open_cache
+from zoo.data.store.store import open_store
 from zoo.data.task import read_task
 from zoo.data.tokenizers.recipes.recipe import tokenizers
 from zoo.data.tokenizers.tokenizer import Tokenizer
@@ -35,7 +35,7 @@ def classified(folder: Path, test: str) -> tuple[Loaded, Evaluation]:
     tokenizer = Tokenizer.train(tokenizers.parse({"name": "characters"}, "tokenizer"), ["a b c"] * 3)
     model = create_model("bert-nano", vocab_size=tokenizer.vocab_size, heads=[{"name": "classification", "labels": 3}])
     loaded = Loaded(model.eval(), tokenizer, task, Mixture.parse(task.objective))
-    split = open_cache(load_rows(task, inputs(), folder, ["test"]), forms["text"].stored, tokenizer)["test"]
+    split = open_store(load_rows(task, inputs(), folder, ["test"]), forms["text"].stored, tokenizer)["test"]
     form = loaded.mixture.form(["text"], loaded.stream)
     shape = row_shape(task, model)
     examples = Examples(form, loaded.mixture, split.lengths, split.read, tokenizer.roles, shape)
@@ -72,7 +72,7 @@ def by_file(folder: Path, files: dict[str, str]) -> tuple[Loaded, Evaluation]:
         (folder / name).write_text(text)
     source = replace(loaded.task.source, files={"train": "train.csv", "test": list(files)})
     task = replace(loaded.task, source=source, by_file=True)
-    split = open_cache(load_rows(task, inputs(), folder, ["test"]), forms["text"].stored, loaded.tokenizer)["test"]
+    split = open_store(load_rows(task, inputs(), folder, ["test"]), forms["text"].stored, loaded.tokenizer)["test"]
     form, shape = loaded.mixture.form(["text"], loaded.stream), row_shape(task, loaded.model)
     examples = Examples(form, loaded.mixture, split.lengths, split.read, loaded.tokenizer.roles, shape)
     return replace(loaded, task=task), Evaluation(examples, split)

@@ -12,7 +12,7 @@ from zoo.data.ids import NO_ROLES
 from zoo.data.sources.find import load_rows
 from zoo.data.sources.rows import SplitRows
 from zoo.data.store.split import Split
-from zoo.data.store.store import Progress, open_cache
+from zoo.data.store.store import Progress, open_store
 from zoo.data.task import Task
 from zoo.data.tokenizers.tokenizer import Tokenizer
 from zoo.devices.precision import AUTO, forward_dtype, mixed, nearest_precision, thawed
@@ -164,7 +164,7 @@ def read_examples(
             raise ValueError(
                 f"task.metrics: {chosen.name} compares generated texts; it needs a column 'prompt' or 'messages'"
             )
-    splits = open_cache(rows, mixture.keep(form, task.source.language), tokenizer, progress)
+    splits = open_store(rows, mixture.keep(form, task.source.language), tokenizer, progress)
     shape, roles = row_shape(task, model), NO_ROLES if tokenizer is None else tokenizer.roles
     size = form.stream.image_size
 
@@ -179,7 +179,7 @@ def read_examples(
     found = {name: examples_of(name, split) for name, split in splits.items()}
     if mixed_from := splits.get("train"):  # training reads each source separately, so each must have examples
         for source in mixed_from.source.weights:
-            examples_of(f"train, {source}", mixed_from.of(source))
+            examples_of(f"train, {source}", mixed_from.of_source(source))
     return {name: (replace(examples, mix=mix(splits[name], size)), splits[name]) for name, examples in found.items()}
 
 
@@ -209,7 +209,7 @@ def report_truncated(split: str, examples: Examples, found: tuple[int, int]) -> 
 
 def mix(split: Split, image_size: int | None) -> tuple[MixedSource, ...]:
     """The sources that a split is mixed from; empty if there is only one."""
-    parts = {name: split.of(name) for name in split.source.weights}
+    parts = {name: split.of_source(name) for name in split.source.weights}
     return tuple(
         MixedSource(name, split.source.weights[name], part.lengths, part.reader(image_size))
         for name, part in parts.items()

@@ -55,7 +55,7 @@ def told(about: About, kept: Mapping[int, Sequence[Any]]) -> Iterator[dict[str, 
         RuntimeError: scores are not finite; rows without a label have no loss that would have shown this before.
     """
     predictor = first_predictor(about.loaded)
-    form, rows, numbers = about.examples.form, about.split.rows, about.split.kept
+    form, rows, numbers = about.examples.form, about.split.rows, about.split.row_numbers
     for document in sorted(kept):
         given = form.given(rows[document])
         said = predictor.tell(about, document, kept[document])

@@ -12,7 +12,7 @@ from zoo.data.processes import LARGE, processes_for
 from zoo.data.scratch import Scratch
 from zoo.data.sources.find import load_rows
 from zoo.data.sources.rows import SplitRows, refuse_unlabelled
-from zoo.data.store.store import SHARDS, Progress, StoreRecipe, open_cache
+from zoo.data.store.store import SHARDS, Progress, StoreRecipe, open_store
 from zoo.data.task import Task
 from zoo.examples.form import inputs
 from zoo.experiments.request import Pair
@@ -89,7 +89,7 @@ class Surveyed:
         filling = filling_of(self.task, self.rows, self.data, recipe)
         if sum(shard.part.size for shard in filling.missing) >= LARGE:
             filling.fill_together(processes_for(len(filling.missing)))
-        opened = open_cache(self.rows, recipe.stored, tokenizer, progress)
+        opened = open_store(self.rows, recipe.stored, tokenizer, progress)
         self.mixture.refuse_obstacles(opened)  # texts too long for a row are a remark: longer rows fit them
         found["remarks"] += refused(self.task, form, self.mixture, opened)
         tallies = {name: TokenTally(split, form, tokenizer) for name, split in opened.items()}

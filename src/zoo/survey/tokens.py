@@ -122,8 +122,8 @@ class TokenTally:
 
     def where(self, document: int) -> str:
         """The file and line of a document's row."""
-        part = self.split.held[self.split.shard_of(document)].part
-        return part.where(int(self.split.kept[document]) + 1)
+        part = self.split.shard_sources[self.split.shard_of(document)].part
+        return part.where(int(self.split.row_numbers[document]) + 1)
 
 
 def costs_of(counts: Counts) -> NDArray[np.float64]:

@@ -13,7 +13,7 @@ from zoo.data.columns.columns import classes_set
 from zoo.data.sources import numbering
 from zoo.data.sources.find import load_rows
 from zoo.data.store.split import Split
-from zoo.data.store.store import open_cache
+from zoo.data.store.store import open_store
 from zoo.data.task import read_task
 from zoo.data.tokenizers.recipes.recipe import tokenizers
 from zoo.data.tokenizers.tokenizer import Tokenizer
@@ -34,7 +34,7 @@ def opened(folder: Path, labels: Any, train: str, test: str = "") -> dict[str, S
     task = read_task({"objective": "classification", "source": {"files": files}, "labels": labels}, "task")
     rows = load_rows(task, inputs(), folder, ["train", "test"])
     tokenizer = Tokenizer.train(tokenizers.parse("characters"), ["one two"])
-    return open_cache(rows, forms["text"].stored, tokenizer)
+    return open_store(rows, forms["text"].stored, tokenizer)
 
 
 def labels_of(split: Split) -> list[Any]:
@@ -81,7 +81,7 @@ def by_column(folder: Path, train: str, test: str, labels: Any = "several", colu
         (folder / f"{name}.csv").write_text(rows)
     given = {"objective": "classification", "source": source, "labels": labels, "columns": columns}
     rows = load_rows(read_task(given, "task"), inputs(), folder, ["train", "test"])
-    return open_cache(rows, forms["text"].stored, Tokenizer.train(tokenizers.parse("characters"), ["one two"]))
+    return open_store(rows, forms["text"].stored, Tokenizer.train(tokenizers.parse("characters"), ["one two"]))
 
 
 CLASSES = "id,text,toxic,threat,insult\n"
@@ -218,4 +218,4 @@ def test_a_store_refuses_such_labels_too(tmp_path: Path, label: Any, split: str)
     rows = load_rows(task, inputs(), tmp_path, ["train", split])
     tokenizer = Tokenizer.train(tokenizers.parse("characters"), ["one two"])
     with pytest.raises(ValueError, match=r"other\.parquet: row 1: a label must be a text, a whole number or a list"):
-        open_cache(rows, forms["text"].stored, tokenizer)
+        open_store(rows, forms["text"].stored, tokenizer)

@@ -14,7 +14,7 @@ from zoo.data.sources.filtering import RowFilter
 from zoo.data.sources.find import load_rows
 from zoo.data.sources.part import FilePart, Rows
 from zoo.data.sources.repeated import duplicates, repeats
-from zoo.data.store.store import open_cache
+from zoo.data.store.store import open_store
 from zoo.data.task import read_task
 from zoo.data.tokenizers.recipes.recipe import tokenizers
 from zoo.data.tokenizers.tokenizer import Tokenizer
@@ -149,7 +149,7 @@ def test_what_is_held_out_is_not_filtered(files: Path) -> None:
 
 def shards(files: Path, **rule: Any) -> set[str]:
     tokenizer = Tokenizer.train(tokenizers.parse("characters"), [*FIRST, *SECOND, "x"])
-    open_cache(rows_of(**rule), StoredFields(("text",)), tokenizer)
+    open_store(rows_of(**rule), StoredFields(("text",)), tokenizer)
     return {path.name for path in (files / "cache" / "shards").iterdir() if path.is_dir()}
 
 

@@ -11,7 +11,7 @@ from zoo.data.sources import groups
 from zoo.data.sources.find import load_rows
 from zoo.data.sources.groups import FileGroup
 from zoo.data.sources.rows import SplitRows
-from zoo.data.store.store import open_cache
+from zoo.data.store.store import open_store
 from zoo.data.task import read_task
 from zoo.data.tokenizers.recipes.recipe import tokenizers
 from zoo.data.tokenizers.tokenizer import Tokenizer
@@ -47,7 +47,7 @@ def texts(folder: Path) -> list[str]:
 
 def shards(folder: Path) -> set[str]:
     tokenizer = Tokenizer.train(tokenizers.parse("characters"), ["one two 0123456789"])
-    open_cache({"train": train(folder)}, StoredFields(("text",)), tokenizer)
+    open_store({"train": train(folder)}, StoredFields(("text",)), tokenizer)
     return {path.name for path in (folder / "cache" / "shards").iterdir() if path.is_dir()}
 
 

@@ -27,7 +27,7 @@ from tests.data.sources.test_find import inputs, task
 from zoo.data.ids import StoredFields
 from zoo.data.sources.find import load_rows
 from zoo.data.sources.remote import repository
-from zoo.data.store.store import open_cache
+from zoo.data.store.store import open_store
 from zoo.data.tokenizers.recipes.recipe import tokenizers
 from zoo.data.tokenizers.tokenizer import Tokenizer
 
@@ -92,7 +92,7 @@ def fill(name: str = "org/name") -> list[int]:
     """Tokenise the split, and give the number at the beginning of each document."""
     rows = load_rows(task(hub=name), inputs(), splits=["validation"])
     tokenizer = Tokenizer.train(tokenizers.parse("characters", ""), ["0123456789 abcdefghijklmnopqrstuvwxyz"])
-    split = open_cache(rows, StoredFields(("text",)), tokenizer)["validation"]
+    split = open_store(rows, StoredFields(("text",)), tokenizer)["validation"]
     return [int(split.rows[n]["text"].split()[0]) for n in range(len(split.rows))]
 
 

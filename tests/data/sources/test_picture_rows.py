@@ -15,7 +15,7 @@ from zoo.data.columns.pictures import Augment
 from zoo.data.ids import NO_ROLES, Roles
 from zoo.data.sources.find import load_rows
 from zoo.data.sources.rows import SplitRows
-from zoo.data.store.store import open_cache
+from zoo.data.store.store import open_store
 from zoo.data.task import read_task
 from zoo.examples.form import ModelTraits, forms, inputs
 from zoo.objectives.mixture import Mixture
@@ -62,7 +62,7 @@ def captioned(tmp_path: Path) -> dict[str, SplitRows]:
 
 
 def examples(rows: SplitRows, augment: Augment | None = None) -> Examples:
-    split = open_cache({rows.split: rows}, forms["image_text"].stored, Letters())[rows.split]
+    split = open_store({rows.split: rows}, forms["image_text"].stored, Letters())[rows.split]
     mixture = Mixture.parse("captioning")
     form = mixture.form(["image", "text"], CAPTIONER)
     shape = RowShape(6, 1, pack=False)
@@ -94,12 +94,12 @@ def test_pictures_of_several_files_are_those_of_their_rows(tmp_path: Path):
     seen = [example.picture for row in made.rows_in_order() for example in made.build(row)]
     assert [picture[:, 0, 0].tolist() for picture in seen] == [list(colour(n)) for n in (0, 1, 0, 1, 2)]
     assert [bool(picture[:, 0, -1].any()) for picture in seen] == [True, True, False, False, False]
-    split = open_cache({"train": rows}, forms["image_text"].stored, Letters())["train"]
+    split = open_store({"train": rows}, forms["image_text"].stored, Letters())["train"]
     assert [split.line(n).rpartition("/")[2] for n in (1, 2)] == ["a.parquet: row 2", "b.parquet: row 1"]
 
 
 def test_captions_are_cached_and_pictures_are_not(captioned: dict[str, SplitRows]):
-    split = open_cache({"train": captioned["train"]}, forms["image_text"].stored, Letters())["train"]
+    split = open_store({"train": captioned["train"]}, forms["image_text"].stored, Letters())["train"]
     assert split.ids["image"].tolist() == [0, 0, 1]
     assert split.bytes.tolist() == [2, 3, 1]
 
@@ -121,7 +121,7 @@ def test_pictures_are_classified_without_a_tokenizer_and_held_out_by_their_bytes
     write_table(tmp_path, "train", 20, label=["a", "b"] * 10)
     source = {"files": {"train": "train.parquet"}, "validation": 0.3}
     rows = load_rows(read_task({"objective": "classification", "source": source}, "task"), inputs(), tmp_path)
-    splits = open_cache(rows, forms["image"].stored, None)
+    splits = open_store(rows, forms["image"].stored, None)
     numbers = [set(splits[name].ids["image"].tolist()) for name in ("train", "validation")]
     assert numbers[0] | numbers[1] == set(range(20)) and not numbers[0] & numbers[1] and len(numbers[1]) > 1
     split = splits["validation"]
@@ -201,7 +201,7 @@ def test_pictures_of_two_folders_with_the_same_table_are_held_out_each_by_itself
     for files in (["a", "b"], ["b", "a"], ["b"]):  # whichever the store has read first
         source = {"files": {"train": [f"{folder}/table.csv" for folder in files]}, "validation": 0.3}
         rows = load_rows(read_task({"objective": "captioning", "source": source}, "task"), inputs(), tmp_path)
-        splits = open_cache(rows, forms["image_text"].stored, Letters())
+        splits = open_store(rows, forms["image_text"].stored, Letters())
         seen = {}
         for name, split in splits.items():
             pieces = [split.lengths.span("image", document) for document in range(split.lengths.documents)]

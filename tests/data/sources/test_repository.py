@@ -15,7 +15,7 @@ from zoo.data.ids import StoredFields
 from zoo.data.sources.find import load_rows
 from zoo.data.sources.remote import repository
 from zoo.data.sources.remote.repository import Hub, HubName
-from zoo.data.store.store import open_cache
+from zoo.data.store.store import open_store
 from zoo.data.tokenizers.recipes.recipe import tokenizers
 from zoo.data.tokenizers.tokenizer import Tokenizer
 
@@ -101,8 +101,8 @@ def fill() -> int:
     """Tokenise the split, and count its documents."""
     rows = load_rows(task(hub="org/name"), inputs())
     tokenizer = Tokenizer.train(tokenizers.parse("characters", ""), ["row 0123456789 abcdefghi"])
-    split = open_cache(rows, StoredFields(("text",)), tokenizer)["validation"]
-    return len(split.kept)
+    split = open_store(rows, StoredFields(("text",)), tokenizer)["validation"]
+    return len(split.row_numbers)
 
 
 def test_an_interrupted_filling_goes_on_behind_the_last_whole_part(

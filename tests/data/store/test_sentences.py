@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from zoo.data.store import sentences
-from zoo.data.store.sentences import ASCII_GAP, GAP, by_script, rule, split_sentences, splitter
+from zoo.data.store.sentences import ASCII_GAP, GAP, ends_sentence, rule, split_sentences, splitter
 from zoo.examples.form import ModelTraits, forms
 
 CASES = [  # a sentence a row, as a reader splits them
@@ -76,7 +76,7 @@ def test_lines_of_thai_are_its_sentences() -> None:
 @given(st.text("aZ5 .!?\"'([)]}\t;,", max_size=12))
 def test_plain_ascii_is_split_by_the_rule_of_all_scripts(line: str) -> None:
     quick = [gap.end() for gap in ASCII_GAP.finditer(line)]
-    assert quick == [gap.end() for gap in GAP.finditer(line) if by_script(line, gap)]
+    assert quick == [gap.end() for gap in GAP.finditer(line) if ends_sentence(line, gap)]
 
 
 @given(st.text('.!?…。！」"“» aZ5가と\n;ก', max_size=20))

@@ -27,7 +27,7 @@ from zoo.data.store import store as cache
 from zoo.data.store.checking import check_store
 from zoo.data.store.shard import INDEX, Shard
 from zoo.data.store.split import Split
-from zoo.data.store.store import SHARDS, StoreRecipe, open_cache, plan_shards
+from zoo.data.store.store import SHARDS, StoreRecipe, open_store, plan_shards
 from zoo.examples.form import forms
 
 
@@ -46,7 +46,7 @@ def test_the_second_time_nothing_is_read() -> None:
     opened(text=["ab", "cd"])
     unread = rows({"text": ["ab", "cd"]}, read=lambda part: pytest.fail("read again"))
     tokenizer = Letters()
-    assert ids(open_cache(unread, forms["text"].stored, tokenizer)["validation"]) == ["ab", "cd"]  # type: ignore
+    assert ids(open_store(unread, forms["text"].stored, tokenizer)["validation"]) == ["ab", "cd"]  # type: ignore
     assert tokenizer.seen == []
 
 
@@ -75,14 +75,14 @@ def test_other_columns_of_a_source_have_shards_of_their_own() -> None:
     for name in "ab":
         origin, columns = Given("test", {"a": ["x"], "b": ["y"]}), Columns(["text"], {"text": name})
         splits.append({"test": SplitRows(SplitReader(origin, columns, 0.3, None, "one", ALL_STAY), "test")})
-    assert [ids(open_cache(one, forms["text"].stored, Letters())["test"]) for one in splits] == [["x"], ["y"]]  # type: ignore
+    assert [ids(open_store(one, forms["text"].stored, Letters())["test"]) for one in splits] == [["x"], ["y"]]  # type: ignore
 
 
 def held_out(share: float, *parts: list[str]) -> dict[str, list[str]]:
     origin = Given("train", *({"text": texts} for texts in parts))
     reading = SplitReader(origin, Columns(["text"]), share, None, "one", ALL_STAY)
     splits = {name: SplitRows(reading, name) for name in ("train", "validation")}
-    return {name: ids(one) for name, one in open_cache(splits, forms["text"].stored, Letters()).items()}  # type: ignore
+    return {name: ids(one) for name, one in open_store(splits, forms["text"].stored, Letters()).items()}  # type: ignore
 
 
 def test_the_hashes_of_a_part_are_those_of_its_border_and_its_rule() -> None:
@@ -109,7 +109,7 @@ TABLES = [{"text": ["ab", "", "c"]}, {"text": ["  "]}, {"text": ["def"]}, {"text
 
 
 def sentences(*tables: dict[str, list[Any]], **given: Any) -> Split:
-    return open_cache(rows(*tables, **given), forms["sentences"].stored, Letters())["validation"]  # type: ignore
+    return open_store(rows(*tables, **given), forms["sentences"].stored, Letters())["validation"]  # type: ignore
 
 
 def test_a_new_part_costs_its_own_shard() -> None:
@@ -139,7 +139,7 @@ def test_several_shards_read_as_one() -> None:
 
 def test_labels_that_shards_met_in_another_order_are_the_same_numbers() -> None:
     tables = [{"text": ["a", "b"], "label": ["y", "x"]}, {"text": ["c", "d"], "label": ["x", "z"]}]
-    split = open_cache(rows(*tables, names=["x", "y", "z"]), forms["text"].stored, Letters())["validation"]  # type: ignore
+    split = open_store(rows(*tables, names=["x", "y", "z"]), forms["text"].stored, Letters())["validation"]  # type: ignore
     assert [split.lengths.label(document) for document in range(4)] == [1, 0, 0, 2]
 
 
@@ -269,8 +269,8 @@ def test_the_sources_of_a_mixture_are_one_split_and_each_for_itself() -> None:
     sources = {name: rows(table, names=["x", "y"])["validation"] for name, table in tables.items()}
     first = sources["one"]
     mixed = MixedRows(first.reader, "validation", mixed=sources, shares={"one": 1.0, "two": 3.0})
-    split = open_cache({"validation": mixed}, forms["text"].stored, Letters())["validation"]  # type: ignore[arg-type]
-    assert ids(split) == ["a", "b", "c"] and [ids(split.of(name)) for name in tables] == [["a", "b"], ["c"]]
+    split = open_store({"validation": mixed}, forms["text"].stored, Letters())["validation"]  # type: ignore[arg-type]
+    assert ids(split) == ["a", "b", "c"] and [ids(split.of_source(name)) for name in tables] == [["a", "b"], ["c"]]
     assert (
         [split.lengths.label(document) for document in range(3)]
         == [1, 0, 0]

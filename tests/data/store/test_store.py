@@ -21,7 +21,7 @@ from zoo.data.sources.repeated.duplicates import Duplicates
 from zoo.data.sources.rows import SplitRows
 from zoo.data.store import encoding, writing
 from zoo.data.store.split import Split
-from zoo.data.store.store import open_cache
+from zoo.data.store.store import open_store
 from zoo.examples.form import forms
 
 
@@ -88,7 +88,7 @@ def opened(form: str = "text", tokenizer: Letters | None = None, **columns: list
 
 def kept(stored: StoredFields, tokenizer: Letters | None = None, /, **columns: list[Any]) -> Split:
     names = sorted({str(name) for name in columns.get("label", [])} | {"O"}) if "label" in columns else None
-    return open_cache(rows(columns, names=names), stored, tokenizer or Letters())["validation"]  # type: ignore[arg-type]
+    return open_store(rows(columns, names=names), stored, tokenizer or Letters())["validation"]  # type: ignore[arg-type]
 
 
 def ids(split: Split, field: str = "text") -> list[str]:
@@ -143,7 +143,7 @@ def test_each_word_is_a_unit_also_where_it_has_no_token() -> None:
 def test_numbers_are_kept_with_their_document() -> None:
     tagged = rows({"words": [[], ["a", "b"], ["c"]], "tags": [[], ["V", "N"], ["V"]]}, names=["N", "V"])
     stored = StoredFields(("words",), words=("words",), numbers=("tags",))
-    split = open_cache(tagged, stored, Letters())["validation"]  # type: ignore[arg-type]
+    split = open_store(tagged, stored, Letters())["validation"]  # type: ignore[arg-type]
     assert [split.read(split.lengths.span("tags", document)).tolist() for document in (0, 1)] == [[1, 0], [1]]
     assert [split.rows[document]["tags"] for document in (0, 1)] == [[1, 0], [1]]
 
@@ -162,7 +162,7 @@ def test_batches_join_without_a_seam(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(encoding, "CHARACTERS", 12)
     parts = opened("sentences", Letters(999), text=texts)
     assert ids(parts) == ids(whole) and parts.lengths.sentences is not None
-    assert parts.lengths.sentences.tolist() == list(range(0, 15, 2)) and parts.kept.tolist() == list(range(7))
+    assert parts.lengths.sentences.tolist() == list(range(0, 15, 2)) and parts.row_numbers.tolist() == list(range(7))
 
 
 def test_small_vocabularies_take_two_bytes_an_id() -> None:
@@ -209,5 +209,5 @@ def test_the_first_of_several_references_is_tokenised_and_all_are_kept() -> None
 def test_progress_is_reported_by_split() -> None:
     calls: list[tuple[str, int, int]] = []
     split = rows({"text": ["a", "b", "c"]})
-    open_cache(split, forms["text"].stored, Letters(), lambda *call: calls.append(call))  # type: ignore
+    open_store(split, forms["text"].stored, Letters(), lambda *call: calls.append(call))  # type: ignore
     assert calls == [("validation", 1, 1)]

@@ -10,7 +10,7 @@ from test_store import Letters
 from zoo.data.ids import StoredFields
 from zoo.data.sources.find import load_rows
 from zoo.data.store.filling import Filling, FillRequest, Share, plan
-from zoo.data.store.store import StoreRecipe, open_cache
+from zoo.data.store.store import StoreRecipe, open_store
 from zoo.data.task import Task, read_task
 from zoo.examples.form import inputs
 
@@ -27,7 +27,7 @@ def task_of(**files: Any) -> Task:
 
 
 def open_files(folder: Path, stored: StoredFields = STORED, **files: Any) -> None:
-    open_cache(load_rows(task_of(**files), inputs(), folder), stored, Letters())  # type: ignore[arg-type]
+    open_store(load_rows(task_of(**files), inputs(), folder), stored, Letters())  # type: ignore[arg-type]
 
 
 def filling(folder: Path, stored: StoredFields = STORED, **files: Any) -> Filling:

@@ -70,23 +70,23 @@ def find_seam(text: str, start: int, tokenizer: Tokenizer) -> tuple[int, Reader]
     if tokenizer.continuation_backend is not None:
         readers.append(tokenizer.encode_continuation)
     if len(text) - start > LONG:
-        for seam in places(text, start + LONG // 2, start + LONG):
+        for seam in cut_candidates(text, start + LONG // 2, start + LONG):
             if text[seam - 1 : seam + 1].isspace():  # one token may span several white space characters
                 continue
             sides = [(text[max(start, seam - size) : seam], text[seam : seam + size]) for size in SEAMS_SEEN]
             whole = tokenizer.encode([text for left, right in sides for text in (left + right, left)])
             for read in readers:
-                if all(map(parts_ids, whole[::2], whole[1::2], read([right for _, right in sides]))):
+                if all(map(keeps_ids, whole[::2], whole[1::2], read([right for _, right in sides]))):
                     return seam, read
     return len(text), tokenizer.encode
 
 
-def parts_ids(together: Ids, left: Ids, right: Ids) -> bool:
+def keeps_ids(together: Ids, left: Ids, right: Ids) -> bool:
     """Whether encoding two sides of a cut apart gives the ids of encoding them together."""
     return np.array_equal(together, np.concatenate([left, right]))
 
 
-def places(text: str, first: int, last: int) -> Iterator[int]:
+def cut_candidates(text: str, first: int, last: int) -> Iterator[int]:
     """Yield possible cuts, best first: after line ends, before spaces, after ideographic full stops, then anywhere."""
     for mark, behind in SEAMS:
         at = last

@@ -7,7 +7,7 @@ from typing import Any
 from zoo.data.processes import run_together
 from zoo.data.sources.request import RowsRequest
 from zoo.data.sources.rows import SplitRows
-from zoo.data.store.split import HeldShard
+from zoo.data.store.split import ShardSource
 from zoo.data.store.store import PlannedShard, Progress, StoreRecipe, fill, plan_shards
 from zoo.data.store.uneven import refuse_uneven_shards
 
@@ -75,7 +75,7 @@ class Filling:
             fill(split, [shard for shard in mine if shard.rows.split == split], progress)
         if self.shards and (stored := self.shards[0].recipe.stored).even:
             there = [(planned, planned.open()) for planned in self.shards]
-            held = [HeldShard(shard, planned.part, planned.rows) for planned, shard in there if shard is not None]
+            held = [ShardSource(shard, planned.part, planned.rows) for planned, shard in there if shard is not None]
             refuse_uneven_shards([one for one in held if one.shard.documents(one.rows.split)], stored)
 
     def fill_together(self, count: int) -> None:

@@ -38,7 +38,7 @@ def split_sentences(document: str) -> list[str]:
     A terminator of a script that writes no spaces, or that has its own terminators, ends a sentence anywhere. `.`, `!`,
     `?` and `…` end one only before a space, and not if a lowercase letter follows; `.` also not if a digit follows.
     Quotes and brackets after a terminator belong to its sentence.
-    Source: Unicode Standard Annex 29, rules SB8 to SB11; `by_script` has the exceptions.
+    Source: Unicode Standard Annex 29, rules SB8 to SB11; `ends_sentence` has the exceptions.
     """
     return [sentence for line in document.split("\n") for sentence in split_line(line)]
 
@@ -53,14 +53,14 @@ def split_line(line: str) -> list[str]:
         has_letter = has_letter or any(map(str.isalpha, line[seen : gap.end()]))
         seen = gap.end()
         # "1." or "?!" alone is not a sentence: the number of a list entry belongs to the entry
-        if has_letter and (ascii_only or by_script(line, gap)):
+        if has_letter and (ascii_only or ends_sentence(line, gap)):
             found.append(line[start:seen].strip())
             start, has_letter = seen, False
     rest = line[start:].strip()
     return [*found, rest] if rest else found
 
 
-def by_script(line: str, gap: re.Match[str]) -> bool:
+def ends_sentence(line: str, gap: re.Match[str]) -> bool:
     """Whether a terminator ends a sentence, judged by the letters on both of its sides.
 
     A Japanese sentence continues with と or って after a quotation. Greek asks with `;`. Thai and Lao have no full

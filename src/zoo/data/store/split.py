@@ -38,7 +38,7 @@ def short_names(paths: Sequence[Path]) -> list[str]:
     return [str(path) for path in paths]
 
 
-class HeldShard(NamedTuple):
+class ShardSource(NamedTuple):
     """A shard, and the part of a source that it was made from."""
 
     shard: Shard
@@ -55,15 +55,15 @@ class Split:
     """
 
     def __init__(self, rows: SplitRows, shards: Mapping[str, Sequence[Shard]]) -> None:
-        self.source, self.given = rows, shards
+        self.source, self.shards_by_source = rows, shards
         every = [
-            HeldShard(shard, part, one)
+            ShardSource(shard, part, one)
             for source, one in rows.sources.items()
             for shard, part in zip(shards[source], one.parts, strict=True)
         ]
         # a part may have no document of this split: all of its rows may be held out, or none
-        self.held = [one for one in every if one.shard.documents(rows.split)]
-        self.shards: list[Shard] = [one.shard for one in self.held]
+        self.shard_sources = [one for one in every if one.shard.documents(rows.split)]
+        self.shards: list[Shard] = [one.shard for one in self.shard_sources]
         self.known = self.shards[0].sides[rows.split]
         sides = [one.shard.sides[rows.split] for one in every]
         self.skipped = sum(found["rows"] - found["documents"] for found in sides)
@@ -88,9 +88,9 @@ class Split:
     def array(self, number: int, name: str) -> Values:
         """One array of one shard; label codes are read as labels."""
         found = self.shards[number].array(self.source.split, name)
-        if name not in CODED or self.numbers[number] is None:
+        if name not in CODED or self.label_numbers[number] is None:
             return found
-        return Renumbered(found, self.tables[number])  # type: ignore[return-value]
+        return DecodedLabels(found, self.label_tables[number])  # type: ignore[return-value]
 
     def values(self, name: str) -> Any:
         """An array, concatenated over all shards."""
@@ -109,23 +109,23 @@ class Split:
         values = self.values("labels")
         if "labels.offsets" not in self.known["arrays"]:
             return values
-        return JoinedLabels(self.offsets("labels.offsets"), values, self.held[0].rows.label_reader.join)
+        return JoinedLabels(self.offsets("labels.offsets"), values, self.shard_sources[0].rows.label_reader.join)
 
-    def of(self, source: str) -> "Split":
+    def of_source(self, source: str) -> "Split":
         """The same split, from one of its sources only."""
-        return Split(self.source.sources[source], {"": self.given[source]})
+        return Split(self.source.sources[source], {"": self.shards_by_source[source]})
 
     @cached_property
-    def numbers(self) -> list[dict[tuple[str, str], Label] | None]:
+    def label_numbers(self) -> list[dict[tuple[str, str], Label] | None]:
         """Per shard, the number of each label of its source, by `label_key`; None if the store holds the numbers."""
         found = {id(one): one.reader.numbers(one.source) for one in self.source.sources.values()}
-        return [found[id(one.rows)] for one in self.held]
+        return [found[id(one.rows)] for one in self.shard_sources]
 
     @cached_property
-    def tables(self) -> list[NDArray[Any]]:
+    def label_tables(self) -> list[NDArray[Any]]:
         """Per shard, the label of each of its label codes."""
         written = [shard.sides[self.source.split]["labels"] for shard in self.shards]
-        known = zip(written, self.numbers, strict=True)
+        known = zip(written, self.label_numbers, strict=True)
         return [table_of([numbers[label_key(v)] for v in values] if numbers else []) for values, numbers in known]
 
     @cached_property
@@ -141,7 +141,7 @@ class Split:
         shard.
         """
         found: dict[Path | None, list[int]] = {}
-        for number, one in enumerate(self.held):
+        for number, one in enumerate(self.shard_sources):
             found.setdefault(one.part.stored_in, []).extend(range(self.starts[number], self.starts[number + 1]))
         paths = [path for path in found if path is not None]
         if len(paths) < len(found):
@@ -166,13 +166,13 @@ class Split:
         return self.values("bytes")
 
     @property
-    def kept(self) -> Any:
+    def row_numbers(self) -> Any:
         """Per document, the number of its row in its part of the source, from 0."""
         return self.values("rows")
 
     def line(self, document: int) -> str:
         """Where the row of a document is, for error messages; reads its file, so call it only to report an error."""
-        return self.held[self.shard_of(document)].part.line(int(self.kept[document]) + 1)
+        return self.shard_sources[self.shard_of(document)].part.line(int(self.row_numbers[document]) + 1)
 
     @cached_property
     def rows(self) -> "KeptRows":
@@ -209,7 +209,7 @@ class Split:
     @cached_property
     def pictures(self) -> list[Pictures]:
         """Per shard, the images that its rows refer to by number."""
-        return [one.rows.pictures(one.part) for one in self.held]
+        return [one.rows.pictures(one.part) for one in self.shard_sources]
 
 
 def table_of(labels: Sequence[Label]) -> NDArray[Any]:
@@ -222,7 +222,7 @@ def table_of(labels: Sequence[Label]) -> NDArray[Any]:
     return table
 
 
-class Renumbered:
+class DecodedLabels:
     """An array of label codes, read as labels.
 
     Args:
@@ -270,4 +270,4 @@ class KeptRows:
         if LABEL not in row and TAGS not in row:
             return row
         number = self.split.shard_of(document)
-        return number_labels(row, self.split.numbers[number], self.split.held[number].rows.label_reader)
+        return number_labels(row, self.split.label_numbers[number], self.split.shard_sources[number].rows.label_reader)

@@ -96,7 +96,7 @@ class PlannedShard:
         write_index(folder, {side: writer.index() for side, writer in writers.items()}, files, self.part.place)
 
 
-def open_cache(
+def open_store(
     rows: Mapping[str, SplitRows], stored: StoredFields, tokenizer: Tokenizer | None, progress: Progress | None = None
 ) -> dict[str, Split]:
     """Open each split in the token store; missing shards are created.
@@ -116,7 +116,7 @@ def open_cache(
         for source, one in split.sources.items():
             opened[name][source] = fill(f"{name} {source}".strip(), plan_shards(one, recipe), progress)
     splits = {name: open_split(rows[name], shards) for name, shards in opened.items()}
-    refuse_uneven_shards([one for split in splits.values() for one in split.held], stored)
+    refuse_uneven_shards([one for split in splits.values() for one in split.shard_sources], stored)
     return splits
 
 

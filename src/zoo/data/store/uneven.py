@@ -6,7 +6,7 @@ import numpy as np
 
 from zoo.data.ids import StoredFields
 from zoo.data.sources.repeated.repeats import RowPlace
-from zoo.data.store.split import HeldShard
+from zoo.data.store.split import ShardSource
 
 FirstRows = dict[int, RowPlace]  # number of entries -> the first row with that number
 
@@ -17,7 +17,7 @@ def note_first(first: FirstRows, count: int, place: RowPlace) -> None:
         first[count] = place
 
 
-def first_rows(shards: Sequence[HeldShard], column: str) -> FirstRows:
+def first_rows(shards: Sequence[ShardSource], column: str) -> FirstRows:
     """For each number of entries that occurs, the first row with that number; reads offsets only, not the source.
 
     Args:
@@ -49,7 +49,7 @@ def refuse_uneven(first: Mapping[int, RowPlace], column: str, setting: str, line
         )
 
 
-def refuse_uneven_shards(shards: Sequence[HeldShard], stored: StoredFields) -> None:
+def refuse_uneven_shards(shards: Sequence[ShardSource], stored: StoredFields) -> None:
     """Raise a ValueError if a list that must have the same number of entries in all rows of a task does not."""
     for column, setting in stored.even:
         refuse_uneven(
