@@ -12,7 +12,7 @@ from zoo.data.columns.labels import DIFFERENT
 from zoo.data.columns.pictures import decode, stored_at
 from zoo.data.columns.values import are_names, written_names
 from zoo.data.ids import ANSWERS, CHOICES, CONTEXT, LABEL, PICTURE, TAGS, WORDS
-from zoo.data.sources.checking import Sided, content, listed, text_columns, texts_in
+from zoo.data.sources.checking import AssignedRow, as_list, content, text_columns, texts_in
 from zoo.data.sources.filtering import LEFT_OUT
 from zoo.data.sources.part import SourcePart
 from zoo.data.sources.repeated.duplicates import joined
@@ -102,7 +102,7 @@ class RowTally:
         if several and are_names(names := written_names(row.get(LABEL))):
             self.sets, values = self.sets + 1, list({str(name) for name in names})
         else:
-            values = [*listed(row.get(LABEL)), *listed(row.get(TAGS))]
+            values = [*as_list(row.get(LABEL)), *as_list(row.get(TAGS))]
         for value in (str(value) for value in values if value is not None):
             self.count_label(value, 1)
         return text
@@ -164,29 +164,29 @@ class SourceSurvey:
         for number in numbers:
             reader, source, part = self.parts[number]
             several = reader.reader_of(source).several
-            for sided in reader.rows(source, part, reader.border_of(source)):
-                self.add(sided, number, part, several)
+            for assigned in reader.rows(source, part, reader.threshold_of(source)):
+                self.add(assigned, number, part, several)
 
-    def add(self, sided: Sided, number: int, part: SourcePart, several: bool) -> None:
+    def add(self, assigned: AssignedRow, number: int, part: SourcePart, several: bool) -> None:
         """Add one row of part `number` to its split's counts; `several` as in `RowTally.add`."""
-        if sided.side == LEFT_OUT:
+        if assigned.split == LEFT_OUT:
             self.left_out += 1
             return
-        text = self.tallies[sided.side].add(sided.row, several)
-        place = RowPlace(self.names.index(sided.side), number, sided.number)
-        if CHOICES in sided.row and sided.row[CONTEXT].strip():  # training leaves out rows without a context
-            note_first(self.choices, len(sided.row[CHOICES]), place)
-        if PICTURE in sided.row and place != self.looked:
+        text = self.tallies[assigned.split].add(assigned.row, several)
+        place = RowPlace(self.names.index(assigned.split), number, assigned.number)
+        if CHOICES in assigned.row and assigned.row[CONTEXT].strip():  # training leaves out rows without a context
+            note_first(self.choices, len(assigned.row[CHOICES]), place)
+        if PICTURE in assigned.row and place != self.looked:
             self.looked = place
-            self.try_picture(sided.row[PICTURE], part, place)
-        if is_unanswered(sided.row):
+            self.try_picture(assigned.row[PICTURE], part, place)
+        if is_unanswered(assigned.row):
             note_first(self.unanswered, place.split, place)
         if text:
             code = code_of(text)
             self.repeats.add(code, place)
             self.near.add(text, code, place)
-        elif not text_columns(sided.row):
-            self.repeats.add(code_of(content(sided.row, part, sided.number)), place)
+        elif not text_columns(assigned.row):
+            self.repeats.add(code_of(content(assigned.row, part, assigned.number)), place)
 
     def try_picture(self, value: Any, part: SourcePart, place: RowPlace) -> None:
         """Decode an image as training would, and note the row if that fails."""
@@ -263,7 +263,7 @@ class SourceSurvey:
 def is_empty(row: Mapping[str, Any], texts: Iterable[str]) -> bool:
     """Whether a row has no text, so that training leaves it out."""
     if WORDS in row or CHOICES in row:
-        return not any(str(text).strip() for text in listed(row[WORDS if WORDS in row else CONTEXT]))
+        return not any(str(text).strip() for text in as_list(row[WORDS if WORDS in row else CONTEXT]))
     known = list(texts)
     return bool(known) and not any(text.strip() for text in known)
 

@@ -58,7 +58,7 @@ def test_few_labels_may_stand_together_in_many_ways(tmp_path: Path, monkeypatch:
     sets = [[name for k, name in enumerate("abcde") if n >> k & 1] for n in range(32)]
     lines = "".join(f"text {n}\t{','.join(names)}\n" for n, names in enumerate(sets * 2))
     train = opened(tmp_path, "several", lines)["train"]
-    assert len(train.shards[0].sides["train"]["labels"]) <= 6
+    assert len(train.shards[0].splits["train"]["labels"]) <= 6
     wanted = [row["label"] for row in train.source]
     assert labels_of(train) == wanted and set(wanted) <= {tuple("abcde".index(n) for n in names) for names in sets}
     with pytest.raises(ValueError, match=r"train\.tsv: row \d+: more than 6 different labels, too many for classes"):
@@ -124,14 +124,14 @@ def test_numbers_are_numbers(tmp_path: Path):
     assert set(labels_of(splits["train"])) <= {i / 4 for i in range(40)}
     known, unknown = labels_of(splits["test"])
     assert known == -1.0 and math.isnan(unknown)
-    assert splits["test"].shards[0].sides["test"]["labels"] == [-1.0, -1.0]
+    assert splits["test"].shards[0].splits["test"]["labels"] == [-1.0, -1.0]
 
 
 def test_each_row_keeps_its_own_number_and_the_index_has_two(tmp_path: Path):
     splits = opened(tmp_path, "number", "".join(f"t {i}\t{i / 7}\n" for i in range(600, 0, -1)), HEADER + "x\t1\n")
     kept = labels_of(splits["train"])
     assert sorted(kept) == sorted(set(kept)) and set(kept) <= {i / 7 for i in range(601)}
-    assert splits["train"].shards[0].sides["train"]["labels"] == [min(kept), max(kept)]
+    assert splits["train"].shards[0].splits["train"]["labels"] == [min(kept), max(kept)]
     assert splits["test"].rows[0]["label"] == 1.0
     assert not any("labels" in path.read_text() for path in (tmp_path / "cache" / "known").glob("*.json"))
 

@@ -113,7 +113,7 @@ def test_a_mixed_source_adds_to_the_filter_that_is_said_beside_the_mix(files: Pa
     rows = load_rows(read_task({"objective": "causal_lm", "source": source}, "task"), inputs())
     rules = {name: one.reader.filtering.rule for name, one in rows["train"].sources.items()}
     assert rules == {"c": RowFilter(shortest=6, deduplicate=True), "d": RowFilter(shortest=2, deduplicate=True)}
-    assert {one.reader.share for one in rows["train"].sources.values()} == {0.4}
+    assert {one.reader.validation_share for one in rows["train"].sources.values()} == {0.4}
 
 
 def test_repeated_rows_are_a_bit_each_and_damaged_ones_are_found_again(files: Path) -> None:
@@ -215,8 +215,8 @@ def test_files_that_were_moved_keep_the_names_of_their_shards(files: Path, monke
 
 
 def test_a_tokenizer_of_filtered_text_is_another_one(files: Path) -> None:
-    assert rows_of()["train"].called == rows_of(deduplicate=False)["train"].called
-    assert rows_of()["train"].called != rows_of(longest=10)["train"].called
+    assert rows_of()["train"].cache_name == rows_of(deduplicate=False)["train"].cache_name
+    assert rows_of()["train"].cache_name != rows_of(longest=10)["train"].cache_name
 
 
 def test_each_start_says_how_many_rows_are_left_out(files: Path, caplog: pytest.LogCaptureFixture) -> None:

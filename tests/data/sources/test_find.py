@@ -270,7 +270,7 @@ def test_a_mixed_source_may_have_columns_of_its_own(several: Path) -> None:
 
 def test_the_fingerprint_of_a_mixture_follows_its_weights(several: Path) -> None:
     one, other = (load_rows(task(mix=mixed(weight=weight)), inputs())["train"] for weight in (1, 2))
-    assert one.fingerprint != other.fingerprint and one.called == other.called
+    assert one.fingerprint != other.fingerprint and one.cache_name == other.cache_name
 
 
 @pytest.mark.parametrize(

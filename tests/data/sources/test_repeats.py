@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from zoo.data.sources.checking import Sided
+from zoo.data.sources.checking import AssignedRow
 from zoo.data.sources.part import Table
 from zoo.data.sources.repeated import duplicates, repeats
 from zoo.data.sources.repeated.duplicates import Compared, RowMarks, compared_rows
@@ -33,7 +33,11 @@ def test_rows_are_compared_within_a_split_and_across_splits(tmp_path: Path, monk
 
 def test_rows_without_a_text_repeat_nothing() -> None:
     part = Table("a.tsv", "digest", ["image"], dict)
-    rows = [Sided("train", 1, {"image": b"a"}), Sided("train", 2, {"text": " "}), Sided("validation", 3, {"text": "x"})]
+    rows = [
+        AssignedRow("train", 1, {"image": b"a"}),
+        AssignedRow("train", 2, {"text": " "}),
+        AssignedRow("validation", 3, {"text": "x"}),
+    ]
     found = compared_rows(Compared(part, [], lambda: iter(rows), lambda row: True))
     assert [(row.number, row.text) for row in found] == [(1, None), (2, None), (3, "x")]
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from zoo.data.columns.columns import Columns
-from zoo.data.sources.checking import cut_text, place_of
+from zoo.data.sources.checking import cut_text, hash_fraction
 from zoo.data.sources.filtering import EVERY_ROW, Filtering, RowFilter
 from zoo.data.sources.mixed import MixedRows
 from zoo.data.sources.origin import Origin
@@ -85,13 +85,13 @@ def test_the_smallest_source_still_has_one_row_to_validate_on() -> None:
 
 def test_a_blank_line_is_no_row_to_validate_on() -> None:
     lines = [f"This is line {number} of my text." for number in range(4)]
-    assert place_of(str(("",))) < min(place_of(str((line,))) for line in lines)
+    assert hash_fraction(str(("",))) < min(hash_fraction(str((line,))) for line in lines)
     assert [sum(map(bool, texts)) for texts in held_out([*lines, "", ""], 1e-9).values()] == [3, 1]
 
 
 def test_a_pair_with_a_blank_side_is_no_row_to_validate_on() -> None:
     pairs = [*((f"source {n}", f"target {n}") for n in range(4)), ("source 9", "")]
-    assert min(pairs, key=lambda pair: place_of(str(pair))) == pairs[-1]
+    assert min(pairs, key=lambda pair: hash_fraction(str(pair))) == pairs[-1]
     sources, targets = map(list, zip(*pairs, strict=True))
     reading = reader(Given(train={"source": sources, "target": targets}), 1e-9)
     assert [sum(map(bool, column(reading, split, "target"))) for split in ("train", "validation")] == [3, 1]
@@ -120,7 +120,7 @@ def test_what_is_remembered_of_one_column_is_not_said_of_another() -> None:
     assert [len(column(columns_of(text=name), "validation", "text")) for name in "ab"] == [1, 1]
     found = [columns_of(text=text, label=label) for text, label in ("ba", "ab")]
     assert [reading.labels for reading in found] == [("x, y", "y", "z"), ("u", "v", "w")]
-    assert len({SplitRows(columns_of(text=name), "train").called for name in "ab"}) == 2
+    assert len({SplitRows(columns_of(text=name), "train").cache_name for name in "ab"}) == 2
 
 
 def test_sources_of_a_mixture_have_one_set_of_labels_and_all_parts() -> None:
@@ -135,14 +135,14 @@ def test_sources_of_a_mixture_have_one_set_of_labels_and_all_parts() -> None:
 @pytest.mark.parametrize(("left", "train", "validation"), [(0, [""], ["ab", "cd"]), (2, ["ab"], ["cd"])])
 def test_one_text_in_several_rows_is_cut_without_empty_ones(left: int, train: list[str], validation: list[str]) -> None:
     found = list(cut_text([{"text": "ab"}, {"text": "cd"}], left))
-    sides = [[sided.row["text"] for sided in found if sided.side == side] for side in ("train", "validation")]
+    sides = [[assigned.row["text"] for assigned in found if assigned.split == side] for side in ("train", "validation")]
     assert sides == [train, validation]
 
 
 CHANGES: list[dict[str, Any]] = [
     {},
     {"columns": Columns(inputs(), {"text": "pair", "label": "label"})},
-    {"share": 0.4},
+    {"validation_share": 0.4},
     {"names": ["y", "x"]},
     {"kind": "several"},
     *(
@@ -154,7 +154,7 @@ CHANGES: list[dict[str, Any]] = [
 
 def test_a_fingerprint_tells_all_apart_that_decides_what_is_read() -> None:
     table = {"text": ["a", "b", "c"], "pair": ["d", "e", "f"], "label": ["x", "y", "x"]}
-    given: dict[str, Any] = {"columns": Columns(inputs()), "share": 0.3, "names": None, "kind": "one"}
+    given: dict[str, Any] = {"columns": Columns(inputs()), "validation_share": 0.3, "names": None, "kind": "one"}
     given |= {"filtering": ALL_STAY}
     found = [SplitReader(Given(train=table), **{**given, **changed}).fingerprint("train") for changed in CHANGES]
     assert len(set(found)) == len(CHANGES)
@@ -170,7 +170,8 @@ def test_a_large_source_is_asked_for_a_few_rows_to_know_what_is_held_out() -> No
             table.rows = lambda wanted: (seen.append(1) or row for row in rows(wanted))  # type: ignore
             return [table]
 
-    assert reader(Counted(train={"text": [f"text {i}" for i in range(5000)]})).border == 0.3 and len(seen) < 50
+    many = reader(Counted(train={"text": [f"text {i}" for i in range(5000)]}))
+    assert many.holdout_threshold == 0.3 and len(seen) < 50
 
 
 def test_labels_become_numbers_by_name_or_by_position() -> None:

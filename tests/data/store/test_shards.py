@@ -17,7 +17,7 @@ from test_store import ALL_STAY, Given, Letters, ids, opened, rows
 from zoo.data.columns.columns import Columns
 from zoo.data.ids import StoredFields
 from zoo.data.making import ASIDE, claim, remove_leftovers
-from zoo.data.sources.checking import place_of
+from zoo.data.sources.checking import hash_fraction
 from zoo.data.sources.filtering import Filtering, RowFilter
 from zoo.data.sources.mixed import MixedRows
 from zoo.data.sources.reader import SplitReader
@@ -91,14 +91,14 @@ def test_the_hashes_of_a_part_are_those_of_its_border_and_its_rule() -> None:
         filtering = Filtering(RowFilter(**rule), Duplicates(list))
         return SplitReader(origin, Columns(["text"]), 1e-9, None, "one", filtering).compared()[0].decided
 
-    least, *others = sorted("abcd", key=lambda text: place_of(str((text,))))
+    least, *others = sorted("abcd", key=lambda text: hash_fraction(str((text,))))
     known = decided(others[:1], others[1:])
     assert known == decided(others[:1], others[1:], deduplicate=True)
     assert known != decided(others[:1], others[1:], [least]) and known != decided(others[:1], others[1:], shortest=1)
 
 
 def test_a_new_part_changes_what_is_held_out_of_those_that_were_made_before() -> None:
-    least, *others = sorted("abcd", key=lambda text: place_of(str((text,))))
+    least, *others = sorted("abcd", key=lambda text: hash_fraction(str((text,))))
     assert held_out(1e-9, others[:1], others[1:])["validation"] == others[:1]
     assert held_out(1e-9, others[:1], others[1:], [least]) == {"train": others, "validation": [least]}
     assert held_out(0.5, ["0123456789"]) == {"train": ["01234"], "validation": ["56789"]}

@@ -89,7 +89,7 @@ def test_options_and_what_is_read_have_one_of_their_own(monkeypatch: pytest.Monk
     capitals = split({"text": ["aB"]})
     assert {"a", "B"} <= kept_tokenizer(HOW, capitals).vocabulary.keys()
     assert {"a", "b"} <= kept_tokenizer(small, capitals).vocabulary.keys()
-    monkeypatch.setattr(SplitRows, "called", "other columns")
+    monkeypatch.setattr(SplitRows, "cache_name", "other columns")
     trained_now = list[TrainingText]()
     train = TrainingText.train
     monkeypatch.setattr(TrainingText, "train", lambda how, rows: trained_now.append(how) or train(how, rows))

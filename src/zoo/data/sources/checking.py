@@ -20,7 +20,7 @@ from zoo.data.sources.part import SourcePart
 ONE_TEXT = -1.0  # `at` of rows of a source's only text, which is cut into train and validation
 
 
-class Sided(NamedTuple):
+class AssignedRow(NamedTuple):
     """A row and its split.
 
     Args:
@@ -28,7 +28,7 @@ class Sided(NamedTuple):
         at: a hash of the row's content, from 0 to 1: rows with the smallest ones are held out.
     """
 
-    side: str
+    split: str
     number: int
     row: Row
     at: float = 1.0
@@ -41,21 +41,21 @@ def text_columns(names: Iterable[str]) -> list[str]:
 
 def texts_in(row: Row) -> list[str]:
     """The texts of a row, including those in lists."""
-    return [text for name in text_columns(row) for text in listed(row[name])]
+    return [text for name in text_columns(row) for text in as_list(row[name])]
 
 
-def has_text(sided: Sided, every: bool) -> bool:
+def has_text(assigned: AssignedRow, every: bool) -> bool:
     """Whether a row can be held out: a row whose texts are blank yields no document.
 
     Args:
         every: whether each text column must have text, or only one of them: a form may read fewer columns.
     """
-    columns = [listed(sided.row[name]) for name in text_columns(sided.row)]
+    columns = [as_list(assigned.row[name]) for name in text_columns(assigned.row)]
     filled = [any(text.strip() for text in texts) for texts in columns]
-    return not filled or sided.at == ONE_TEXT or (all(filled) if every else any(filled))
+    return not filled or assigned.at == ONE_TEXT or (all(filled) if every else any(filled))
 
 
-def listed(value: Any) -> list[Any]:
+def as_list(value: Any) -> list[Any]:
     """The value itself if it is a list, else a list of it."""
     return value if isinstance(value, list) else [value]
 
@@ -144,13 +144,13 @@ def refuse_half(text: str, name: str) -> None:
 
 
 def hold_out(
-    part: SourcePart, rows: Iterator[dict[str, Any]], share: float, border: float, alone: bool
-) -> Iterator[Sided]:
+    part: SourcePart, rows: Iterator[dict[str, Any]], validation_share: float, threshold: float, alone: bool
+) -> Iterator[AssignedRow]:
     """Yield rows with their split, train or validation, by a hash of each; of a single text, the end is validation.
 
     Args:
-        share: fraction of a single text that becomes validation.
-        border: rows whose hash is at most this are held out.
+        validation_share: fraction of a single text that becomes validation.
+        threshold: rows whose hash is at most this are held out.
         alone: whether the part is the only one of the split.
     """
     # two rows show whether the split is a single text
@@ -159,11 +159,11 @@ def hold_out(
     one = alone and (second is None or part.is_one_text)
     if one and first is not None and list(first) == ["text"] and isinstance(first["text"], str):
         whole = len(first["text"]) if second is None else characters_of(part)
-        yield from cut_text(chain(early, rows), int(whole * (1 - share)))
+        yield from cut_text(chain(early, rows), int(whole * (1 - validation_share)))
         return
     for number, row in enumerate(chain(early, rows), 1):
-        at = place_of(content(row, part, number))
-        yield Sided(TRAIN if at > border else VALIDATION, number, row, at)
+        at = hash_fraction(content(row, part, number))
+        yield AssignedRow(TRAIN if at > threshold else VALIDATION, number, row, at)
 
 
 def characters_of(part: SourcePart) -> int:
@@ -171,14 +171,14 @@ def characters_of(part: SourcePart) -> int:
     return int(remember(["characters", part.digest], lambda: sum(len(row["text"]) for row in part.rows(["text"]))))
 
 
-def cut_text(rows: Iterable[dict[str, Any]], left: int) -> Iterator[Sided]:
+def cut_text(rows: Iterable[dict[str, Any]], left: int) -> Iterator[AssignedRow]:
     """Yield the rows of a single text with their split: its first `left` characters are train, the rest validation."""
     for number, row in enumerate(rows, 1):
         text = row["text"]
         if left or number == 1:
-            yield Sided(TRAIN, number, {"text": text[:left]}, ONE_TEXT)
+            yield AssignedRow(TRAIN, number, {"text": text[:left]}, ONE_TEXT)
         if left < len(text):
-            yield Sided(VALIDATION, number, {"text": text[left:]}, ONE_TEXT)
+            yield AssignedRow(VALIDATION, number, {"text": text[left:]}, ONE_TEXT)
         left = max(0, left - len(text))
 
 
@@ -199,22 +199,22 @@ def picture_of(row: Row, part: SourcePart, number: int) -> str:
     return hashlib.sha256(stored).hexdigest()
 
 
-def place_of(document: str) -> float:
+def hash_fraction(document: str) -> float:
     """A hash of a text, as a number from 0 to 1."""
     return int.from_bytes(hashlib.sha256(document.encode()).digest()[:8], "big") / 2**64
 
 
-def one_text_a_row(rows: Iterable[Sided], place: str) -> Iterator[Sided]:
+def one_text_a_row(rows: Iterable[AssignedRow], place: str) -> Iterator[AssignedRow]:
     """Yield one row per text for rows of train with a list of texts; in other splits, drop blank texts from lists."""
-    for sided in rows:
-        lists = [n for n in text_columns(sided.row) if n not in LISTS and isinstance(sided.row[n], list)]
+    for assigned in rows:
+        lists = [n for n in text_columns(assigned.row) if n not in LISTS and isinstance(assigned.row[n], list)]
         if not lists:
-            yield sided
-        elif sided.side != TRAIN:
-            filled = {name: [text for text in sided.row[name] if text.strip()] or [""] for name in lists}
-            yield sided._replace(row={**sided.row, **filled})
+            yield assigned
+        elif assigned.split != TRAIN:
+            filled = {name: [text for text in assigned.row[name] if text.strip()] or [""] for name in lists}
+            yield assigned._replace(row={**assigned.row, **filled})
         elif len(lists) > 1:
             raise ValueError(f"{place}: only one column may hold lists of texts, got {' and '.join(lists)}")
         else:
-            for text in sided.row[lists[0]]:
-                yield sided._replace(row={**sided.row, lists[0]: text})
+            for text in assigned.row[lists[0]]:
+                yield assigned._replace(row={**assigned.row, lists[0]: text})

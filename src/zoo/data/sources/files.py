@@ -42,7 +42,7 @@ class Files(Origin):
     def place(self, split: str) -> str:
         return " and ".join(map(first_of, self.paths[split].values()))
 
-    def called(self, split: str) -> str:
+    def cache_name(self, split: str) -> str:
         return f"{self.named[split]} {self.source.reading(split)}"
 
     def parts(self, split: str) -> Sequence[SourcePart]:

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from zoo.data.sources.checking import Sided, text_columns, texts_in
+from zoo.data.sources.checking import AssignedRow, text_columns, texts_in
 from zoo.data.sources.origin import TRAIN
 from zoo.data.sources.part import SourcePart
 from zoo.data.sources.repeated.duplicates import Duplicates, RowMarks
@@ -65,15 +65,15 @@ class Filtering:
             return []
         return [asdict(self.rule), self.duplicates.digest(part) if self.rule.deduplicate else None]
 
-    def apply(self, rows: Iterator[Sided], source: str, part: SourcePart) -> Iterator[Sided]:
+    def apply(self, rows: Iterator[AssignedRow], source: str, part: SourcePart) -> Iterator[AssignedRow]:
         """The rows of a part; the split of those that are dropped is `LEFT_OUT`."""
         if not self.touches(source):
             return rows
         marks = self.duplicates.marks(part) if self.rule.deduplicate else None
-        return (self.judge(sided, marks) for sided in rows)
+        return (self.judge(assigned, marks) for assigned in rows)
 
-    def judge(self, sided: Sided, marks: RowMarks | None) -> Sided:
+    def judge(self, assigned: AssignedRow, marks: RowMarks | None) -> AssignedRow:
         """The row, with the split `LEFT_OUT` if it is dropped."""
-        repeats = marks is not None and sided.number in marks
-        stays = sided.side != TRAIN or (not repeats and self.rule.takes(sided.row))
-        return sided if stays else sided._replace(side=LEFT_OUT)
+        repeats = marks is not None and assigned.number in marks
+        stays = assigned.split != TRAIN or (not repeats and self.rule.takes(assigned.row))
+        return assigned if stays else assigned._replace(split=LEFT_OUT)

@@ -84,7 +84,7 @@ def mix(weights: Mapping[str, float], found: Mapping[str, Mapping[str, SplitRows
             raise ValueError(f"source.mix.{lacking[0]}: no split '{TRAIN}', which the others have")
         first = next(iter(sources.values()))
         shares = {name: weights[name] for name in sources}
-        mixed[split] = MixedRows(first.reader, split, first.asked, sources, shares)
+        mixed[split] = MixedRows(first.reader, split, first.is_requested, sources, shares)
     return mixed
 
 

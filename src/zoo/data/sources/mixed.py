@@ -39,8 +39,8 @@ class MixedRows(SplitRows):
         return " and ".join(rows.place for rows in self.mixed.values())
 
     @property
-    def called(self) -> str:
-        return " and ".join(f"{name}: {rows.called}" for name, rows in self.mixed.items())
+    def cache_name(self) -> str:
+        return " and ".join(f"{name}: {rows.cache_name}" for name, rows in self.mixed.items())
 
     @cached_property
     def inputs(self) -> list[str]:

@@ -12,7 +12,7 @@ from zoo.data.columns.lists import refuse_no_tags
 from zoo.data.columns.values import absent
 from zoo.data.formats.format import Row
 from zoo.data.ids import LABEL, TAGS, Label
-from zoo.data.sources.checking import listed, refuse_half, settled_rows
+from zoo.data.sources.checking import as_list, refuse_half, settled_rows
 from zoo.data.sources.part import SourcePart
 
 
@@ -87,7 +87,7 @@ def labels_of(
             row[TAGS] = []
         if name == TAGS:
             refuse_no_tags(row[TAGS])
-        for text in listed(row[name]):
+        for text in as_list(row[name]):
             if isinstance(text, str):
                 refuse_half(text, name)
 

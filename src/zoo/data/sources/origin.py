@@ -24,6 +24,6 @@ class Origin(ABC):
     def place(self, split: str) -> str:
         """The location of a split, for messages."""
 
-    def called(self, split: str) -> str:
+    def cache_name(self, split: str) -> str:
         """A name for a split that does not depend on what it holds now; the store keeps the tokenizer under it."""
         return f"{type(self).__name__} {self.place(split)}"

@@ -12,7 +12,7 @@ from zoo.data.columns.labels import READERS, LabelPositions, LabelReader, Labels
 from zoo.data.ids import CHOICES, LABEL, PICTURE, TAGS, WORDS, Label
 from zoo.data.sources.checking import (
     ONE_TEXT,
-    Sided,
+    AssignedRow,
     checked_rows,
     has_text,
     hold_out,
@@ -33,7 +33,7 @@ class SplitReader:
     """Reads the splits of one source.
 
     Args:
-        share: fraction of train that becomes validation, if the source has no such split.
+        validation_share: fraction of train that becomes validation, if the source has no such split.
         names: of the classes; None: the distinct values of train.
         kind: the kind of a row's label, `Task.label_kind`.
         filtering: drops rows of train.
@@ -43,14 +43,14 @@ class SplitReader:
         self,
         origin: Origin,
         columns: Columns,
-        share: float,
+        validation_share: float,
         names: list[str] | None,
         kind: str,
         filtering: Filtering,
     ) -> None:
         self.origin = origin
         self.columns = columns
-        self.share = share
+        self.validation_share = validation_share
         self.names = names
         self.kind, self.label_reader = kind, READERS[kind]
         self.holds_out = TRAIN in origin.splits() and VALIDATION not in origin.splits()
@@ -67,7 +67,7 @@ class SplitReader:
         """The split of the source that a split's rows are read from."""
         return split if split in self.origin.splits() else TRAIN
 
-    def sides(self, source: str) -> tuple[str, ...]:
+    def splits_in(self, source: str) -> tuple[str, ...]:
         """The splits that a split of the source is divided into."""
         return (TRAIN, VALIDATION) if self.holds_out and source == TRAIN else (source,)
 
@@ -100,22 +100,22 @@ class SplitReader:
         source = self.source(split)
         read = [(part, self.choose(source, part)) for part in self.parts(source)]
         parts = [[part.digest, columns, *self.filtering.key(source, part)] for part, columns in read]
-        decided = json.dumps([VERSION, split, parts, self.names, self.kind, self.share], sort_keys=True)
+        decided = json.dumps([VERSION, split, parts, self.names, self.kind, self.validation_share], sort_keys=True)
         return hashlib.sha256(decided.encode()).hexdigest()
 
-    def rows(self, source: str, part: SourcePart, border: float) -> Iterator[Sided]:
+    def rows(self, source: str, part: SourcePart, threshold: float) -> Iterator[AssignedRow]:
         """Yield the rows of a part of the source, each with its split.
 
         Args:
-            border: rows whose hash is at most this are held out.
+            threshold: rows whose hash is at most this are held out.
 
         Raises:
             ValueError: a row is invalid.
         """
-        sided = self.filtering.apply(self.sided(source, part, border), source, part)
-        return one_text_a_row(sided, part.place)
+        assigned = self.filtering.apply(self.assigned_rows(source, part, threshold), source, part)
+        return one_text_a_row(assigned, part.place)
 
-    def sided(self, source: str, part: SourcePart, border: float) -> Iterator[Sided]:
+    def assigned_rows(self, source: str, part: SourcePart, threshold: float) -> Iterator[AssignedRow]:
         """As `rows`, before rows are dropped and lists of texts are expanded."""
         unread = self.columns.unread(part.columns)
         chosen = self.choose(source, part)
@@ -126,33 +126,34 @@ class SplitReader:
             coded = self.reader_of(source).coded
             rows = storable(rows, part) if coded else self.read_numbers(rows, source, part)
         if self.holds_out and source == TRAIN:
-            return hold_out(part, rows, self.share, border, len(self.parts(source)) == 1)
-        return (Sided(source, number, row) for number, row in enumerate(rows, 1))
+            return hold_out(part, rows, self.validation_share, threshold, len(self.parts(source)) == 1)
+        return (AssignedRow(source, number, row) for number, row in enumerate(rows, 1))
 
     def compared(self) -> list[Compared]:
         """The parts of all splits, for the search for duplicates; held-out rows are compared whatever their length."""
         found = []
         for source in self.origin.splits():
-            border = self.border_of(source)
+            threshold = self.threshold_of(source)
             for part in self.parts(source):
                 decided = [source, part.digest, self.choose(source, part), len(self.parts(source)) == 1]
                 rule = asdict(replace(self.filtering.rule, deduplicate=False))
-                rows = partial(self.sided, source, part, border)
-                found.append(Compared(part, [*decided, border, self.share, rule], rows, self.filtering.rule.takes))
+                rows = partial(self.assigned_rows, source, part, threshold)
+                key = [*decided, threshold, self.validation_share, rule]
+                found.append(Compared(part, key, rows, self.filtering.rule.takes))
         return found
 
     @cached_property
-    def border(self) -> float:
+    def holdout_threshold(self) -> float:
         """Rows of train whose hash is at most this are held out; at least one row is, however small the source."""
         parts = self.parts(TRAIN)
-        key = [VERSION, [[part.digest, self.choose(TRAIN, part)] for part in parts], self.share]
-        return float(remember(["border of whole rows", *key], self.find_border))
+        key = [VERSION, [[part.digest, self.choose(TRAIN, part)] for part in parts], self.validation_share]
+        return float(remember(["border of whole rows", *key], self.find_threshold))
 
-    def border_of(self, source: str) -> float:
-        """The border of a split of the source; an arbitrary number if nothing is held out of it."""
-        return self.border if self.holds_out and source == TRAIN else self.share
+    def threshold_of(self, source: str) -> float:
+        """The threshold of a split of the source; an arbitrary number if nothing is held out of it."""
+        return self.holdout_threshold if self.holds_out and source == TRAIN else self.validation_share
 
-    def find_border(self) -> float:
+    def find_threshold(self) -> float:
         """The validation share, or the smallest hash of a row with texts if that is larger; stops once it is known.
 
         Raises:
@@ -161,14 +162,14 @@ class SplitReader:
         for every in (True, False):  # the second time since a column that no form reads may be blank in all rows
             least, most, count = 1.0, 0.0, 0
             for part in self.parts(TRAIN):
-                for sided in self.sided(TRAIN, part, self.share):
+                for assigned in self.assigned_rows(TRAIN, part, self.validation_share):
                     count += 1
-                    if has_text(sided, every):
-                        least, most = min(least, sided.at), max(most, sided.at)
-                    if least <= self.share < most or sided.at == ONE_TEXT:
-                        return self.share
-            if most > max(self.share, least):
-                return max(self.share, least)
+                    if has_text(assigned, every):
+                        least, most = min(least, assigned.at), max(most, assigned.at)
+                    if least <= self.validation_share < most or assigned.at == ONE_TEXT:
+                        return self.validation_share
+            if most > max(self.validation_share, least):
+                return max(self.validation_share, least)
         few = f"too few different {'images' if PICTURE in self.inputs(TRAIN) else 'rows'} in {count} rows"
         raise ValueError(f"{self.origin.place(TRAIN)}: {few} to hold some out for validation")
 
@@ -260,8 +261,8 @@ class SplitReader:
     def read(self, split: str) -> Iterator[dict[str, Any]]:
         """Yield the rows of a split from their source, with labels and tags as numbers."""
         source = self.source(split)
-        numbers, border, labels = self.numbers(source), self.border_of(source), self.reader_of(source)
+        numbers, threshold, labels = self.numbers(source), self.threshold_of(source), self.reader_of(source)
         for part in self.parts(source):
-            for sided in self.rows(source, part, border):
-                if sided.side == split:
-                    yield number_labels(sided.row, numbers, labels)
+            for assigned in self.rows(source, part, threshold):
+                if assigned.split == split:
+                    yield number_labels(assigned.row, numbers, labels)

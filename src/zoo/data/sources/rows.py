@@ -19,12 +19,12 @@ class SplitRows:
     """One split: what a run needs to know about it, and its rows, read when they are iterated over.
 
     Args:
-        asked: whether the split was requested by name: then its source rows are stored with its tokens.
+        is_requested: whether the split was requested by name: then its source rows are stored with its tokens.
     """
 
     reader: SplitReader
     split: str
-    asked: bool = False
+    is_requested: bool = False
 
     @property
     def sources(self) -> Mapping[str, "SplitRows"]:
@@ -37,11 +37,11 @@ class SplitRows:
         return {}
 
     @property
-    def called(self) -> str:
+    def cache_name(self) -> str:
         """A name for what is made from the split: all that determines its rows, except the content of the source."""
         rule, chosen = self.reader.filtering.rule, self.reader.chosen(self.source)
         filtered = "" if rule == EVERY_ROW else f" {rule}"
-        return f"{self.reader.origin.called(self.source)} {chosen} {self.reader.share}{filtered}"
+        return f"{self.reader.origin.cache_name(self.source)} {chosen} {self.reader.validation_share}{filtered}"
 
     @property
     def source(self) -> str:
@@ -53,14 +53,14 @@ class SplitRows:
         return self.reader.parts(self.source)
 
     @property
-    def sides(self) -> dict[str, bool]:
+    def stored_splits(self) -> dict[str, bool]:
         """The splits that the source's split is divided into -> whether source rows are stored with their tokens.
 
         Evaluation needs the rows for references, and for the bytes of truncated texts. A validation split held out of
         train is evaluated from the shards that training made: rows of train are not needed for it.
         """
-        keeps_train = self.asked and self.split == TRAIN
-        return {side: side != TRAIN or keeps_train for side in self.reader.sides(self.source)}
+        stores_train = self.is_requested and self.split == TRAIN
+        return {split: split != TRAIN or stores_train for split in self.reader.splits_in(self.source)}
 
     @property
     def place(self) -> str:
@@ -93,9 +93,9 @@ class SplitRows:
         return part.pictures(column)
 
     @property
-    def border(self) -> float:
+    def holdout_threshold(self) -> float:
         """Rows whose hash is at most this are held out; at least one row is, however small the source."""
-        return self.reader.border_of(self.source)
+        return self.reader.threshold_of(self.source)
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         """Yield the rows from their source, with labels and tags as numbers."""

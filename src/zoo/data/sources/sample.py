@@ -9,7 +9,7 @@ from typing import Any
 from unicodedata import category
 
 from zoo.data.ids import WORDS
-from zoo.data.sources.checking import place_of, text_columns
+from zoo.data.sources.checking import hash_fraction, text_columns
 from zoo.data.sources.rows import SplitRows
 
 SAMPLE = 1 << 27  # characters
@@ -82,7 +82,7 @@ def sample_texts(rows: SplitRows, most: int = SAMPLE) -> Sample:
     for texts in pieces_of(rows, max(1, min(LONG, most // PIECES))):
         length = sum(len(text) for column in texts for text in column)
         seen += length
-        at = place_of(f"sample {texts}")
+        at = hash_fraction(f"sample {texts}")
         if at >= share or not length:
             continue
         if at not in known:

@@ -36,7 +36,7 @@ class Shard:
             index = read_sealed(folder / INDEX)
         except ValueError as damage:
             raise ValueError(f"{folder / INDEX}: {damage}") from None
-        self.sides: dict[str, dict[str, Any]] = index["sides"]
+        self.splits: dict[str, dict[str, Any]] = index["sides"]
         self.files: dict[str, dict[str, Any]] = index["files"]
         self.source: str = index["source"]
         # the arguments of `map_file`, cached: planning asks for two arrays per document, and building a path is slow
@@ -76,26 +76,26 @@ class Shard:
             if found != known["sha256"]:
                 yield f"{self.folder / name}: its checksum does not match"
 
-    def documents(self, side: str) -> int:
+    def documents(self, split: str) -> int:
         """The number of documents of a split."""
-        return int(self.sides[side]["documents"])
+        return int(self.splits[split]["documents"])
 
-    def left_out(self, side: str) -> int:
+    def left_out(self, split: str) -> int:
         """The number of rows of a split that the task's filter drops."""
-        return int(self.sides[side]["left_out"])
+        return int(self.splits[split]["left_out"])
 
-    def arrays(self, side: str) -> Mapping[str, Mapping[str, Any]]:
+    def arrays(self, split: str) -> Mapping[str, Mapping[str, Any]]:
         """Arrays by name: the type and number of their values, and of offsets the last one."""
-        found: Mapping[str, Mapping[str, Any]] = self.sides[side]["arrays"]
+        found: Mapping[str, Mapping[str, Any]] = self.splits[split]["arrays"]
         return found
 
-    def array(self, side: str, name: str) -> NDArray[Any]:
+    def array(self, split: str, name: str) -> NDArray[Any]:
         """An array of numbers, memory-mapped."""
-        if (side, name) not in self.mappings:
-            kind = self.arrays(side)[name]
-            time = self.files[f"{side}/{name}"]["mtime_ns"]
-            self.mappings[side, name] = (str(self.folder / side / name), kind["dtype"], kind["count"], time)
-        return map_file(*self.mappings[side, name])
+        if (split, name) not in self.mappings:
+            kind = self.arrays(split)[name]
+            time = self.files[f"{split}/{name}"]["mtime_ns"]
+            self.mappings[split, name] = (str(self.folder / split / name), kind["dtype"], kind["count"], time)
+        return map_file(*self.mappings[split, name])
 
 
 def release(array: NDArray[Any]) -> None:
@@ -123,8 +123,8 @@ def map_file(path: str, dtype: str, count: int, time: int) -> NDArray[Any]:
     return np.memmap(path, dtype=kind, mode="r", shape=(count,)).view(np.ndarray)
 
 
-def write_index(folder: Path, sides: Mapping[str, Any], files: Mapping[str, Any], source: str) -> None:
+def write_index(folder: Path, splits: Mapping[str, Any], files: Mapping[str, Any], source: str) -> None:
     """Complete a shard: a folder without an index is not one."""
-    write_sealed(folder / INDEX, {"sides": sides, "files": files, "source": source})
+    write_sealed(folder / INDEX, {"sides": splits, "files": files, "source": source})
     with name_file(folder / INDEX):
         sync(folder / INDEX)

@@ -64,9 +64,9 @@ class Split:
         # a part may have no document of this split: all of its rows may be held out, or none
         self.shard_sources = [one for one in every if one.shard.documents(rows.split)]
         self.shards: list[Shard] = [one.shard for one in self.shard_sources]
-        self.known = self.shards[0].sides[rows.split]
-        sides = [one.shard.sides[rows.split] for one in every]
-        self.skipped = sum(found["rows"] - found["documents"] for found in sides)
+        self.known = self.shards[0].splits[rows.split]
+        entries = [one.shard.splits[rows.split] for one in every]
+        self.skipped = sum(found["rows"] - found["documents"] for found in entries)
         fields: list[str] = self.known["fields"]
         self.ids: dict[str, Any] = {field: self.values(f"{field}.ids") for field in fields}
         self.lengths = Lengths(
@@ -124,7 +124,7 @@ class Split:
     @cached_property
     def label_tables(self) -> list[NDArray[Any]]:
         """Per shard, the label of each of its label codes."""
-        written = [shard.sides[self.source.split]["labels"] for shard in self.shards]
+        written = [shard.splits[self.source.split]["labels"] for shard in self.shards]
         known = zip(written, self.label_numbers, strict=True)
         return [table_of([numbers[label_key(v)] for v in values] if numbers else []) for values, numbers in known]
 

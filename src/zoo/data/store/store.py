@@ -17,7 +17,7 @@ from zoo.data.store.sentences import rule
 from zoo.data.store.shard import Shard, write_index
 from zoo.data.store.split import Split
 from zoo.data.store.uneven import refuse_uneven_shards
-from zoo.data.store.writing import SMALL, SideWriter
+from zoo.data.store.writing import SMALL, SplitWriter
 from zoo.data.tokenizers.tokenizer import Tokenizer
 from zoo.disk import sync
 
@@ -74,26 +74,27 @@ class PlannedShard:
         Args:
             seen: called from time to time with the amount of the source that is done, in (approximate) bytes.
         """
-        writers: dict[str, SideWriter] = {}
-        for side, keeps in self.rows.sides.items():
-            (folder / side).mkdir()
-            writers[side] = SideWriter(
-                folder / side, side, self.recipe.stored, self.recipe.tokenizer, keeps, self.rows.label_reader
+        writers: dict[str, SplitWriter] = {}
+        for split, stores_rows in self.rows.stored_splits.items():
+            (folder / split).mkdir()
+            writers[split] = SplitWriter(
+                folder / split, split, self.recipe.stored, self.recipe.tokenizer, stores_rows, self.rows.label_reader
             )
         characters = 0
-        for number, sided in enumerate(self.rows.reader.rows(self.rows.source, self.part, self.rows.border), 1):
-            if sided.side == LEFT_OUT:
+        rows = self.rows.reader.rows(self.rows.source, self.part, self.rows.holdout_threshold)
+        for number, assigned in enumerate(rows, 1):
+            if assigned.split == LEFT_OUT:
                 writers[TRAIN].left_out += 1
                 continue
-            characters += writers[sided.side].add(sided)
+            characters += writers[assigned.split].add(assigned)
             if number % OFTEN == 0:
                 seen(min(characters, self.part.size))
         files: dict[str, dict[str, object]] = {}
-        for side, writer in writers.items():
+        for split, writer in writers.items():
             writer.flush()
-            files |= {f"{side}/{name}": known for name, known in writer.arrays.sync().items()}
-            sync(folder / side)
-        write_index(folder, {side: writer.index() for side, writer in writers.items()}, files, self.part.place)
+            files |= {f"{split}/{name}": known for name, known in writer.arrays.sync().items()}
+            sync(folder / split)
+        write_index(folder, {split: writer.index() for split, writer in writers.items()}, files, self.part.place)
 
 
 def open_store(
@@ -124,12 +125,14 @@ def plan_shards(rows: SplitRows, recipe: StoreRecipe) -> list[PlannedShard]:
     """Plan one shard per part of a split's source; a validation split held out of train lies in the shards of train."""
     reader, source = rows.reader, rows.source
     known = recipe.key()
-    held_out = [rows.border, reader.share, len(rows.parts) == 1] if len(rows.sides) > 1 else []
+    held_out = []
+    if len(rows.stored_splits) > 1:
+        held_out = [rows.holdout_threshold, reader.validation_share, len(rows.parts) == 1]
     by_picture = bool(held_out) and PICTURE in rows.inputs
     found = []
     for part in rows.parts:
         filtered = reader.filtering.key(source, part)
-        read = [part.digest, reader.choose(source, part), rows.inputs, rows.sides, reader.kind, *filtered]
+        read = [part.digest, reader.choose(source, part), rows.inputs, rows.stored_splits, reader.kind, *filtered]
         # equal tables in two folders may name different images, which decide the rows that are held out
         folder = [str(part.folder.resolve())] if by_picture and part.folder is not None else []
         name = name_for([*known, *read, held_out, *folder])
@@ -190,7 +193,7 @@ def open_split(rows: SplitRows, shards: Mapping[str, Sequence[Shard]]) -> Split:
     split = rows.split
     for source, found in shards.items():
         name, one = f"{split} {source}".strip(), rows.sources[source]
-        total, documents = (sum(shard.sides[split][what] for shard in found) for what in ("rows", "documents"))
+        total, documents = (sum(shard.splits[split][what] for shard in found) for what in ("rows", "documents"))
         if total == 0:
             touched = one.reader.filtering.touches(split)
             said = "source.filter leaves out all of its rows" if touched else "it has no rows"
@@ -198,7 +201,7 @@ def open_split(rows: SplitRows, shards: Mapping[str, Sequence[Shard]]) -> Split:
         if documents == 0:
             raise ValueError(f"{name}: no usable rows: each of {total:,} is empty")
         if "labels" in found[0].arrays(split) and not one.label_reader.coded:
-            ends = [number for shard in found for number in shard.sides[split]["labels"]]
+            ends = [number for shard in found for number in shard.splits[split]["labels"]]
             one.label_reader((), (), given=False).report(ends, name, train=split == TRAIN)
         if left_out := sum(shard.left_out(split) for shard in found):
             every = f"{total + left_out:,}"

@@ -79,7 +79,7 @@ def kept_tokenizer(how: TrainingText, rows: SplitRows, retrain: bool = False) ->
     Args:
         retrain: train it even if it exists.
     """
-    key = [VERSION, how.choice.name, how.choice.options, how.sample, rows.called]
+    key = [VERSION, how.choice.name, how.choice.options, how.sample, rows.cache_name]
     name = sha256(json.dumps(key, sort_keys=True, default=str).encode()).hexdigest()[:32]
     folder = home() / FOLDER / name
     now = [sha256(part.digest.encode()).hexdigest() for part in rows.parts]

@@ -15,7 +15,7 @@ from zoo.data.columns.messages import answers_in
 from zoo.data.formats.format import Row
 from zoo.data.home import name_file
 from zoo.data.ids import LABEL, PICTURE, TAGS, Ids, StoredFields
-from zoo.data.sources.checking import Sided
+from zoo.data.sources.checking import AssignedRow
 from zoo.data.sources.numbering import label_key
 from zoo.data.store.encoding import encode
 from zoo.data.store.sentences import splitter
@@ -68,38 +68,38 @@ class ArrayWriter:
         return found
 
 
-class SideWriter:
+class SplitWriter:
     """Writes the documents of one split to a shard, which may hold several splits.
 
     Args:
-        side: the split.
-        keeps: whether the source rows are stored too: evaluation needs them for references and truncated texts.
+        split: the split.
+        stores_rows: whether the source rows are stored too: evaluation needs them for references and truncated texts.
         labels: reads the labels. Classes are stored as codes, numbers as they are, with their range in the index.
     """
 
     def __init__(
         self,
         folder: Path,
-        side: str,
+        split: str,
         stored: StoredFields,
         tokenizer: Tokenizer | None,
-        keeps: bool,
+        stores_rows: bool,
         labels: type[LabelReader],
     ) -> None:
         self.arrays, self.label_reader = ArrayWriter(folder), labels
-        self.side, self.stored, self.tokenizer, self.keeps = side, stored, tokenizer, keeps
-        self.waiting: list[Sided] = []
+        self.split, self.stored, self.tokenizer, self.stores_rows = split, stored, tokenizer, stores_rows
+        self.waiting: list[AssignedRow] = []
         self.characters = self.rows = self.left_out = self.documents = 0
         self.codes: dict[tuple[str, str], int] = {}
         self.labels: list[Any] = []
 
-    def add(self, sided: Sided) -> int:
+    def add(self, assigned: AssignedRow) -> int:
         """Queue a row and return its number of characters; queued rows are tokenized in batches."""
-        self.waiting.append(sided)
-        self.characters += sum(map(weigh, sided.row.values()))
+        self.waiting.append(assigned)
+        self.characters += sum(map(weigh, assigned.row.values()))
         if len(self.waiting) >= ROWS or self.characters >= CHARACTERS:
             self.flush()
-        return sum(len(value) for value in sided.row.values() if isinstance(value, str))
+        return sum(len(value) for value in assigned.row.values() if isinstance(value, str))
 
     def flush(self) -> None:
         """Tokenize and write the queued rows."""
@@ -108,23 +108,23 @@ class SideWriter:
             return
         columns = waiting[0].row
         for name in self.stored.columns:
-            refuse_unknown(name, columns, "column", self.side)
+            refuse_unknown(name, columns, "column", self.split)
         read = [*self.stored.columns, *({LABEL} & set(columns))]
-        batch = {name: [self.value(name, sided) for sided in waiting] for name in read}
+        batch = {name: [self.value(name, assigned) for assigned in waiting] for name in read}
         kept = write_batch(self.arrays, batch, self.stored, self.tokenizer)
         self.arrays.append("rows", [waiting[n].number - 1 for n in kept])
-        if self.keeps:
+        if self.stores_rows:
             texts = [json.dumps(without_picture(waiting[n].row), ensure_ascii=False).encode() for n in kept]
             self.arrays.append_lengths("texts.offsets", [len(text) for text in texts])
             self.arrays.append("texts", np.frombuffer(b"".join(texts), np.uint8), np.uint8)
         self.rows += len(waiting)
         self.documents += len(kept)
 
-    def value(self, name: str, sided: Sided) -> Any:
+    def value(self, name: str, assigned: AssignedRow) -> Any:
         """The stored value of a row's column: for an image the row's number, for labels and tags this shard's codes."""
-        value = sided.row[name]
+        value = assigned.row[name]
         if name == PICTURE:
-            return sided.number - 1
+            return assigned.number - 1
         if name == LABEL:
             return self.label(value)
         return [self.code(tag) for tag in value] if name == TAGS else value
@@ -132,7 +132,7 @@ class SideWriter:
     def label(self, value: Any) -> int | float | list[int]:
         """The stored value of a label: a number, a code, or a list of codes."""
         if not self.label_reader.coded:
-            return self.measure(value)
+            return self.record_number(value)
         codes = [self.code(entry) for entry in self.label_reader.entries(value)]
         return codes if self.label_reader.several else codes[0]
 
@@ -143,7 +143,7 @@ class SideWriter:
             self.labels.append(value)
         return code
 
-    def measure(self, number: float) -> float:
+    def record_number(self, number: float) -> float:
         """Update the range of the labels that are numbers, and return the number; NaN, an unknown label, is ignored."""
         if number == number:  # not NaN
             self.labels = [min([number, *self.labels[:1]]), max([number, *self.labels[1:]])]

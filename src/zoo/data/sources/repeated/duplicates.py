@@ -14,7 +14,7 @@ from zoo.data.formats.format import Row
 from zoo.data.home import home, name_file, name_for
 from zoo.data.making import make_once
 from zoo.data.sealed import read_sealed, write_sealed
-from zoo.data.sources.checking import Sided, texts_in
+from zoo.data.sources.checking import AssignedRow, texts_in
 from zoo.data.sources.origin import TRAIN
 from zoo.data.sources.part import SourcePart
 from zoo.data.sources.repeated.codes import CodedRow, codes_of
@@ -37,7 +37,7 @@ class Compared(NamedTuple):
 
     part: SourcePart
     decided: Sequence[Any]
-    rows: Callable[[], Iterator[Sided]]
+    rows: Callable[[], Iterator[AssignedRow]]
     counts: Callable[[Row], bool]
 
 
@@ -113,10 +113,10 @@ class Duplicates:
 
 def compared_rows(one: Compared) -> Iterator[CodedRow]:
     """Yield the rows of a part, with their text if it is compared."""
-    for sided in one.rows():
-        text, is_train = joined(texts_in(sided.row)), sided.side == TRAIN
-        takes_part = bool(text) and (not is_train or one.counts(sided.row))
-        yield CodedRow(sided.number, KEPT if is_train else HELD_OUT, text if takes_part else None)
+    for assigned in one.rows():
+        text, is_train = joined(texts_in(assigned.row)), assigned.split == TRAIN
+        takes_part = bool(text) and (not is_train or one.counts(assigned.row))
+        yield CodedRow(assigned.number, KEPT if is_train else HELD_OUT, text if takes_part else None)
 
 
 class RowMarks:
