@@ -11,8 +11,8 @@ from torch import nn
 from zoo import config
 from zoo.batches.mixing import feed_of
 from zoo.batches.order import Examples
+from zoo.data.sources.file_cache import remember
 from zoo.data.sources.find import load_rows
-from zoo.data.sources.known import remember
 from zoo.data.sources.rows import SplitRows, refuse_unlabelled
 from zoo.data.store.split import Split
 from zoo.data.store.store import Progress

@@ -8,8 +8,8 @@ from typing import Any
 
 from zoo import config
 from zoo.data.ids import PICTURE, StoredFields
+from zoo.data.sources.file_cache import remember
 from zoo.data.sources.find import load_rows
-from zoo.data.sources.known import remember
 from zoo.data.sources.rows import SplitRows, refuse_unlabelled
 from zoo.data.store.filling import Filling, FillRequest, plan
 from zoo.data.store.store import StoreRecipe

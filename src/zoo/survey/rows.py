@@ -220,7 +220,7 @@ class SourceSurvey:
                 note_first(self.unanswered, split, RowPlace(*place))
             for name, tally in self.tallies.items():
                 tally.join(other["tallies"][name])
-            self.repeats.take(folder)
+            self.repeats.move_from(folder)
         self.near.join([other["near"] for other in others.values()])
 
     def refuse_unknown_labels(self) -> None:

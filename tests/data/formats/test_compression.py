@@ -15,8 +15,8 @@ import zstandard
 from zoo.data.formats import lines
 from zoo.data.formats.compression import PIECE
 from zoo.data.formats.lines import LineRange, read_lines
-from zoo.data.sources import known
-from zoo.data.sources.known import known_stretches
+from zoo.data.sources import file_cache
+from zoo.data.sources.file_cache import hashed_ranges
 
 TEXT = b"".join(b"line %d has words\n" % i for i in range(20))
 PACKERS: dict[str, Callable[[bytes], bytes]] = {
@@ -122,11 +122,11 @@ def test_a_zst_file_that_asks_for_gigabytes_of_memory_is_refused(tmp_path: Path)
 
 
 def test_a_file_of_nul_bytes_is_hashed_and_refused_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(known, "PART", 1 << 25)
+    monkeypatch.setattr(file_cache, "PART", 1 << 25)
     with (tmp_path / "a.txt").open("wb") as file:
-        file.truncate(5 << 23)  # more than one stretch
+        file.truncate(5 << 23)  # more than one line_range
     with memory_below(8 << 20):
-        assert known_stretches(tmp_path / "a.txt", cut=True)
+        assert hashed_ranges(tmp_path / "a.txt", cut=True)
         assert "line 1: NUL byte at column 1; is this a text file in UTF-8?" in refusal(tmp_path / "a.txt")
 
 

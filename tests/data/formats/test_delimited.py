@@ -6,7 +6,7 @@ import pytest
 from test_readers import read, refusal, write
 
 from zoo.data.formats.format import ReadOptions, formats
-from zoo.data.sources.known import known_stretches
+from zoo.data.sources.file_cache import hashed_ranges
 from zoo.data.sources.part import FilePart
 
 
@@ -27,7 +27,7 @@ def test_a_text_where_a_list_is_wanted_is_named_with_its_line(tmp_path: Path) ->
 )
 def test_a_row_of_a_table_is_named_by_its_line(tmp_path: Path, name: str, text: str, header: tuple[str] | None) -> None:
     path = write(tmp_path, name, text)
-    part = FilePart(known_stretches(path, cut=False)[0], ReadOptions(header=header))
+    part = FilePart(hashed_ranges(path, cut=False)[0], ReadOptions(header=header))
     assert part.line(2) == f"{path}: line 4"
 
 

@@ -15,10 +15,10 @@ from datasets import Dataset
 from zoo.data.columns.columns import Columns
 from zoo.data.formats import parquet
 from zoo.data.formats.format import ReadOptions
-from zoo.data.sources import known
+from zoo.data.sources import file_cache
 from zoo.data.sources.checking import checked_rows
+from zoo.data.sources.file_cache import hashed_ranges
 from zoo.data.sources.files import parts_of
-from zoo.data.sources.known import known_stretches
 from zoo.data.sources.part import FilePart
 from zoo.examples.form import inputs
 
@@ -40,7 +40,7 @@ def write(folder: Path, name: str, content: str | bytes) -> Path:
 def read(path: Path, **options: Any) -> list[dict[str, Any]]:
     columns = Columns(inputs(), options.pop("columns", {}))
     reading = ReadOptions(**options)
-    part = FilePart(known_stretches(path, cut=False)[0], reading)
+    part = FilePart(hashed_ranges(path, cut=False)[0], reading)
     return list(checked_rows(part, columns.choose(part.columns, part.place), hides=False, unread=frozenset()))
 
 
@@ -220,14 +220,14 @@ def test_kinds_that_change_within_a_column_are_refused(tmp_path: Path) -> None:
 def test_stretches_of_lines_make_the_whole_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write(tmp_path, "a.tsv", "text\tlabel\n" + "".join(f"text {i} é\t{i}\n" for i in range(40)))
     whole = read(path)
-    monkeypatch.setattr(known, "PART", 64)
-    parts = [FilePart(stretch, ReadOptions()) for stretch in known_stretches(path, cut=True)]
+    monkeypatch.setattr(file_cache, "PART", 64)
+    parts = [FilePart(line_range, ReadOptions()) for line_range in hashed_ranges(path, cut=True)]
     assert [row for part in parts for row in part.rows([])] == whole and len(parts) > 5
     assert sum(part.size for part in parts) == path.stat().st_size
 
 
 def test_paragraphs_of_a_long_file_are_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(known, "PART", 64)
+    monkeypatch.setattr(file_cache, "PART", 64)
     text = "one line of words\nand its second one\nand a third"
     parts = parts_of(write(tmp_path, "a.txt", f"{text}\n\n" * 9), ReadOptions(documents="blank_line"))
     assert [row["text"] for part in parts for row in part.rows([])] == [text] * 9
@@ -236,18 +236,18 @@ def test_paragraphs_of_a_long_file_are_whole(tmp_path: Path, monkeypatch: pytest
 def test_what_is_written_behind_a_long_file_leaves_its_first_stretches(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(known, "PART", 64)
+    monkeypatch.setattr(file_cache, "PART", 64)
     path = write(tmp_path, "a.txt", "a line of text\n" * 20)
-    before = [digest for _, digest, _ in known_stretches(path, cut=True)]
+    before = [digest for _, digest, _ in hashed_ranges(path, cut=True)]
     path.write_text("a line of text\n" * 25)
-    after = [digest for _, digest, _ in known_stretches(path, cut=True)]
+    after = [digest for _, digest, _ in hashed_ranges(path, cut=True)]
     assert after[: len(before) - 1] == before[:-1] and len(after) > len(before)
 
 
 def test_a_broken_line_of_a_later_stretch_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(known, "PART", 64)
+    monkeypatch.setattr(file_cache, "PART", 64)
     path = write(tmp_path, "a.jsonl", '{"text": "fine"}\n' * 20 + "broken\n")
-    last = FilePart(known_stretches(path, cut=True)[-1], ReadOptions())
+    last = FilePart(hashed_ranges(path, cut=True)[-1], ReadOptions())
     with pytest.raises(ValueError, match="a.jsonl: line 21: not JSON"):
         list(last.rows([]))
 

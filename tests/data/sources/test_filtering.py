@@ -132,7 +132,7 @@ def test_the_number_of_equal_rows_takes_no_memory(tmp_path: Path, monkeypatch: p
     for number in range(1, 40):
         found.add(repeats.code_of(f"text {number % 5}"), repeats.RowPlace(1, 0, number))
     found.add(repeats.code_of("text 3"), repeats.RowPlace(0, 1, 1))
-    again = list(found.again(0, 1))
+    again = list(found.repeated_entries(0, 1))
     assert max(map(len, again)) <= 7
     assert sorted(int(row) for entries in again for row in entries["row"]) == [3, *range(6, 40)]
 

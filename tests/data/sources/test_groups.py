@@ -94,7 +94,7 @@ def test_where_nothing_can_be_written_files_are_looked_at_each_time(folder: Path
 
 def test_files_that_are_known_are_not_opened_again(folder: Path, monkeypatch: pytest.MonkeyPatch):
     before = [part.digest for part in train(folder).parts]
-    monkeypatch.setattr(groups, "hash_stretches", lambda *_: pytest.fail("a file was opened"))
+    monkeypatch.setattr(groups, "hash_ranges", lambda *_: pytest.fail("a file was opened"))
     assert [part.digest for part in train(folder).parts] == before
     assert len(list((folder / "cache" / "known").glob("files-*.json"))) == 1
 

@@ -38,24 +38,24 @@ class Conll(FileFormat):
     extensions: ClassVar[tuple[str, ...]] = (".conll", ".conllu", ".iob", ".bio")
     names_files: ClassVar[bool] = False
 
-    def rows(self, stretch: LineRange, options: ReadOptions, wanted: Collection[str] | None = None) -> Iterator[Row]:
+    def rows(self, line_range: LineRange, options: ReadOptions, wanted: Collection[str] | None = None) -> Iterator[Row]:
         """Yield each sentence as a row, with one list per column.
 
         Raises:
             ValueError: a line has another number of columns than the first one, or than `header`, or an empty word.
         """
-        for sentence in sentences(stretch, options):
+        for sentence in sentences(line_range, options):
             width = len(sentence.words[0])
             header = options.header or ((WORDS, TAGS) if width > 1 else (WORDS,))
             numbers = range(width) if options.header else (0, width - 1)[: len(header)]
             yield {name: [word[i] for word in sentence.words] for name, i in zip(header, numbers, strict=True)}
 
-    def where(self, stretch: LineRange, options: ReadOptions, row: int, entry: int | None) -> str | None:
-        sentence = next(itertools.islice(sentences(stretch, options), row - 1, None))
-        return f"{stretch.path}: line {sentence.lines[(entry or 1) - 1]}"
+    def where(self, line_range: LineRange, options: ReadOptions, row: int, entry: int | None) -> str | None:
+        sentence = next(itertools.islice(sentences(line_range, options), row - 1, None))
+        return f"{line_range.path}: line {sentence.lines[(entry or 1) - 1]}"
 
 
-def sentences(stretch: LineRange, options: ReadOptions) -> Iterator[Sentence]:
+def sentences(line_range: LineRange, options: ReadOptions) -> Iterator[Sentence]:
     """Yield every sentence.
 
     Raises:
@@ -63,8 +63,8 @@ def sentences(stretch: LineRange, options: ReadOptions) -> Iterator[Sentence]:
             sentence does not end.
     """
     numbered = None if options.header is None or NUMBER not in options.header else options.header.index(NUMBER)
-    wanted, tabs, sentence = len(options.header or ()), has_tabs(stretch), Sentence([], [])
-    for number, line in enumerate(read_lines(stretch), stretch.line):
+    wanted, tabs, sentence = len(options.header or ()), has_tabs(line_range), Sentence([], [])
+    for number, line in enumerate(read_lines(line_range), line_range.line):
         if not line.strip() or line.startswith(DOCUMENT):
             if sentence.words:
                 yield sentence
@@ -78,13 +78,13 @@ def sentences(stretch: LineRange, options: ReadOptions) -> Iterator[Sentence]:
         if len(fields) != wanted or not fields[0]:
             found = f"{counted(len(fields), 'column')}, expected {wanted}" if len(fields) != wanted else "an empty word"
             why = "a sentence ends with a blank line, and 'header' names the columns"
-            raise ValueError(f"{stretch.path}: line {number}: {found}; {why}")
+            raise ValueError(f"{line_range.path}: line {number}: {found}; {why}")
         if numbered is None or fields[numbered].isdecimal():
             sentence.words.append(fields)
             sentence.lines.append(number)
         if len(sentence.words) > LONGEST:
             said = f"a sentence of more than {LONGEST:,} words; a sentence ends with a blank line"
-            raise ValueError(f"{stretch.path}: line {number}: {said}")
+            raise ValueError(f"{line_range.path}: line {number}: {said}")
     if sentence.words:
         yield sentence
 
@@ -96,9 +96,9 @@ def is_comment(line: str, tabs: bool, first: bool) -> bool:
     return first and COMMENT.match(line) is not None
 
 
-def has_tabs(stretch: LineRange) -> bool:
+def has_tabs(line_range: LineRange) -> bool:
     """Whether the file has tabs: decided by the first line that is not blank and does not begin with `#`."""
-    return "\t" in next(filter(says, read_lines(stretch)), "")
+    return "\t" in next(filter(says, read_lines(line_range)), "")
 
 
 def says(line: str) -> bool:

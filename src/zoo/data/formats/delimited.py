@@ -28,15 +28,15 @@ class Delimited(FileFormat):
     def has_header(self, options: ReadOptions) -> bool:
         return not options.header
 
-    def rows(self, stretch: LineRange, options: ReadOptions, wanted: Collection[str] | None = None) -> Iterator[Row]:
+    def rows(self, line_range: LineRange, options: ReadOptions, wanted: Collection[str] | None = None) -> Iterator[Row]:
         """Yield the rows of a table, every value as text; blank lines are skipped.
 
         Raises:
             ValueError: a column is named twice, a row is too short or too long, a quote is not closed, or a CR
                 stands outside quotes.
         """
-        path = stretch.path
-        header, rows = self.below_header(stretch, options)
+        path = line_range.path
+        header, rows = self.below_header(line_range, options)
         for name, count in Counter(header).items():
             if count > 1:
                 raise ValueError(f"{path}: line 1: column '{name}' is named twice")
@@ -47,18 +47,18 @@ class Delimited(FileFormat):
             yield dict(zip(header, row, strict=True))
 
     def below_header(
-        self, stretch: LineRange, options: ReadOptions
+        self, line_range: LineRange, options: ReadOptions
     ) -> tuple[Sequence[str], Iterator[tuple[int, list[str]]]]:
         """The names of the columns, and the line number and fields of each row."""
         read = QUOTING[options.quoting or self.quoting]
-        rows = read(stretch, self.delimiter)
-        above = rows if stretch.start == 0 else read(LineRange(stretch.path), self.delimiter)
+        rows = read(line_range, self.delimiter)
+        above = rows if line_range.start == 0 else read(LineRange(line_range.path), self.delimiter)
         return options.header or next(above, (1, []))[1], rows
 
-    def where(self, stretch: LineRange, options: ReadOptions, row: int, entry: int | None) -> str | None:
-        _, rows = self.below_header(stretch, options)
+    def where(self, line_range: LineRange, options: ReadOptions, row: int, entry: int | None) -> str | None:
+        _, rows = self.below_header(line_range, options)
         line, _ = next(itertools.islice(rows, row - 1, None))
-        return f"{stretch.path}: line {line}"
+        return f"{line_range.path}: line {line}"
 
 
 @formats.register("csv")
@@ -79,18 +79,18 @@ class TabSeparated(Delimited):
     quoting: ClassVar[str] = "none"
 
 
-def plain_rows(stretch: LineRange, delimiter: str) -> Iterator[tuple[int, list[str]]]:
+def plain_rows(line_range: LineRange, delimiter: str) -> Iterator[tuple[int, list[str]]]:
     """Yield line number and fields; quotes are text."""
-    for number, line in enumerate(read_lines(stretch), stretch.line):
+    for number, line in enumerate(read_lines(line_range), line_range.line):
         if line.strip("\n"):
             yield number, line.removesuffix("\n").split(delimiter)
 
 
-def quoted_rows(stretch: LineRange, delimiter: str) -> Iterator[tuple[int, list[str]]]:
+def quoted_rows(line_range: LineRange, delimiter: str) -> Iterator[tuple[int, list[str]]]:
     """Yield the number of the first line and the fields of each row; quotes hold a field together."""
     # the default limit is 131,072 characters, too few for documents; the reader takes four bytes per character
     csv.field_size_limit(LONGEST_LINE // 4)
-    reader = csv.reader(read_lines(stretch), delimiter=delimiter, strict=True)
+    reader = csv.reader(read_lines(line_range), delimiter=delimiter, strict=True)
     start = 1
     try:
         for row in reader:
@@ -98,7 +98,7 @@ def quoted_rows(stretch: LineRange, delimiter: str) -> Iterator[tuple[int, list[
                 yield start, row
             start = reader.line_num + 1
     except csv.Error as error:
-        raise ValueError(f"{stretch.path}: line {start}: {reason_of(error)}") from None
+        raise ValueError(f"{line_range.path}: line {start}: {reason_of(error)}") from None
 
 
 def reason_of(error: csv.Error) -> str:

@@ -42,7 +42,7 @@ class FileFormat(ABC):
     names_files: ClassVar[bool] = True
 
     @abstractmethod
-    def rows(self, stretch: LineRange, options: ReadOptions, wanted: Collection[str] | None = None) -> Iterator[Row]:
+    def rows(self, line_range: LineRange, options: ReadOptions, wanted: Collection[str] | None = None) -> Iterator[Row]:
         """Yield the rows of a file or of a range of its lines.
 
         Args:
@@ -75,7 +75,7 @@ class FileFormat(ABC):
         """Whether all rows of a file are pieces of one long text."""
         return False
 
-    def where(self, stretch: LineRange, options: ReadOptions, row: int, entry: int | None) -> str | None:
+    def where(self, line_range: LineRange, options: ReadOptions, row: int, entry: int | None) -> str | None:
         """The location of a row (from 1) or an entry of a list in it, for messages; None: its number says as much."""
         return None
 

@@ -14,16 +14,16 @@ class JsonArray(FileFormat):
 
     extensions: ClassVar[tuple[str, ...]] = ()  # none: .json is read as one object per line
 
-    def rows(self, stretch: LineRange, options: ReadOptions, wanted: Collection[str] | None = None) -> Iterator[Row]:
+    def rows(self, line_range: LineRange, options: ReadOptions, wanted: Collection[str] | None = None) -> Iterator[Row]:
         """Yield every object of the array.
 
         Raises:
             ValueError: the file is not JSON or not an array, or an entry is not an object.
         """
-        for number, entry in enumerate(read_array(stretch.path)):
+        for number, entry in enumerate(read_array(line_range.path)):
             if not isinstance(entry, dict):
-                raise ValueError(f"{stretch.path}: [{number}]: expected a JSON object, got {entry!r:.80}")
+                raise ValueError(f"{line_range.path}: [{number}]: expected a JSON object, got {entry!r:.80}")
             yield entry
 
-    def where(self, stretch: LineRange, options: ReadOptions, row: int, entry: int | None) -> str | None:
-        return entry_at(f"{stretch.path}: [{row - 1}]", entry)
+    def where(self, line_range: LineRange, options: ReadOptions, row: int, entry: int | None) -> str | None:
+        return entry_at(f"{line_range.path}: [{row - 1}]", entry)

@@ -24,21 +24,21 @@ class JsonLines(FileFormat):
     def cuts(self, options: ReadOptions) -> bool:
         return True
 
-    def where(self, stretch: LineRange, options: ReadOptions, row: int, entry: int | None) -> str | None:
-        filled = (number for number, line in enumerate(read_lines(stretch), stretch.line) if not line.isspace())
-        return entry_at(f"{stretch.path}: line {next(itertools.islice(filled, row - 1, None))}", entry)
+    def where(self, line_range: LineRange, options: ReadOptions, row: int, entry: int | None) -> str | None:
+        filled = (number for number, line in enumerate(read_lines(line_range), line_range.line) if not line.isspace())
+        return entry_at(f"{line_range.path}: line {next(itertools.islice(filled, row - 1, None))}", entry)
 
-    def rows(self, stretch: LineRange, options: ReadOptions, wanted: Collection[str] | None = None) -> Iterator[Row]:
+    def rows(self, line_range: LineRange, options: ReadOptions, wanted: Collection[str] | None = None) -> Iterator[Row]:
         """Yield the object of each line.
 
         Raises:
             ValueError: a line is not JSON, not an object, repeats a key or holds NaN or an infinity.
         """
-        for number, line in enumerate(read_lines(stretch), stretch.line):
+        for number, line in enumerate(read_lines(line_range), line_range.line):
             if number == 1 and line.strip() in WHOLE or line.startswith("[{"):
-                raise ValueError(f"{stretch.path}: line {number}: {OTHER}")
+                raise ValueError(f"{line_range.path}: line {number}: {OTHER}")
             if not line.isspace():
-                yield parse_json(line, f"{stretch.path}: line {number}")
+                yield parse_json(line, f"{line_range.path}: line {number}")
 
 
 def refuse_unsaid(path: Path, options: ReadOptions) -> None:

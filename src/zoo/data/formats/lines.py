@@ -38,21 +38,21 @@ def extension(path: Path) -> str:
     return (path.with_suffix("") if is_compressed(path) else path).suffix.lower()
 
 
-def read_lines(stretch: LineRange) -> Iterator[str]:
+def read_lines(line_range: LineRange) -> Iterator[str]:
     r"""Yield each line of a range, with its end as `\n`; a byte-order mark is left out.
 
     Raises:
         ValueError: the file is empty, damaged or not UTF-8 text; the message names the line.
     """
-    path, number, at = stretch.path, stretch.line - 1, stretch.start
+    path, number, at = line_range.path, line_range.line - 1, line_range.start
     try:
         with open_bytes(path) as stream:
             if at:
                 stream.seek(at)
-            for number, line in enumerate(iter(lambda: read_line(stream), b""), stretch.line):
+            for number, line in enumerate(iter(lambda: read_line(stream), b""), line_range.line):
                 yield decode(line, path, number)
                 at += len(line)
-                if stretch.stop is not None and at >= stretch.stop:
+                if line_range.stop is not None and at >= line_range.stop:
                     break
     except DAMAGE as error:
         raise ValueError(f"{path}: line {number + 1}: the file cannot be read: {reason(error)}") from None

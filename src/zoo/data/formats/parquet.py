@@ -23,8 +23,8 @@ class Parquet(FileFormat):
 
     extensions: ClassVar[tuple[str, ...]] = (".parquet",)
 
-    def rows(self, stretch: LineRange, options: ReadOptions, wanted: Collection[str] | None = None) -> Iterator[Row]:
-        with explain(stretch.path), open_table(stretch.path) as table:
+    def rows(self, line_range: LineRange, options: ReadOptions, wanted: Collection[str] | None = None) -> Iterator[Row]:
+        with explain(line_range.path), open_table(line_range.path) as table:
             names = [name for name in table.schema_arrow.names if wanted is None or name in wanted]
             for group in range(table.num_row_groups):
                 size = rows_at_once(table.metadata.row_group(group), names)

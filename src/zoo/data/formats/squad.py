@@ -21,13 +21,13 @@ class Squad(FileFormat):
     extensions: ClassVar[tuple[str, ...]] = ()  # none: .json is read as one object per line
     names_files: ClassVar[bool] = False
 
-    def rows(self, stretch: LineRange, options: ReadOptions, wanted: Collection[str] | None = None) -> Iterator[Row]:
+    def rows(self, line_range: LineRange, options: ReadOptions, wanted: Collection[str] | None = None) -> Iterator[Row]:
         """Yield every question.
 
         Raises:
             ValueError: the file is not JSON, or lacks a key that SQuAD's files have.
         """
-        for paragraph, question, place in questions(stretch):
+        for paragraph, question, place in questions(line_range):
             impossible = question.get("is_impossible", False)
             yield {
                 "id": str(question.get("id", "")),
@@ -36,14 +36,14 @@ class Squad(FileFormat):
                 ANSWERS: [] if impossible else find(question, "answers", list, place),
             }
 
-    def where(self, stretch: LineRange, options: ReadOptions, row: int, entry: int | None) -> str | None:
-        _, question, place = next(itertools.islice(questions(stretch), row - 1, None))
+    def where(self, line_range: LineRange, options: ReadOptions, row: int, entry: int | None) -> str | None:
+        _, question, place = next(itertools.islice(questions(line_range), row - 1, None))
         return f"{place} (id {question.get('id', 'none')})"
 
 
-def questions(stretch: LineRange) -> Iterator[tuple[dict[str, Any], dict[str, Any], str]]:
+def questions(line_range: LineRange) -> Iterator[tuple[dict[str, Any], dict[str, Any], str]]:
     """Yield each question with its paragraph and its location."""
-    path = stretch.path
+    path = line_range.path
     for i, article in enumerate(read_entries(path, "data")):
         at = f"{path}: data[{i}]"
         for j, paragraph in enumerate(find(article, "paragraphs", list, at)):

@@ -31,8 +31,8 @@ class TextFile(FileFormat):
     def is_one_text(self, options: ReadOptions) -> bool:
         return options.documents == "file"
 
-    def rows(self, stretch: LineRange, options: ReadOptions, wanted: Collection[str] | None = None) -> Iterator[Row]:
-        return ({"text": text} for text in DOCUMENTS[options.documents](read_lines(stretch)))
+    def rows(self, line_range: LineRange, options: ReadOptions, wanted: Collection[str] | None = None) -> Iterator[Row]:
+        return ({"text": text} for text in DOCUMENTS[options.documents](read_lines(line_range)))
 
 
 def paragraphs(lines: Iterable[str]) -> Iterator[str]:

@@ -13,7 +13,7 @@ from zoo.data.columns.messages import settle_messages
 from zoo.data.columns.pictures import stored_bytes
 from zoo.data.formats.format import Row
 from zoo.data.ids import LISTS, NOT_TEXT, PICTURE
-from zoo.data.sources.known import remember
+from zoo.data.sources.file_cache import remember
 from zoo.data.sources.origin import TRAIN, VALIDATION
 from zoo.data.sources.part import SourcePart
 

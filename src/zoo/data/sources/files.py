@@ -10,8 +10,8 @@ from pathlib import Path
 from zoo.data.formats.compression import is_compressed
 from zoo.data.formats.format import ReadOptions, claims, format_of, formats
 from zoo.data.formats.jsonl import refuse_unsaid
+from zoo.data.sources.file_cache import hashed_ranges, is_empty
 from zoo.data.sources.groups import first_of, group_files
-from zoo.data.sources.known import is_empty, known_stretches
 from zoo.data.sources.origin import SPLITS, Origin
 from zoo.data.sources.part import ColumnFiles, FilePart, SourcePart
 from zoo.data.sources.settings import SourceSettings
@@ -74,7 +74,7 @@ def parts_of(path: Path, reading: ReadOptions) -> Iterator[SourcePart]:
     """
     refuse_unsaid(path, reading)
     cut = format_of(path, reading).cuts(reading) and not is_compressed(path)
-    return (FilePart(known, reading) for known in known_stretches(path, cut))
+    return (FilePart(known, reading) for known in hashed_ranges(path, cut))
 
 
 def find_files(source: SourceSettings, data_dir: Path | None) -> Files:

@@ -14,7 +14,7 @@ from zoo.data.formats.jsonl import refuse_unsaid
 from zoo.data.formats.lines import LineRange, extension
 from zoo.data.home import home, name_for, replace_file
 from zoo.data.sealed import read_sealed, seal
-from zoo.data.sources.known import VERSION, Stat, hash_stretches
+from zoo.data.sources.file_cache import VERSION, Stat, hash_ranges
 from zoo.data.sources.part import Rows, SourcePart, refuse_changed, unchanged
 from zoo.wording import counted
 
@@ -115,7 +115,7 @@ def group_files(
     for path in paths:
         file = known.get(path)
         size += stats[path].size
-        if group and (file is None or size > GROUP or not alike(group[0], file, options)):
+        if group and (file is None or size > GROUP or not can_share_part(group[0], file, options)):
             yield FileGroup(group, options)
             group, size = [], stats[path].size
         if file is None:
@@ -129,7 +129,7 @@ def group_files(
         yield FileGroup(group, options)
 
 
-def alike(one: SmallFile, other: SmallFile, options: ReadOptions) -> bool:
+def can_share_part(one: SmallFile, other: SmallFile, options: ReadOptions) -> bool:
     """Whether two files can share a part."""
     if one.columns != other.columns or extension(one.path) != extension(other.path):
         return False
@@ -155,7 +155,7 @@ def known_files(stats: dict[Path, Stat], options: ReadOptions, named: str) -> di
             continue
         refuse_unsaid(path, options)
         columns = format_of(path, options).columns(path, options)
-        found[path] = SmallFile(path, stat, hash_stretches(path, None)[0].digest, tuple(columns))
+        found[path] = SmallFile(path, stat, hash_ranges(path, None)[0].digest, tuple(columns))
     now = {os.path.abspath(file.path): [list(file.stat), file.digest, list(file.columns)] for file in found.values()}
     if now != before:
         with suppress(RuntimeError):  # in a read-only store the files are read each time

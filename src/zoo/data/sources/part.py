@@ -12,7 +12,7 @@ from zoo.data.columns.pictures import Pictures
 from zoo.data.formats.format import FileFormat, ReadOptions, Row, entry_at, format_of, formats
 from zoo.data.formats.lines import LineRange, extension
 from zoo.data.formats.parquet import Parquet
-from zoo.data.sources.known import KnownRange, Stat, known_stretches, remember_file
+from zoo.data.sources.file_cache import HashedRange, Stat, hashed_ranges, remember_file
 from zoo.late import load
 
 Rows = Iterator[Row]
@@ -85,9 +85,9 @@ class SourcePart(ABC):
 class FilePart(SourcePart):
     """A data file, or a range of its lines."""
 
-    def __init__(self, known: KnownRange, options: ReadOptions) -> None:
-        self.stretch, self.options = known.stretch, options
-        self.path, self.of_bytes = known.stretch.path, known.digest
+    def __init__(self, known: HashedRange, options: ReadOptions) -> None:
+        self.line_range, self.options = known.line_range, options
+        self.path, self.of_bytes = known.line_range.path, known.digest
         self.folder = self.path.parent
         self.stat = known.stat
 
@@ -105,11 +105,13 @@ class FilePart(SourcePart):
 
     @property
     def size(self) -> int:
-        return (self.stat.size if self.stretch.stop is None else self.stretch.stop) - self.stretch.start
+        return (self.stat.size if self.line_range.stop is None else self.line_range.stop) - self.line_range.start
 
     @property
     def place(self) -> str:
-        return str(self.path) if self.stretch.line == 1 else f"{self.path} (rows from line {self.stretch.line} on)"
+        return (
+            str(self.path) if self.line_range.line == 1 else f"{self.path} (rows from line {self.line_range.line} on)"
+        )
 
     @property
     def digest(self) -> str:
@@ -125,11 +127,11 @@ class FilePart(SourcePart):
 
     def line(self, row: int, entry: int | None = None) -> str:
         refuse_changed({self.path: self.stat})  # a file that changed may not have this row
-        return self.format.where(self.stretch, self.options, row, entry) or self.where(row, entry)
+        return self.format.where(self.line_range, self.options, row, entry) or self.where(row, entry)
 
     def rows(self, wanted: Collection[str]) -> Rows:
         with unchanged({self.path: self.stat}):
-            yield from self.format.rows(self.stretch, self.options, wanted)
+            yield from self.format.rows(self.line_range, self.options, wanted)
 
     def pictures(self, column: str) -> Pictures:
         if not isinstance(self.format, Parquet):
@@ -144,9 +146,9 @@ class ColumnFiles(SourcePart):
 
     def __init__(self, paths: Mapping[str, Path], options: ReadOptions, setting: str) -> None:
         self.paths, self.options, self.setting = paths, options, setting
-        known = {name: known_stretches(path, cut=False)[0] for name, path in paths.items()}
+        known = {name: hashed_ranges(path, cut=False)[0] for name, path in paths.items()}
         self.known = {name: one.digest for name, one in known.items()}
-        self.stats = {one.stretch.path: one.stat for one in known.values()}
+        self.stats = {one.line_range.path: one.stat for one in known.values()}
 
     @property
     def stored_in(self) -> Path:

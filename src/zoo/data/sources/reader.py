@@ -18,8 +18,8 @@ from zoo.data.sources.checking import (
     hold_out,
     one_text_a_row,
 )
+from zoo.data.sources.file_cache import remember
 from zoo.data.sources.filtering import Filtering
-from zoo.data.sources.known import remember
 from zoo.data.sources.numbering import label_key, labels_of, number_labels, refuse_many, storable
 from zoo.data.sources.origin import TEST, TRAIN, VALIDATION, Origin
 from zoo.data.sources.part import SourcePart

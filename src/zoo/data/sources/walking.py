@@ -47,7 +47,7 @@ def walk(folder: Path, place: str) -> Iterator[tuple[Path, list[str]]]:
     links = Links(folder)
     for stands, folders, names in os.walk(folder, onerror=refuse, followlinks=True):
         within = Path(stands)
-        folders[:] = [name for name in sorted(folders) if not name.startswith(".") and links.lead_on(within / name)]
+        folders[:] = [name for name in sorted(folders) if not name.startswith(".") and links.should_walk(within / name)]
         yield within, [name for name in names if not name.startswith(".")]
 
 
@@ -61,7 +61,7 @@ class Links:
     def __init__(self, folder: Path) -> None:
         self.folder, self.met = folder.resolve(), set[Path]()
 
-    def lead_on(self, path: Path) -> bool:
+    def should_walk(self, path: Path) -> bool:
         """Whether to walk a folder: not if its real path is walked anyway, was walked before, or contains `folder`."""
         real = path.resolve()
         inside = real.is_relative_to(self.folder)

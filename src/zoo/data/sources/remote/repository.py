@@ -19,11 +19,11 @@ from zoo.data.columns.picture_table import of_table
 from zoo.data.columns.pictures import Pictures
 from zoo.data.home import home
 from zoo.data.ids import PICTURE
-from zoo.data.sources.known import PART, remember
+from zoo.data.sources.file_cache import PART, remember
 from zoo.data.sources.origin import Origin
 from zoo.data.sources.part import Rows, SourcePart
+from zoo.data.sources.remote.hub_errors import cause_of
 from zoo.data.sources.remote.row_groups import read_piece
-from zoo.data.sources.remote.trouble import cause_of
 
 OTHER_NAMES = {"train": ("train",), "validation": ("validation", "valid", "dev", "val"), "test": ("test",)}
 BATCH = 50  # rows of a Parquet file in memory at once

@@ -18,7 +18,7 @@ from zoo.data.sources.checking import AssignedRow, texts_in
 from zoo.data.sources.origin import TRAIN
 from zoo.data.sources.part import SourcePart
 from zoo.data.sources.repeated.codes import CodedRow, codes_of
-from zoo.data.sources.repeated.repeats import Repeats, in_pieces
+from zoo.data.sources.repeated.repeats import Repeats, read_chunks
 
 VERSION = 3  # increase it when other rows count as repeated
 FOLDER, INDEX, MARKS = "repeated", "index.json", "marks"
@@ -90,7 +90,7 @@ class Duplicates:
         for number, one in enumerate(self.parts):
             codes = codes_of([VERSION, one.decided], partial(compared_rows, one))
             rows.append(codes.rows)
-            for entries in in_pieces(codes.path):
+            for entries in read_chunks(codes.path):
                 entries["part"] = number
                 repeats.write(entries)
         starts = [0, *accumulate(-(-count // 8) for count in rows)]
@@ -100,7 +100,7 @@ class Duplicates:
                 for start in range(0, max(1, starts[-1]), PAGE):
                     file.write(bytes(min(PAGE, max(1, starts[-1]) - start)))
             bits = np.memmap(folder / MARKS, np.uint8, "r+")
-            for entries in repeats.again(HELD_OUT, KEPT):
+            for entries in repeats.repeated_entries(HELD_OUT, KEPT):
                 row = entries["row"].astype(np.int64) - 1
                 at = np.array(starts, np.int64)[entries["part"]] + row // 8
                 np.bitwise_or.at(bits, at, np.left_shift(1, row % 8).astype(np.uint8))

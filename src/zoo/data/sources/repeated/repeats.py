@@ -68,10 +68,10 @@ class Repeats:
             with name_file(path), path.open("ab") as file:
                 file.write(entries[bucket == number].tobytes())
 
-    def take(self, folder: Path) -> None:
+    def move_from(self, folder: Path) -> None:
         """Move the rows that were written into another folder to this one."""
         for path in Repeats(folder).files():
-            for entries in in_pieces(path):
+            for entries in read_chunks(path):
                 with name_file(self.folder / path.name), (self.folder / path.name).open("ab") as file:
                     file.write(entries.tobytes())
             path.unlink()
@@ -97,14 +97,14 @@ class Repeats:
             leaking += groups(entries, first, last, np.flatnonzero(splits_of > 1))
         return Repetition(within, across, [*leaking[:SHOWN], *alike[:SHOWN]])
 
-    def again(self, other: int, split: int) -> Iterator[NDArray[np.void]]:
+    def repeated_entries(self, other: int, split: int) -> Iterator[NDArray[np.void]]:
         """Yield the entries of a split whose text occurs in `other` or in an earlier row; memory holds only hashes."""
         self.flush()
         for path in self.files():
             known = np.zeros(0, np.uint64)
-            for entries in in_pieces(path):
+            for entries in read_chunks(path):
                 known = np.union1d(known, entries["hash"][entries["split"] == other])
-            for entries in in_pieces(path):
+            for entries in read_chunks(path):
                 entries = entries[entries["split"] == split]
                 codes, first = np.unique(entries["hash"], return_index=True)
                 # of equal entries in this chunk, all but the first repeat one; the first, if its hash is known already
@@ -121,15 +121,15 @@ class Repeats:
     def buckets(self) -> Iterator[tuple[NDArray[np.void], NDArray[np.int64]]]:
         """The entries of each bucket, sorted by hash and split, and the number of rows that each of them stands for."""
         for path in self.files():
-            entries, rows = zip(*(fewer(piece) for piece in in_pieces(path)), strict=True)
+            entries, rows = zip(*(first_and_last(piece) for piece in read_chunks(path)), strict=True)
             joined, counts = np.concatenate(entries), np.concatenate(rows)
-            order = in_order(joined)
+            order = sort_order(joined)
             yield joined[order], counts[order]
 
 
-def fewer(entries: NDArray[np.void]) -> tuple[NDArray[np.void], NDArray[np.int64]]:
+def first_and_last(entries: NDArray[np.void]) -> tuple[NDArray[np.void], NDArray[np.int64]]:
     """Keep the first and the last entry of each hash and split; the first stands for the rows of all but the last."""
-    entries = entries[in_order(entries)]
+    entries = entries[sort_order(entries)]
     alike = (entries["hash"][1:] == entries["hash"][:-1]) & (entries["split"][1:] == entries["split"][:-1])
     first = np.flatnonzero(np.append(True, ~alike))
     count = np.diff(np.append(first, len(entries)))
@@ -140,13 +140,13 @@ def fewer(entries: NDArray[np.void]) -> tuple[NDArray[np.void], NDArray[np.int64
     return entries[kept], rows[kept]
 
 
-def in_order(entries: NDArray[np.void]) -> NDArray[np.int64]:
+def sort_order(entries: NDArray[np.void]) -> NDArray[np.int64]:
     """The order of entries by hash, split, part and row, whichever order they were added in."""
     found: NDArray[np.int64] = np.lexsort((entries["row"], entries["part"], entries["split"], entries["hash"]))
     return found
 
 
-def in_pieces(path: Path) -> Iterator[NDArray[np.void]]:
+def read_chunks(path: Path) -> Iterator[NDArray[np.void]]:
     """Yield the entries of a bucket in the order in which they were added, `ENTRIES` at a time."""
     with path.open("rb") as file:
         while len(entries := np.fromfile(file, dtype=ENTRY, count=ENTRIES)):

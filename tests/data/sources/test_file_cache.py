@@ -7,7 +7,7 @@ import pytest
 
 from zoo.data.formats.format import ReadOptions
 from zoo.data.home import replace_file
-from zoo.data.sources.known import hash_stretches, known_stretches, remember
+from zoo.data.sources.file_cache import hash_ranges, hashed_ranges, remember
 from zoo.data.sources.part import FilePart
 
 
@@ -29,13 +29,13 @@ def test_what_is_remembered_of_a_file_is_not_said_of_it_where_it_is_read_in_anot
     os.utime(path, (1e9, 1e9))  # of a younger file nothing is remembered
     for header, names in ((None, ["x", "y"]), (("a", "b"), ["a", "b"])):
         for _ in range(2):
-            part = FilePart(known_stretches(path, cut=True)[0], ReadOptions(header=header))
+            part = FilePart(hashed_ranges(path, cut=True)[0], ReadOptions(header=header))
             assert part.columns == names
 
 
 def test_a_file_that_ends_with_a_stretch_has_no_empty_one(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("ab\n" * 4)
-    found = [one.stretch[1:] for one in hash_stretches(tmp_path / "a.txt", 6)]
+    found = [one.line_range[1:] for one in hash_ranges(tmp_path / "a.txt", 6)]
     assert found == [(0, 6, 1), (6, 12, 3)]
 
 

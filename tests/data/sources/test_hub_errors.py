@@ -1,6 +1,6 @@
 """What went wrong with the Hub, in one line."""
 
-from zoo.data.sources.remote.trouble import first_line
+from zoo.data.sources.remote.hub_errors import first_line
 
 
 def test_a_choice_that_is_offered_is_named_and_examples_are_not() -> None:

@@ -50,14 +50,14 @@ class Stat(NamedTuple):
         return abs(time.time() - self.mtime_ns / 1e9) < YOUNG
 
 
-class KnownRange(NamedTuple):
+class HashedRange(NamedTuple):
     """A range of lines of a file, and the SHA-256 of their bytes as they are stored.
 
     Args:
         stat: of the file before its bytes were hashed, to detect later whether it has changed.
     """
 
-    stretch: LineRange
+    line_range: LineRange
     digest: str
     stat: Stat
 
@@ -89,7 +89,7 @@ def remember_file(what: str, path: Path, stat: Stat, how: Any, make: Callable[[]
     return make() if stat.is_young else remember([what, str(path.absolute()), *stat, how], make)
 
 
-def known_stretches(path: Path, cut: bool) -> list[KnownRange]:
+def hashed_ranges(path: Path, cut: bool) -> list[HashedRange]:
     """A file in ranges of lines, with their hashes; a file that has not changed since the last call is not opened.
 
     Args:
@@ -98,10 +98,10 @@ def known_stretches(path: Path, cut: bool) -> list[KnownRange]:
     stat, size = Stat.of(path), PART if cut else None
 
     def make() -> list[list[Any]]:
-        return [[*each.stretch[1:], each.digest] for each in hash_stretches(path, size)]
+        return [[*each.line_range[1:], each.digest] for each in hash_ranges(path, size)]
 
     found = remember_file("stretches", path, stat, size, make)
-    return [KnownRange(LineRange(path, start, stop, line), digest, stat) for start, stop, line, digest in found]
+    return [HashedRange(LineRange(path, start, stop, line), digest, stat) for start, stop, line, digest in found]
 
 
 def is_empty(path: Path, has_header: bool) -> bool:
@@ -123,12 +123,12 @@ def is_empty(path: Path, has_header: bool) -> bool:
     return bool(remember_file("empty", path, stat, has_header, look))
 
 
-def hash_stretches(path: Path, size: int | None) -> list[KnownRange]:
+def hash_ranges(path: Path, size: int | None) -> list[HashedRange]:
     """Divide a file into ranges of whole lines of about `size` bytes, with their hashes; None: one range."""
-    found, stat = list[KnownRange](), Stat.of(path)
+    found, stat = list[HashedRange](), Stat.of(path)
     with name_source(path), path.open("rb") as stream:
         if size is None:
-            return [KnownRange(LineRange(path), hashlib.file_digest(stream, "sha256").hexdigest(), stat)]
+            return [HashedRange(LineRange(path), hashlib.file_digest(stream, "sha256").hexdigest(), stat)]
         start, line, left = 0, 1, True
         while left:
             digest, at, lines, ended = hashlib.sha256(), start, 0, True
@@ -139,6 +139,6 @@ def hash_stretches(path: Path, size: int | None) -> list[KnownRange]:
                 digest.update(piece)
                 at, lines = at + len(piece), lines + piece.count(b"\n")
             if at > start or not found:
-                found.append(KnownRange(LineRange(path, start, at, line), digest.hexdigest(), stat))
+                found.append(HashedRange(LineRange(path, start, at, line), digest.hexdigest(), stat))
             start, line = at, line + lines
     return found
