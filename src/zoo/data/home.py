@@ -23,7 +23,7 @@ def name_for(key: Any) -> str:
 
 
 @contextmanager
-def name_file(path: Path) -> Iterator[None]:
+def explain_write_error(path: Path) -> Iterator[None]:
     """Name the file in the error if it cannot be written: the error of a full disk does not."""
     try:
         yield
@@ -33,7 +33,7 @@ def name_file(path: Path) -> Iterator[None]:
 
 def replace_file(path: Path, content: str) -> None:
     """Write a small file atomically; of several processes that write it at once, the last one wins."""
-    with name_file(path):
+    with explain_write_error(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         with written_aside(path) as aside:
             aside.write_text(content, "utf-8")

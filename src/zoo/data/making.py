@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import TypeVar
 
-from zoo.data.home import name_file
+from zoo.data.home import explain_write_error
 from zoo.disk import remove, sync
 
 ASIDE = ".making-"
@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 
 
 @contextmanager
-def claim(folder: Path) -> Iterator[bool]:
+def lock_creation(folder: Path) -> Iterator[bool]:
     """Lock a folder's creation; yields whether this process got the lock, which is released even if the process dies.
 
     If the locks of a shared disk do not reach other machines, two of them may create the same folder, with equal
@@ -36,7 +36,7 @@ def claim(folder: Path) -> Iterator[bool]:
         RuntimeError: the file system has no locks, or the lock file cannot be written.
     """
     lock = folder.with_name(f".{folder.name}{LOCK}")
-    with name_file(lock):
+    with explain_write_error(lock):
         folder.parent.mkdir(parents=True, exist_ok=True)
         handle = os.open(lock, os.O_RDWR | os.O_CREAT, 0o666)
     mine = False
@@ -57,7 +57,7 @@ def claim(folder: Path) -> Iterator[bool]:
 
 
 def make_folder(folder: Path, make: Callable[[Path], None], whole: Callable[[Path], bool]) -> None:
-    """Create a folder atomically, under a temporary name that is then renamed; call it while holding the `claim`.
+    """Create a folder atomically, under a temporary name that is then renamed; call it inside `lock_creation`.
 
     Args:
         make: fills an empty folder.
@@ -90,7 +90,7 @@ def make_once(folder: Path, make: Callable[[Path], None], read: Callable[[Path],
     while True:
         if (found := read(folder)) is not None:
             return found
-        with claim(folder) as mine:
+        with lock_creation(folder) as mine:
             if mine and read(folder) is None:
                 make_folder(folder, make, lambda place: read(place) is not None)
         if not mine:
@@ -98,7 +98,7 @@ def make_once(folder: Path, make: Callable[[Path], None], read: Callable[[Path],
 
 
 @cache
-def tell_damage(what: str, damage: str, remedy: str) -> None:
+def warn_damaged(what: str, damage: str, remedy: str) -> None:
     """Warn that something is damaged, once for the same arguments."""
     logger.warning("%s is damaged (%s) and is %s", what, damage, remedy)
 
@@ -123,6 +123,6 @@ def remove_all_leftovers(store: Path) -> None:
     """Remove the unfinished folders that killed processes left in a store."""
     for left in store.glob(f"{ASIDE}*"):
         folder = store / left.name.rsplit("-", 2)[1]
-        with claim(folder) as mine:
+        with lock_creation(folder) as mine:
             if mine:
                 remove_leftovers(folder)

@@ -11,7 +11,7 @@ from contextlib import ExitStack
 from functools import partial
 from typing import Any
 
-from zoo.data.home import name_file
+from zoo.data.home import explain_write_error
 from zoo.data.scratch import Scratch
 from zoo.devices.cores import available_cores
 
@@ -36,7 +36,7 @@ def run_together(worker: str, request: Mapping[str, Any], count: int) -> None:
     pipe, quiet = subprocess.PIPE, subprocess.DEVNULL
     with Scratch() as scratch, ExitStack() as stack:
         asked = scratch.folder / "request.json"
-        with name_file(asked):
+        with explain_write_error(asked):
             asked.write_text(json.dumps(request), "utf-8")
         commands = [[sys.executable, "-m", worker, str(asked), str(n), str(count)] for n in range(count)]
         # the same import path as here: `-m` alone would put the working directory first

@@ -5,7 +5,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from zoo.data.home import name_file
+from zoo.data.home import explain_write_error
 
 
 def seal(content: Any) -> str:
@@ -33,7 +33,7 @@ def unseal(text: str) -> Any:
 
 def write_sealed(path: Path, content: Any) -> None:
     """Write a file that `read_sealed` reads."""
-    with name_file(path):
+    with explain_write_error(path):
         path.write_text(seal(content), "utf-8")
 
 

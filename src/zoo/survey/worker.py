@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from zoo.data.home import name_file
+from zoo.data.home import explain_write_error
 from zoo.data.processes import LARGE, end_with_caller, processes_for, run_together
 from zoo.data.sources.request import RowsRequest
 from zoo.data.sources.rows import SplitRows
@@ -66,7 +66,7 @@ def main(request: str, number: str, count: str) -> None:
     source = SourceSurvey(asked.rows(), folder)
     source.read(range(int(number), len(source.parts), int(count)))
     aside = folder / f"{SEEN}.partial"
-    with name_file(aside):
+    with explain_write_error(aside):
         aside.write_text(json.dumps(source.plain()), "utf-8")
         aside.rename(folder / SEEN)
 

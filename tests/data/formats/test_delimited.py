@@ -39,7 +39,8 @@ def test_a_row_of_empty_fields_is_a_row(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["csv", "tsv"])
 def test_a_table_is_read_in_stretches_unless_a_quote_may_hold_a_line_end(name: str) -> None:
     table = formats.build(name)
-    assert [table.cuts(ReadOptions(quoting=each)) for each in ("none", "csv", None)] == [True, False, name == "tsv"]
+    found = [table.can_cut_at_lines(ReadOptions(quoting=each)) for each in ("none", "csv", None)]
+    assert found == [True, False, name == "tsv"]
 
 
 def test_a_cr_in_a_field_without_quotes_is_refused_as_that(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from test_store import ALL_STAY, Given, Letters, ids, opened, rows
 
 from zoo.data.columns.columns import Columns
 from zoo.data.ids import StoredFields
-from zoo.data.making import ASIDE, claim, remove_leftovers
+from zoo.data.making import ASIDE, lock_creation, remove_leftovers
 from zoo.data.sources.checking import hash_fraction
 from zoo.data.sources.filtering import Filtering, RowFilter
 from zoo.data.sources.mixed import MixedRows
@@ -222,7 +222,7 @@ def test_a_shard_that_another_process_makes_is_waited_for(home: Path, monkeypatc
     tables, waits = [{"text": ["ab"]}, {"text": ["cd"]}], list[int]()
     (first, _) = plan_shards(rows(*tables)["validation"], StoreRecipe(forms["sentences"].stored, Letters()))  # type: ignore
     with ExitStack() as theirs:
-        assert theirs.enter_context(claim(first.folder))
+        assert theirs.enter_context(lock_creation(first.folder))
 
         def wait(seconds: float) -> None:
             waits.append(1)

@@ -38,7 +38,7 @@ def test_the_second_time_it_is_taken_from_the_store(monkeypatch: pytest.MonkeyPa
 
 def test_one_that_is_there_is_read_where_nothing_can_be_written(monkeypatch: pytest.MonkeyPatch) -> None:
     letters(ONE)
-    monkeypatch.setattr(trained, "claim", lambda _: pytest.fail("the store is written to"))
+    monkeypatch.setattr(trained, "lock_creation", lambda _: pytest.fail("the store is written to"))
     assert letters(ONE) == "ab"
 
 

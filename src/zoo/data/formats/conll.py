@@ -98,8 +98,8 @@ def is_comment(line: str, tabs: bool, first: bool) -> bool:
 
 def has_tabs(line_range: LineRange) -> bool:
     """Whether the file has tabs: decided by the first line that is not blank and does not begin with `#`."""
-    return "\t" in next(filter(says, read_lines(line_range)), "")
+    return "\t" in next(filter(holds_word, read_lines(line_range)), "")
 
 
-def says(line: str) -> bool:
+def holds_word(line: str) -> bool:
     return bool(line.strip()) and not line.startswith(("#", DOCUMENT))

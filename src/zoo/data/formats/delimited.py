@@ -22,7 +22,7 @@ class Delimited(FileFormat):
     delimiter: ClassVar[str]
     quoting: ClassVar[str]
 
-    def cuts(self, options: ReadOptions) -> bool:
+    def can_cut_at_lines(self, options: ReadOptions) -> bool:
         return (options.quoting or self.quoting) == "none"
 
     def has_header(self, options: ReadOptions) -> bool:
@@ -36,7 +36,7 @@ class Delimited(FileFormat):
                 stands outside quotes.
         """
         path = line_range.path
-        header, rows = self.below_header(line_range, options)
+        header, rows = self.header_and_rows(line_range, options)
         for name, count in Counter(header).items():
             if count > 1:
                 raise ValueError(f"{path}: line 1: column '{name}' is named twice")
@@ -46,7 +46,7 @@ class Delimited(FileFormat):
                 raise ValueError(f"{path}: line {line}: {found}, expected {wanted_row}; see 'header' and 'quoting'")
             yield dict(zip(header, row, strict=True))
 
-    def below_header(
+    def header_and_rows(
         self, line_range: LineRange, options: ReadOptions
     ) -> tuple[Sequence[str], Iterator[tuple[int, list[str]]]]:
         """The names of the columns, and the line number and fields of each row."""
@@ -56,7 +56,7 @@ class Delimited(FileFormat):
         return options.header or next(above, (1, []))[1], rows
 
     def where(self, line_range: LineRange, options: ReadOptions, row: int, entry: int | None) -> str | None:
-        _, rows = self.below_header(line_range, options)
+        _, rows = self.header_and_rows(line_range, options)
         line, _ = next(itertools.islice(rows, row - 1, None))
         return f"{line_range.path}: line {line}"
 

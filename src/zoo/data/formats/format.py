@@ -63,7 +63,7 @@ class FileFormat(ABC):
             raise ValueError(f"{path}: it has no rows")
         return list(first)
 
-    def cuts(self, options: ReadOptions) -> bool:
+    def can_cut_at_lines(self, options: ReadOptions) -> bool:
         """Whether every line end also ends a row, so that ranges of lines can be read independently."""
         return False
 
@@ -88,11 +88,11 @@ def entry_at(row: str, entry: int | None) -> str:
     return row if entry is None else f"{row}, entry {entry}"
 
 
-def claims(path: Path) -> str | None:
+def format_name_of(path: Path) -> str | None:
     """The name of the format that reads a file's extension; None if there is none."""
     return next((name for name in formats.names() if extension(path) in formats[name].extensions), None)
 
 
 def format_of(path: Path, options: ReadOptions) -> FileFormat:
     """The format that the options name, else that of the file's extension, else text."""
-    return formats.build(options.format or claims(path) or DEFAULT)
+    return formats.build(options.format or format_name_of(path) or DEFAULT)

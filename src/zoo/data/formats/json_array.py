@@ -29,7 +29,7 @@ def read_entries(path: Path, key: str) -> Iterator[Any]:
         name = stream.value(key)
         stream.expect(":", "expected ':' after a key")
         if name in seen:
-            raise stream.wrong(f"the key '{name}' is written twice")
+            raise stream.error(f"the key '{name}' is written twice")
         seen.append(name)
         if name != key:
             stream.value(str(name))
@@ -52,7 +52,7 @@ def read_array(path: Path) -> Iterator[Any]:
     """
     stream = JsonStream(path)
     if stream.next_sign() != "[":
-        raise stream.wrong("expected an array, '['")
+        raise stream.error("expected an array, '['")
     yield from stream.entries("")
     stream.expect_end("array")
 
@@ -79,7 +79,7 @@ class JsonStream:
         self.before, self.text, self.at = self.before + self.at, "".join((self.text[self.at :], *found)), 0
         return True
 
-    def wrong(self, what: str) -> ValueError:
+    def error(self, what: str) -> ValueError:
         return ValueError(f"{self.path}: not JSON: {what} (character {self.before + self.at + 1})")
 
     def next_sign(self) -> str:
@@ -95,13 +95,13 @@ class JsonStream:
     def expect(self, sign: str, otherwise: str) -> None:
         """Consume a character."""
         if self.next_sign() != sign:
-            raise self.wrong(otherwise)
+            raise self.error(otherwise)
         self.at += 1
 
     def expect_end(self, what: str) -> None:
         """Raise an error if text follows the end of the value."""
         if self.next_sign():
-            raise self.wrong(f"unexpected text after the end of the {what}")
+            raise self.error(f"unexpected text after the end of the {what}")
 
     def entries(self, name: str) -> Iterator[Any]:
         """Yield the entries of the array that begins here."""
@@ -118,9 +118,9 @@ class JsonStream:
         if self.next_sign() == ",":
             self.at += 1
             if self.next_sign() == end:
-                raise self.wrong(f"expected a value between ',' and '{end}'")
+                raise self.error(f"expected a value between ',' and '{end}'")
         elif self.next_sign() != end:
-            raise self.wrong(f"expected ',' or '{end}'")
+            raise self.error(f"expected ',' or '{end}'")
 
     def value(self, place: str) -> Any:
         """Parse the next value, reading as much of the file as that needs."""
@@ -133,11 +133,11 @@ class JsonStream:
                     break
             except json.JSONDecodeError as error:  # the value may be incomplete: double the text and retry
                 if (length := len(self.text) - self.at) > MOST:
-                    raise self.wrong(f"{place}: {error.msg}, or it has more than {MOST} characters") from None
+                    raise self.error(f"{place}: {error.msg}, or it has more than {MOST} characters") from None
                 if not self.more(max(PIECE, length)):
-                    raise self.wrong(f"{place}: {error.msg}") from None
+                    raise self.error(f"{place}: {error.msg}") from None
             except (ValueError, RecursionError) as error:
-                raise self.wrong(f"{place}: {error}") from None
+                raise self.error(f"{place}: {error}") from None
         self.at = end
         return found
 

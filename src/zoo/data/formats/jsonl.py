@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import ClassVar
 
-from zoo.data.formats.format import FileFormat, ReadOptions, Row, claims, entry_at, formats
+from zoo.data.formats.format import FileFormat, ReadOptions, Row, entry_at, format_name_of, formats
 from zoo.data.formats.lines import LineRange, extension, read_lines
 from zoo.strict_json import parse_json
 
@@ -21,7 +21,7 @@ class JsonLines(FileFormat):
 
     extensions: ClassVar[tuple[str, ...]] = (".jsonl", ".json", ".ndjson", ".jsonlines", ".jl")
 
-    def cuts(self, options: ReadOptions) -> bool:
+    def can_cut_at_lines(self, options: ReadOptions) -> bool:
         return True
 
     def where(self, line_range: LineRange, options: ReadOptions, row: int, entry: int | None) -> str | None:
@@ -48,7 +48,7 @@ def refuse_unsaid(path: Path, options: ReadOptions) -> None:
         ValueError: neither a format nor `documents` is set, no format has the extension, and the first line is a JSON
             object or not text.
     """
-    if options.format is not None or options.documents != ReadOptions.documents or claims(path) is not None:
+    if options.format is not None or options.documents != ReadOptions.documents or format_name_of(path) is not None:
         return
     first = next(read_lines(LineRange(path)))
     if not first.lstrip().startswith("{"):

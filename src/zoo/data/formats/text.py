@@ -25,7 +25,7 @@ class TextFile(FileFormat):
     def columns(self, path: Path, options: ReadOptions) -> list[str]:
         return ["text"]
 
-    def cuts(self, options: ReadOptions) -> bool:
+    def can_cut_at_lines(self, options: ReadOptions) -> bool:
         return options.documents == "line"
 
     def is_one_text(self, options: ReadOptions) -> bool:

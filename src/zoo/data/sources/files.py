@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from zoo.data.formats.compression import is_compressed
-from zoo.data.formats.format import ReadOptions, claims, format_of, formats
+from zoo.data.formats.format import ReadOptions, format_name_of, format_of, formats
 from zoo.data.formats.jsonl import refuse_unsaid
 from zoo.data.sources.file_cache import hashed_ranges, is_empty
 from zoo.data.sources.groups import first_of, group_files
@@ -73,7 +73,7 @@ def parts_of(path: Path, reading: ReadOptions) -> Iterator[SourcePart]:
         ValueError: as `refuse_unsaid`.
     """
     refuse_unsaid(path, reading)
-    cut = format_of(path, reading).cuts(reading) and not is_compressed(path)
+    cut = format_of(path, reading).can_cut_at_lines(reading) and not is_compressed(path)
     return (FilePart(known, reading) for known in hashed_ranges(path, cut))
 
 
@@ -158,15 +158,15 @@ def in_folder(folder: Path, place: str) -> list[Path]:
     seen = []
     for within, names in walk(folder, place):
         paths = [within / name for name in names]
-        refuse_broken([path for path in paths if claims(path) is not None], place)
+        refuse_broken([path for path in paths if format_name_of(path) is not None], place)
         seen += [path for path in paths if path.is_file()]
     seen.sort(key=lambda path: path.parts)
     refuse_saved(seen, place)
-    files = [path for path in seen if claims(path) is not None]
+    files = [path for path in seen if format_name_of(path) is not None]
     if not files:
         known = sorted(ending for name in formats.names() for ending in formats[name].extensions)
         raise ValueError(f"{place}: {folder} is a folder without a data file; allowed: {', '.join(known)}")
-    if others := [str(path.relative_to(folder)) for path in seen if claims(path) is None]:
+    if others := [str(path.relative_to(folder)) for path in seen if format_name_of(path) is None]:
         logger.warning("%s: skipped files that no format reads: %s", folder, first_few(others))
     return files
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from zoo.data.home import name_file, replace_file
+from zoo.data.home import explain_write_error, replace_file
 from zoo.data.sealed import read_sealed, write_sealed
 from zoo.disk import sync
 
@@ -126,5 +126,5 @@ def map_file(path: str, dtype: str, count: int, time: int) -> NDArray[Any]:
 def write_index(folder: Path, splits: Mapping[str, Any], files: Mapping[str, Any], source: str) -> None:
     """Complete a shard: a folder without an index is not one."""
     write_sealed(folder / INDEX, {"sides": splits, "files": files, "source": source})
-    with name_file(folder / INDEX):
+    with explain_write_error(folder / INDEX):
         sync(folder / INDEX)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from zoo.data.home import home, name_for
 from zoo.data.ids import PICTURE, StoredFields
-from zoo.data.making import claim, make_folder, remove_all_leftovers, tell_damage
+from zoo.data.making import lock_creation, make_folder, remove_all_leftovers, warn_damaged
 from zoo.data.sources.filtering import LEFT_OUT
 from zoo.data.sources.origin import TRAIN
 from zoo.data.sources.part import SourcePart
@@ -65,7 +65,7 @@ class PlannedShard:
         except FileNotFoundError:
             return None
         except (OSError, ValueError, KeyError, TypeError) as damage:
-            tell_damage(f"the shard of {self.part.place}", str(damage), "rebuilt")
+            warn_damaged(f"the shard of {self.part.place}", str(damage), "rebuilt")
             return None
 
     def write(self, folder: Path, seen: Callable[[int], None]) -> None:
@@ -175,7 +175,7 @@ def fill(name: str, planned: Sequence[PlannedShard], progress: Progress | None) 
 
 def make(shard: PlannedShard, seen: Callable[[int], None]) -> Shard | None:
     """Create a shard, unless it exists by now; None if another process is creating it."""
-    with claim(shard.folder) as mine:
+    with lock_creation(shard.folder) as mine:
         if mine and (opened := shard.open()) is not None:
             return opened
         if mine:

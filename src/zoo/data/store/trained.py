@@ -9,8 +9,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from zoo.data.home import home, name_file
-from zoo.data.making import WAIT, claim, make_folder, tell_damage
+from zoo.data.home import explain_write_error, home
+from zoo.data.making import WAIT, lock_creation, make_folder, warn_damaged
 from zoo.data.sealed import read_sealed, write_sealed
 from zoo.data.sources.rows import SplitRows
 from zoo.data.sources.sample import SAMPLE, sample_texts
@@ -87,14 +87,14 @@ def kept_tokenizer(how: TrainingText, rows: SplitRows, retrain: bool = False) ->
     def make(aside: Path) -> None:
         files = how.train(rows).files()
         for file, content in files.items():
-            with name_file(aside / file):
+            with explain_write_error(aside / file):
                 (aside / file).write_bytes(content)
         write_sealed(aside / SOURCE, [now, checksums(files)])
 
     while True:
         if not retrain and (found := read_kept(folder, now)) is not None:
             return found  # without taking the lock: a complete store may be on a read-only disk
-        with claim(folder) as mine:
+        with lock_creation(folder) as mine:
             if mine and (retrain or read_kept(folder, now) is None):
                 # the old tokenizer stays until the new one is complete: training may fail or be interrupted
                 make_folder(folder, make, lambda place: not retrain and read_kept(place, now) is not None)
@@ -114,7 +114,7 @@ def read_kept(folder: Path, now: list[str]) -> Tokenizer | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     except (OSError, ValueError, TypeError) as damage:
-        tell_damage(f"the tokenizer in {folder}", str(damage), "retrained")
+        warn_damaged(f"the tokenizer in {folder}", str(damage), "retrained")
         return None
     new, gone = sum(digest not in before for digest in now), len(before.difference(now))
     if new == len(now):

@@ -13,7 +13,7 @@ from numpy.typing import DTypeLike
 from zoo.data.columns.labels import LabelReader
 from zoo.data.columns.messages import answers_in
 from zoo.data.formats.format import Row
-from zoo.data.home import name_file
+from zoo.data.home import explain_write_error
 from zoo.data.ids import LABEL, PICTURE, TAGS, Ids, StoredFields
 from zoo.data.sources.checking import AssignedRow
 from zoo.data.sources.numbering import label_key
@@ -40,7 +40,7 @@ class ArrayWriter:
     def append(self, name: str, values: Any, dtype: DTypeLike = np.int64) -> None:
         """Append values to an array."""
         array = np.asarray(values, dtype=dtype)
-        with name_file(self.folder / name):
+        with explain_write_error(self.folder / name):
             # opened for each batch: no file stays open or buffered when a full disk or a signal ends the process
             with (self.folder / name).open("ab") as file:
                 file.write(content := array.tobytes())
@@ -60,7 +60,7 @@ class ArrayWriter:
         """Flush all files to disk, since a finished folder must be complete; returns sizes, mtimes and checksums."""
         found = {}
         for name in self.kinds:
-            with name_file(self.folder / name), (self.folder / name).open("rb") as file:
+            with explain_write_error(self.folder / name), (self.folder / name).open("rb") as file:
                 os.fsync(file.fileno())
                 stat = os.fstat(file.fileno())
             digest = self.hashes[name].hexdigest()

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from zoo.data.home import home, name_file, name_for
+from zoo.data.home import explain_write_error, home, name_for
 from zoo.data.making import make_once
 from zoo.data.sealed import read_sealed, write_sealed
 from zoo.data.sources.repeated.repeats import ENTRY, WAITING, code_of
@@ -56,7 +56,7 @@ def write_codes(folder: Path, rows: Iterable[CodedRow]) -> None:
 
     def flush() -> None:
         content = np.array(waiting, dtype=ENTRY).tobytes()
-        with name_file(folder / CODES), (folder / CODES).open("ab") as file:
+        with explain_write_error(folder / CODES), (folder / CODES).open("ab") as file:
             file.write(content)
         digest.update(content)
         waiting.clear()

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from zoo.data.formats.format import Row
-from zoo.data.home import home, name_file, name_for
+from zoo.data.home import explain_write_error, home, name_for
 from zoo.data.making import make_once
 from zoo.data.sealed import read_sealed, write_sealed
 from zoo.data.sources.checking import AssignedRow, texts_in
@@ -94,7 +94,7 @@ class Duplicates:
                 entries["part"] = number
                 repeats.write(entries)
         starts = [0, *accumulate(-(-count // 8) for count in rows)]
-        with name_file(folder / MARKS):
+        with explain_write_error(folder / MARKS):
             with (folder / MARKS).open("wb") as file:
                 # zeros are written, not skipped: on a full disk, writing to a map of a sparse file kills the process
                 for start in range(0, max(1, starts[-1]), PAGE):

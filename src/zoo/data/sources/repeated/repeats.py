@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from zoo.data.home import name_file
+from zoo.data.home import explain_write_error
 from zoo.data.long_texts import in_parts
 
 BUCKETS = 256  # files by the first bits of the hash; each is sorted on its own
@@ -65,14 +65,14 @@ class Repeats:
         bucket = entries["hash"] // np.uint64(2**64 // BUCKETS)
         for number in np.unique(bucket).tolist():
             path = self.folder / str(number)
-            with name_file(path), path.open("ab") as file:
+            with explain_write_error(path), path.open("ab") as file:
                 file.write(entries[bucket == number].tobytes())
 
     def move_from(self, folder: Path) -> None:
         """Move the rows that were written into another folder to this one."""
         for path in Repeats(folder).files():
             for entries in read_chunks(path):
-                with name_file(self.folder / path.name), (self.folder / path.name).open("ab") as file:
+                with explain_write_error(self.folder / path.name), (self.folder / path.name).open("ab") as file:
                     file.write(entries.tobytes())
             path.unlink()
 
