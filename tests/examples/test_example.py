@@ -8,7 +8,7 @@ ROLES = Roles(vocab_size=10, pad=0, unk=1, start=2, end=3, separator=4, extract=
 
 
 def test_text_ids_are_those_of_no_role():
-    assert ROLES.text.tolist() == [5, 6, 7, 8, 9]
+    assert ROLES.ordinary_ids.tolist() == [5, 6, 7, 8, 9]
 
 
 def test_a_missing_role_is_named_with_those_there_are():
@@ -19,7 +19,7 @@ def test_a_missing_role_is_named_with_those_there_are():
 def test_a_documents_sentences_are_found_and_empty_ones_left_out():
     lengths = Lengths({"text": np.array([0, 2, 5, 5, 9])}, sentences=np.array([0, 1, 4]))
     assert lengths.documents == 2
-    assert lengths.borders("text", 1).tolist() == [2, 5, 9]
+    assert lengths.sentence_bounds("text", 1).tolist() == [2, 5, 9]
 
 
 def test_the_draws_of_an_example_go_on():

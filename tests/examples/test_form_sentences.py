@@ -21,7 +21,7 @@ def corpus(documents: int = 40, longest: int = 12, seed: int = 0) -> Lengths:
 
 
 def span(lengths: Lengths, document: int) -> tuple[int, int]:
-    borders = lengths.borders("text", document)
+    borders = lengths.sentence_bounds("text", document)
     return int(borders[0]), int(borders[-1])
 
 
@@ -138,7 +138,7 @@ def test_an_exchanged_pair_is_one_stretch_of_its_document():
 def test_no_cut_sentence_tells_the_order():
     lengths = corpus()
     for plan in ordered(lengths):
-        borders = set(lengths.borders("text", plan.document).tolist())
+        borders = set(lengths.sentence_bounds("text", plan.document).tolist())
         inside = [border for border in borders if plan.pieces[0].start < border < plan.pieces[0].stop]
         whole = all({piece.start, piece.stop} <= borders for piece in plan.pieces)
         assert whole or not inside  # a sentence that stands alone is split

@@ -45,7 +45,7 @@ def test_objectives_are_asked_once_what_is_kept(
 ) -> None:
     mixture = Mixture.parse(objective)
     expected = mixture.keep(mixture.form_class(columns), language)
-    assert bool(expected.even) == (objective == "choice")
+    assert bool(expected.equal_counts) == (objective == "choice")
     assert stored(objective, columns, language) == stored(objective, columns, language) == expected
     assert asked == [tokenize.STORED]
 

@@ -56,7 +56,7 @@ def test_a_sentinel_that_a_text_spells_is_text_unless_it_is_asked_for(tokenizer:
 
 
 def test_no_sentinel_is_a_random_token(tokenizer: Tokenizer):
-    assert not set(tokenizer.roles.sentinels) & set(tokenizer.roles.text.tolist())
+    assert not set(tokenizer.roles.sentinels) & set(tokenizer.roles.ordinary_ids.tolist())
 
 
 def test_what_is_written_stands_where_its_sentinel_stood():

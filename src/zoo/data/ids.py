@@ -52,7 +52,7 @@ class Roles:
         return int(token)
 
     @cached_property
-    def text(self) -> Ids:
+    def ordinary_ids(self) -> Ids:
         """All ids that belong to neither a role nor a sentinel."""
         roles = [token for name in ROLES if (token := getattr(self, name)) is not None]
         return np.setdiff1d(np.arange(self.vocab_size, dtype=np.int64), [*roles, *self.sentinels])
@@ -99,8 +99,8 @@ class StoredFields(NamedTuple):
         answers: further columns, each with the text column that contains its answers. Of each answer (a text and the
             character at which it begins), its first token and the one after its last are stored, counted from the
             beginning of the document's text: two numbers per answer.
-        even: those of `lists` that must have the same number of entries in all rows, each with the task setting that
-            lifts this. It decides which rows are refused, not what is stored.
+        equal_counts: those of `lists` that must have the same number of entries in all rows, each with the task
+            setting that lifts this. It decides which rows are refused, not what is stored.
     """
 
     names: tuple[str, ...]
@@ -111,7 +111,7 @@ class StoredFields(NamedTuple):
     words: tuple[str, ...] = ()
     numbers: tuple[str, ...] = ()
     answers: tuple[tuple[str, str], ...] = ()
-    even: tuple[tuple[str, str], ...] = ()
+    equal_counts: tuple[tuple[str, str], ...] = ()
 
     @classmethod
     def parse(cls, plain: Sequence[Any]) -> "StoredFields":
@@ -124,9 +124,9 @@ class StoredFields(NamedTuple):
         return (*self.names, *self.numbers, *(name for name, _ in self.answers))
 
     @property
-    def decisive(self) -> tuple[Any, ...]:
+    def shard_key(self) -> tuple[Any, ...]:
         """The values that determine the content of a shard."""
-        return tuple(value for name, value in self._asdict().items() if name != "even")
+        return tuple(value for name, value in self._asdict().items() if name != "equal_counts")
 
 
 def as_tuples(value: Any) -> Any:
@@ -185,7 +185,7 @@ class Lengths(NamedTuple):
         borders = self.offsets[field][first : last + 1].tolist()
         return [Piece(field, start, stop) for start, stop in zip(borders, borders[1:], strict=False)]
 
-    def borders(self, field: str, document: int) -> Ids:
+    def sentence_bounds(self, field: str, document: int) -> Ids:
         """Where each of a document's sentences begins, and where the last one ends; empty sentences are left out."""
         assert self.sentences is not None
         first, last = self.sentences[document], self.sentences[document + 1]

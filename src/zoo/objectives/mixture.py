@@ -148,7 +148,7 @@ class Mixture:
 
     def keep(self, form: Form | type[Form], language: str | None) -> StoredFields:
         """What the token store keeps for a form (`Form.keep`), and which lists must have equally many entries."""
-        return form.keep(language)._replace(even=tuple(self.even.items()))
+        return form.keep(language)._replace(equal_counts=tuple(self.even.items()))
 
     def form_name(self, columns: Collection[str]) -> str:
         """The name of the first form that suits every objective and whose columns the data has.

@@ -163,7 +163,7 @@ class SourceSurvey:
         """Read the rows of the parts with these numbers, which must be ascending."""
         for number in numbers:
             reader, source, part = self.parts[number]
-            several = reader.reader_of(source).several
+            several = reader.reader_of(source).multilabel
             for assigned in reader.rows(source, part, reader.threshold_of(source)):
                 self.add(assigned, number, part, several)
 

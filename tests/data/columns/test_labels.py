@@ -14,47 +14,47 @@ def found(*values: object) -> list[Occurrence]:
 
 
 def test_a_label_is_a_name() -> None:
-    labels = Labels(NAMES, {"positive"}, given=True)
+    labels = Labels(NAMES, {"positive"}, names_given=True)
     assert [labels.read(value, lambda: "row") for value in ("positive", "negative")] == [1, 0]
 
 
 def test_positions_are_read_where_no_name_occurs() -> None:
-    labels = Labels(NAMES, {"0", "1"}, given=True)
+    labels = Labels(NAMES, {"0", "1"}, names_given=True)
     assert [labels.read(value, lambda: "row") for value in (1, "1", 0, "0")] == [1, 1, 0, 0]
 
 
 @pytest.mark.parametrize("value", [0, "1", "positiv", 2, -1, True, 1.0, None, ""])
 def test_a_position_among_names_is_refused(value: object) -> None:
     with pytest.raises(ValueError, match=r"a.tsv: row 7: unknown label .*; allowed: negative, positive$"):
-        Labels(NAMES, {"positive", str(value)}, given=True).read(value, lambda: "a.tsv: row 7")
+        Labels(NAMES, {"positive", str(value)}, names_given=True).read(value, lambda: "a.tsv: row 7")
 
 
 @pytest.mark.parametrize("value", ["positiv", 2, -1, True, 1.0, None, ""])
 def test_anything_else_is_refused_with_what_is_allowed(value: object) -> None:
     allowed = "allowed: negative, positive, or in all rows 0 to 1"
     with pytest.raises(ValueError, match=rf"a.tsv: row 7: unknown label .*; {allowed}"):
-        Labels(NAMES, {str(value)}, given=True).read(value, lambda: "a.tsv: row 7")
+        Labels(NAMES, {str(value)}, names_given=True).read(value, lambda: "a.tsv: row 7")
 
 
 def test_names_that_are_numbers_are_never_positions() -> None:
-    assert Labels(["1", "2", "3"], {"1"}, given=True).read("1", lambda: "row") == 0
+    assert Labels(["1", "2", "3"], {"1"}, names_given=True).read("1", lambda: "row") == 0
     with pytest.raises(ValueError, match=r"row: unknown label 1; allowed: 0, 2"):
-        Labels(["0", "2"], {"1"}, given=True).read(1, lambda: "row")
+        Labels(["0", "2"], {"1"}, names_given=True).read(1, lambda: "row")
 
 
 def test_the_nearest_name_is_offered() -> None:
     with pytest.raises(ValueError, match=r"unknown label 'positiv' \(did you mean 'positive'\?\)"):
-        Labels(NAMES, {"positiv"}, given=True).read("positiv", lambda: "row 1")
+        Labels(NAMES, {"positiv"}, names_given=True).read("positiv", lambda: "row 1")
 
 
 def test_a_class_that_train_never_shows_is_warned_of(caplog: pytest.LogCaptureFixture) -> None:
-    Labels([*NAMES, "mixed"], {"positive"}, given=True).report([1, 0, 1], "a.tsv", train=True)
+    Labels([*NAMES, "mixed"], {"positive"}, names_given=True).report([1, 0, 1], "a.tsv", train=True)
     assert "a.tsv: no row has the label mixed, so it cannot be learned" in caplog.text
 
 
 def test_labels_read_as_positions_are_said_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO):
-        Labels([*NAMES, "mixed"], {"0", "1"}, given=True).report([1, 0, -1], "a.tsv", train=False)
+        Labels([*NAMES, "mixed"], {"0", "1"}, names_given=True).report([1, 0, -1], "a.tsv", train=False)
     assert "zoo reads 0 as negative, 1 as positive, 2 as mixed (2 of 3 occur)" in caplog.text
 
 

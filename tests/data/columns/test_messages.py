@@ -2,7 +2,7 @@
 
 import pytest
 
-from zoo.data.columns.messages import answers_in, as_messages, read_asked, settle_messages
+from zoo.data.columns.messages import answers_in, as_messages, read_prompt_turns, settle_messages
 
 
 def turns(*said: tuple[str, str]) -> dict[str, object]:
@@ -54,8 +54,8 @@ def test_a_conversation_in_which_the_assistant_says_nothing_is_refused(said: lis
 
 
 def test_a_conversation_that_is_asked_to_go_on_ends_with_a_user_and_is_written_as_it_was_read():
-    texts = read_asked([{"role": role, "content": role[0]} for role in ("system", "user", "assistant", "user")])
+    texts = read_prompt_turns([{"role": role, "content": role[0]} for role in ("system", "user", "assistant", "user")])
     assert texts == ["s", "", "u", "a", "u"] and answers_in(texts) == ["", "a"]
-    assert read_asked(as_messages(texts)["messages"]) == texts
+    assert read_prompt_turns(as_messages(texts)["messages"]) == texts
     with pytest.raises(ValueError, match="messages: the last turn is the assistant's, so there is nothing to answer"):
-        read_asked(turns(("user", "u"), ("assistant", "a"))["messages"])
+        read_prompt_turns(turns(("user", "u"), ("assistant", "a"))["messages"])

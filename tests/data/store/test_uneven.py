@@ -14,7 +14,7 @@ from zoo.data.store.store import StoreRecipe, open_store
 from zoo.data.task import Task, read_task
 from zoo.examples.form import inputs
 
-STORED = StoredFields(("context", "choices"), lists=("choices",), even=(("choices", "more: true"),))
+STORED = StoredFields(("context", "choices"), lists=("choices",), equal_counts=(("choices", "more: true"),))
 
 
 def write(folder: Path, name: str, counts: list[int]) -> None:
@@ -108,6 +108,6 @@ def test_where_rows_may_differ_the_same_shards_are_read(data: Path) -> None:
     files = {"train": "mixed.jsonl", "validation": "three.jsonl"}
     with pytest.raises(ValueError, match="mixed.jsonl: line 3"):
         open_files(data, **files)
-    allowed = STORED._replace(even=())
+    allowed = STORED._replace(equal_counts=())
     assert not filling(data, allowed, **files).missing
     open_files(data, allowed, **files)

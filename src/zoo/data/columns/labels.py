@@ -31,21 +31,22 @@ class LabelReader(ABC):
     Args:
         names: of the classes; empty if labels are not classes.
         values: the distinct values that occur in the split.
-        given: whether the names come from a task or a checkpoint, not from train itself, where every value is a name.
+        names_given: whether the names come from a task or a checkpoint, not from train itself, where every value is a
+            name.
 
     Class attributes:
         unknown: the label of a row whose label is withheld, as in a test split.
         named: whether labels are classes with names.
         coded: whether there are few distinct values, which the store codes; otherwise it stores a number per row.
-        several: whether a row may have any number of classes.
+        multilabel: whether a row may have any number of classes.
     """
 
     unknown: ClassVar[Any]
     named: ClassVar[bool] = True
     coded: ClassVar[bool] = True
-    several: ClassVar[bool] = False
+    multilabel: ClassVar[bool] = False
 
-    def __init__(self, names: Sequence[str], values: Iterable[Any], given: bool) -> None:
+    def __init__(self, names: Sequence[str], values: Iterable[Any], names_given: bool) -> None:
         self.names = tuple(names)
 
     @staticmethod
@@ -115,10 +116,10 @@ class Labels(LabelReader):
             return tuple(sorted(names, key=lambda name: (int(name), name)))  # 1 and 01 are two names
         return tuple(sorted(names))
 
-    def __init__(self, names: Sequence[str], values: Iterable[Any], given: bool) -> None:
-        super().__init__(names, values, given)
+    def __init__(self, names: Sequence[str], values: Iterable[Any], names_given: bool) -> None:
+        super().__init__(names, values, names_given)
         written = {str(value) for value in values}
-        self.by_position = given and not any(name in written or is_number(name) for name in self.names)
+        self.by_position = names_given and not any(name in written or is_number(name) for name in self.names)
         spelled = range(len(self.names)) if self.by_position else self.names
         self.index = {str(word): index for index, word in enumerate(spelled)}
 
@@ -146,11 +147,11 @@ class Labels(LabelReader):
             warn_of_unseen(self.names, found, place)
 
 
-class LabelLists(LabelReader):
+class MultiLabels(LabelReader):
     """Any number of classes per row: a list of names, or a text with commas between them; no class is a label, too."""
 
     unknown: ClassVar[Any] = (-1,)
-    several: ClassVar[bool] = True
+    multilabel: ClassVar[bool] = True
 
     @staticmethod
     def entries(value: Any) -> Sequence[Any]:
@@ -176,8 +177,8 @@ class LabelLists(LabelReader):
             raise ValueError(f"{place}: the labels name too few classes ({len(names)}); at least two are needed")
         return tuple(names)
 
-    def __init__(self, names: Sequence[str], values: Iterable[Any], given: bool) -> None:
-        super().__init__(names, values, given)
+    def __init__(self, names: Sequence[str], values: Iterable[Any], names_given: bool) -> None:
+        super().__init__(names, values, names_given)
         self.index = {name: number for number, name in enumerate(names)}
 
     def read(self, value: Any, where: Callable[[], str]) -> tuple[int, ...]:
@@ -226,8 +227,8 @@ class LabelPositions(LabelReader):
     unknown: ClassVar[Any] = -1
     named: ClassVar[bool] = False
 
-    def __init__(self, names: Sequence[str], values: Iterable[Any], given: bool) -> None:
-        super().__init__(names, values, given)
+    def __init__(self, names: Sequence[str], values: Iterable[Any], names_given: bool) -> None:
+        super().__init__(names, values, names_given)
         self.has_letters = any(map(is_letter, values))  # then numbers are refused: they may be counted from 1
 
     def read(self, value: Any, where: Callable[[], str]) -> int:
@@ -243,7 +244,7 @@ class LabelPositions(LabelReader):
         """Log nothing: a position that is never right in train can still be predicted."""
 
 
-READERS: dict[str, type[LabelReader]] = {"one": Labels, "several": LabelLists, "number": LabelNumbers}
+READERS: dict[str, type[LabelReader]] = {"one": Labels, "several": MultiLabels, "number": LabelNumbers}
 
 
 class Occurrence(NamedTuple):

@@ -59,7 +59,7 @@ def as_turn(turn: dict[str, Any]) -> tuple[str, Any]:
     return SHAREGPT.get(speaker, speaker), turn.get("value")
 
 
-def read_asked(given: Any) -> list[str]:
+def read_prompt_turns(given: Any) -> list[str]:
     """The texts of a conversation that the assistant is asked to continue, as `read_turns`.
 
     Raises:

@@ -98,7 +98,7 @@ class Pictures:
 
 def stored_at(value: str | bytes | Mapping[str, Any] | None, folder: Path | None, place: str) -> tuple[bytes, str]:
     """As `stored_bytes`, and the location with the file, if the row names one."""
-    stored, found = stored_bytes(value, folder, place), in_row(value)
+    stored, found = stored_bytes(value, folder, place), as_bytes_or_path(value)
     return stored, place if found.get("bytes") or folder is None else f"{place}: {folder / found['path']}"
 
 
@@ -108,7 +108,7 @@ def stored_bytes(value: str | bytes | Mapping[str, Any] | None, folder: Path | N
     Raises:
         ValueError: the file does not exist, or the row holds neither bytes nor a path.
     """
-    found = in_row(value)
+    found = as_bytes_or_path(value)
     if not isinstance(found, Mapping) or not is_stored(found.get("bytes"), found.get("path")):
         raise ValueError(f"{place}: expected the path of an image, its bytes, or a map of both, got {value!r:.80}")
     if found.get("bytes"):
@@ -125,7 +125,7 @@ def is_stored(stored: Any, path: Any) -> bool:
     return isinstance(stored or b"", bytes | list) and isinstance(path or "", str)
 
 
-def in_row(value: str | bytes | Mapping[str, Any] | None) -> Mapping[str, Any]:
+def as_bytes_or_path(value: str | bytes | Mapping[str, Any] | None) -> Mapping[str, Any]:
     """A row's image as a map of its bytes or the path of its file."""
     if isinstance(value, str | bytes):
         return {"path" if isinstance(value, str) else "bytes": value}

@@ -208,7 +208,7 @@ class SplitReader:
             chosen = self.choose(source, part)
             if name in chosen:
                 columns = {each: chosen[each] for each in (name, CHOICES) if each in chosen}
-                key = ["labels", VERSION, name, part.digest, *columns.values(), reader.several]
+                key = ["labels", VERSION, name, part.digest, *columns.values(), reader.multilabel]
                 found = remember(key, partial(labels_of, part, columns, reader.entries))
                 for value, row, entry in found:
                     first.setdefault(label_key(value), Occurrence(value, partial(part.line, row, entry)))
@@ -222,7 +222,7 @@ class SplitReader:
             ValueError: a label is not a number.
         """
         reader = self.reader_of(source)
-        labels = reader((), (), given=False)
+        labels = reader((), (), names_given=False)
         for number, row in enumerate(rows, 1):
             hidden = source == TEST and reader.hides(row[LABEL])
             label = reader.unknown if hidden else labels.read(row[LABEL], partial(part.line, number))

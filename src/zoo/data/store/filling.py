@@ -73,7 +73,7 @@ class Filling:
         mine = self.distinct[share.number - 1 :: share.count]
         for split in dict.fromkeys(shard.rows.split for shard in mine):
             fill(split, [shard for shard in mine if shard.rows.split == split], progress)
-        if self.shards and (stored := self.shards[0].recipe.stored).even:
+        if self.shards and (stored := self.shards[0].recipe.stored).equal_counts:
             there = [(planned, planned.open()) for planned in self.shards]
             held = [ShardSource(shard, planned.part, planned.rows) for planned, shard in there if shard is not None]
             refuse_uneven_shards([one for one in held if one.shard.documents(one.rows.split)], stored)

@@ -46,7 +46,7 @@ class StoreRecipe:
         """The recipe as plain values: part of the name of a shard."""
         of_tokenizer = [] if self.tokenizer is None else [self.tokenizer.digest, self.tokenizer.vocab_size <= SMALL]
         of_sentences = [rule(self.stored.language)] if self.stored.sentences else []
-        return [VERSION, self.stored.decisive, *of_sentences, *of_tokenizer]
+        return [VERSION, self.stored.shard_key, *of_sentences, *of_tokenizer]
 
 
 @dataclass(frozen=True)
@@ -202,7 +202,7 @@ def open_split(rows: SplitRows, shards: Mapping[str, Sequence[Shard]]) -> Split:
             raise ValueError(f"{name}: no usable rows: each of {total:,} is empty")
         if "labels" in found[0].arrays(split) and not one.label_reader.coded:
             ends = [number for shard in found for number in shard.splits[split]["labels"]]
-            one.label_reader((), (), given=False).report(ends, name, train=split == TRAIN)
+            one.label_reader((), (), names_given=False).report(ends, name, train=split == TRAIN)
         if left_out := sum(shard.left_out(split) for shard in found):
             every = f"{total + left_out:,}"
             logger.info("%s: source.filter leaves out %s of %s rows", name, f"{left_out:,}", every)

@@ -51,7 +51,7 @@ def refuse_uneven(first: Mapping[int, RowPlace], column: str, setting: str, line
 
 def refuse_uneven_shards(shards: Sequence[ShardSource], stored: StoredFields) -> None:
     """Raise a ValueError if a list that must have the same number of entries in all rows of a task does not."""
-    for column, setting in stored.even:
+    for column, setting in stored.equal_counts:
         refuse_uneven(
             first_rows(shards, column), column, setting, lambda place: shards[place.part].part.line(place.row)
         )

@@ -134,7 +134,7 @@ class SplitWriter:
         if not self.label_reader.coded:
             return self.record_number(value)
         codes = [self.code(entry) for entry in self.label_reader.entries(value)]
-        return codes if self.label_reader.several else codes[0]
+        return codes if self.label_reader.multilabel else codes[0]
 
     def code(self, value: Any) -> int:
         """The code of a label in this shard, in order of occurrence; a run decides later which class it is."""

@@ -209,7 +209,7 @@ class Tokenizer:
     def words(self) -> list[str | None]:
         """Per id, the word that a token is; None for roles, sentinels and tokens that continue a word."""
         continues = self.roles.continues
-        texts = set(self.roles.text.tolist())
+        texts = set(self.roles.ordinary_ids.tolist())
         if continues is not None:
             texts -= set(np.flatnonzero(continues).tolist())
         return [self.backend.decode([i]).strip() if i in texts else None for i in range(self.vocab_size)]

@@ -59,7 +59,7 @@ class Sentences(Form):
     def plan(self, lengths: Lengths, document: int, epoch: int, seed: int, limits: Limits) -> list[ExamplePlan]:
         generator = keyed(Purpose.PLAN, seed, epoch, document)
         room = limits.longest - overhead(ENCODED_PAIR)
-        borders = lengths.borders("text", document)
+        borders = lengths.sentence_bounds("text", document)
         at, end = int(borders[0]), int(borders[-1])
         plans: list[ExamplePlan] = []
         while end - at >= 2:
@@ -112,7 +112,7 @@ def next_pair(borders: Ids, at: int, room: int, generator: np.random.Generator) 
 def draw_other(lengths: Lengths, document: int, like: Stretch, room: int, generator: np.random.Generator) -> Piece:
     """Draw a segment of another document that begins and ends like `like`, with about its length, at most `room`."""
     other = int(generator.integers(lengths.documents - 1))  # any document but this one: see the next line
-    borders = lengths.borders("text", other + (other >= document))
+    borders = lengths.sentence_bounds("text", other + (other >= document))
     # sentences followed by enough text
     behind = np.arange(min(borders.searchsorted(borders[-1] - like.length, "right"), len(borders) - 1))
     # a true B that ends with a sentence begins with one that fits; cutting a drawn one would reveal it

@@ -84,7 +84,7 @@ def encode(trained: TrainedModel) -> list[list[int]]:
 
 def random_ids(trained: TrainedModel, length: int, seed: int) -> list[int]:
     """Random ids that both the encoder and the decoder know, special tokens excluded."""
-    ids = trained.roles.text
+    ids = trained.roles.ordinary_ids
     found: list[int] = np.random.default_rng(seed).choice(ids[ids < trained.vocab_size], length).tolist()
     return found
 
@@ -112,7 +112,7 @@ def sample_texts(tokenizer: Tokenizer) -> list[str]:
     for number in range(N_TEXTS - len(TEXTS)):
         size = int(generator.integers(30))
         if number % 2:
-            found.append(tokenizer.decode(generator.choice(tokenizer.roles.text, size).tolist()))
+            found.append(tokenizer.decode(generator.choice(tokenizer.roles.ordinary_ids, size).tolist()))
         else:
             found.append((" " if number % 4 else "").join(generator.choice(words, size)))
     return found

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from zoo.data.columns.messages import read_asked
+from zoo.data.columns.messages import read_prompt_turns
 from zoo.data.ids import MESSAGES, PROMPT
 from zoo.examples.example import Example
 from zoo.examples.forms.chat import lay_turns
@@ -68,7 +68,7 @@ def prompt_of(loaded: Loaded, text: str) -> list[int]:
     if not chats(loaded):
         return loaded.tokenizer.begin(text)
     conversation = read_conversation(text)
-    turns = [text.strip()] if conversation is None else read_asked(conversation[MESSAGES])
+    turns = [text.strip()] if conversation is None else read_prompt_turns(conversation[MESSAGES])
     return [int(token) for token in lay_turns(loaded.tokenizer.encode(turns), loaded.tokenizer.roles)[0]]
 
 

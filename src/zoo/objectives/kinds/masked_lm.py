@@ -78,7 +78,7 @@ class MaskedLM(Objective):
     def hide(self, tokens: Ids, generator: np.random.Generator, roles: Roles) -> Ids:
         """Replace tokens by the mask token or by random tokens, drawn independently per position."""
         dice = generator.random(len(tokens))
-        random = roles.text[generator.integers(len(roles.text), size=len(tokens))]
+        random = roles.ordinary_ids[generator.integers(len(roles.ordinary_ids), size=len(tokens))]
         drawn = np.where(dice < self.masked + self.random, random, tokens)
         return np.where(dice < self.masked, roles.id("mask"), drawn).astype(np.int64)
 
