@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from transformers import AutoTokenizer
 
-from zoo.data.columns.messages import settle_messages
+from zoo.data.columns.messages import normalize_messages
 from zoo.data.ids import Lengths
 from zoo.data.tokenizers.recipes.recipe import tokenizers
 from zoo.data.tokenizers.tokenizer import Tokenizer
@@ -28,7 +28,7 @@ def messages(turns: list[tuple[str, str]]) -> list[dict[str, str]]:
 def built(tokenizer: Tokenizer, turns: list[tuple[str, str]], longest: int = 99) -> Any:
     """The plan of one conversation, and its example."""
     row: dict[str, Any] = {"messages": messages(turns)}
-    settle_messages(row)
+    normalize_messages(row)
     ids = [tokenizer.encode([text])[0] if text else np.zeros(0, np.int64) for text in row["messages"]]
     offsets = np.cumsum([0, *map(len, ids)])
     lengths = Lengths({"messages": offsets}, lists={"messages": np.array([0, len(ids)])})

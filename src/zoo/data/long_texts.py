@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 
-def in_parts(text: str, most: int) -> Iterator[str]:
+def split_text(text: str, most: int) -> Iterator[str]:
     """A text in parts of at most `most` characters, cut before a space or line end wherever there is one."""
     start = 0
     while len(text) - start > most:

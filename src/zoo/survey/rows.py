@@ -12,10 +12,10 @@ from zoo.data.columns.labels import DIFFERENT
 from zoo.data.columns.pictures import decode, stored_at
 from zoo.data.columns.values import are_names, written_names
 from zoo.data.ids import ANSWERS, CHOICES, CONTEXT, LABEL, PICTURE, TAGS, WORDS
-from zoo.data.sources.checking import AssignedRow, as_list, content, text_columns, texts_in
+from zoo.data.sources.checking import AssignedRow, as_list, split_key, text_columns, texts_in
 from zoo.data.sources.filtering import LEFT_OUT
 from zoo.data.sources.part import SourcePart
-from zoo.data.sources.repeated.duplicates import joined
+from zoo.data.sources.repeated.duplicates import join_texts
 from zoo.data.sources.repeated.repeats import Repeats, RowPlace, code_of
 from zoo.data.sources.rows import SplitRows
 from zoo.data.store.uneven import FirstRows, note_first, refuse_uneven
@@ -90,7 +90,7 @@ class RowTally:
             several: whether a label is a set of classes.
         """
         texts = texts_in(row)
-        text = joined(texts)
+        text = join_texts(texts)
         self.rows += 1
         self.empty += is_empty(row, texts)
         self.unanswered += is_unanswered(row)
@@ -186,7 +186,7 @@ class SourceSurvey:
             self.repeats.add(code, place)
             self.near.add(text, code, place)
         elif not text_columns(assigned.row):
-            self.repeats.add(code_of(content(assigned.row, part, assigned.number)), place)
+            self.repeats.add(code_of(split_key(assigned.row, part, assigned.number)), place)
 
     def try_picture(self, value: Any, part: SourcePart, place: RowPlace) -> None:
         """Decode an image as training would, and note the row if that fails."""

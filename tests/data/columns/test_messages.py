@@ -2,7 +2,7 @@
 
 import pytest
 
-from zoo.data.columns.messages import answers_in, as_messages, read_prompt_turns, settle_messages
+from zoo.data.columns.messages import answers_in, as_messages, normalize_messages, read_prompt_turns
 
 
 def turns(*said: tuple[str, str]) -> dict[str, object]:
@@ -11,26 +11,26 @@ def turns(*said: tuple[str, str]) -> dict[str, object]:
 
 def test_two_turns_of_one_side_have_an_empty_one_between_them():
     row = turns(("system", "s"), ("user", "u"), ("assistant", "a"), ("user", "unanswered"))
-    settle_messages(row)
+    normalize_messages(row)
     assert row["messages"] == ["s", "", "u", "a"]
     row = turns(("assistant", "a"), ("assistant", "b"), ("user", "unanswered"))
-    settle_messages(row)
+    normalize_messages(row)
     assert row["messages"] == ["", "a", "", "b"]
 
 
 def test_what_follows_the_assistants_last_turn_is_left_out():
     row = turns(("user", " u\n"), ("assistant", "a "), ("user", "unanswered"), ("user", "and again"))
-    settle_messages(row)
+    normalize_messages(row)
     assert row["messages"] == ["u", "a"]
 
 
 def test_turns_may_be_written_as_sharegpt_does():
     said = [("system", "s"), ("human", "u"), ("gpt", "a")]
     row = {"messages": [{"from": speaker, "value": text} for speaker, text in said]}
-    settle_messages(row)
+    normalize_messages(row)
     assert row["messages"] == ["s", "", "u", "a"]
     with pytest.raises(ValueError, match="turn 1: unknown role 'bing'; allowed: system, user, assistant"):
-        settle_messages({"messages": [{"from": "bing", "value": "u"}]})
+        normalize_messages({"messages": [{"from": "bing", "value": "u"}]})
 
 
 @pytest.mark.parametrize(
@@ -44,13 +44,13 @@ def test_turns_may_be_written_as_sharegpt_does():
 )
 def test_a_conversation_that_is_none_is_refused(given: dict[str, object], said: str):
     with pytest.raises(ValueError, match=said):
-        settle_messages(given)
+        normalize_messages(given)
 
 
 @pytest.mark.parametrize("said", [[("user", "u")], [("user", "u"), ("user", "v")], [("system", "s"), ("user", "u")]])
 def test_a_conversation_in_which_the_assistant_says_nothing_is_refused(said: list[tuple[str, str]]):
     with pytest.raises(ValueError, match="messages: the assistant says nothing, so there is nothing to learn"):
-        settle_messages(turns(*said))
+        normalize_messages(turns(*said))
 
 
 def test_a_conversation_that_is_asked_to_go_on_ends_with_a_user_and_is_written_as_it_was_read():

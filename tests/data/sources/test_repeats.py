@@ -8,7 +8,7 @@ import pytest
 from zoo.data.sources.checking import AssignedRow
 from zoo.data.sources.part import Table
 from zoo.data.sources.repeated import duplicates, repeats
-from zoo.data.sources.repeated.duplicates import Compared, RowMarks, compared_rows
+from zoo.data.sources.repeated.duplicates import ComparedPart, RowMarks, compared_rows
 from zoo.data.sources.repeated.repeats import Repeats, RowPlace, code_of
 from zoo.data.tokenizers.word_cache import MULTIPLIER
 from zoo.survey import near
@@ -38,7 +38,7 @@ def test_rows_without_a_text_repeat_nothing() -> None:
         AssignedRow("train", 2, {"text": " "}),
         AssignedRow("validation", 3, {"text": "x"}),
     ]
-    found = compared_rows(Compared(part, [], lambda: iter(rows), lambda row: True))
+    found = compared_rows(ComparedPart(part, [], lambda: iter(rows), lambda row: True))
     assert [(row.number, row.text) for row in found] == [(1, None), (2, None), (3, "x")]
 
 

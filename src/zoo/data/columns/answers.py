@@ -21,7 +21,7 @@ def describe_unanswered(lacking: int, questions: int, setting: str) -> str:
     return f"{how_many}; if questions may have none, set {setting}"
 
 
-def settle_answers(row: dict[str, Any]) -> None:
+def normalize_answers(row: dict[str, Any]) -> None:
     """Replace a row's answers by a map of two lists: the texts, and the index of the character at which each begins.
 
     Raises:
@@ -32,7 +32,7 @@ def settle_answers(row: dict[str, Any]) -> None:
     for name in (QUESTION, CONTEXT):
         if not isinstance(row[name], str) or not row[name].strip():
             raise ValueError(f"the {name} is empty")
-    pairs = [settle_answer(text, start, row[CONTEXT]) for text, start in read_answers(row[ANSWERS])]
+    pairs = [normalize_answer(text, start, row[CONTEXT]) for text, start in read_answers(row[ANSWERS])]
     row[ANSWERS] = {"text": [text for text, _ in pairs], "start": [start for _, start in pairs]}
 
 
@@ -54,7 +54,7 @@ def read_answers(given: Any) -> list[tuple[Any, Any]]:
     raise ValueError(f"'{ANSWERS}' must be {ALLOWED}; got {given!r:.80}")
 
 
-def settle_answer(text: Any, start: Any, context: str) -> tuple[str, int]:
+def normalize_answer(text: Any, start: Any, context: str) -> tuple[str, int]:
     """An answer and the character at which it begins; if no start is given, its first occurrence in the context.
 
     Raises:

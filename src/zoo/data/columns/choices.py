@@ -10,7 +10,7 @@ from zoo.wording import first_few
 ALLOWED = "a list of texts, a map of two lists, 'text' and 'label', or a list of maps of one text and one label"
 
 
-def settle_choices(row: dict[str, Any]) -> None:
+def normalize_choices(row: dict[str, Any]) -> None:
     """Replace a row's labelled choices by their texts, and its label by the index of the right choice.
 
     Raises:

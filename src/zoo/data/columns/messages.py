@@ -11,7 +11,7 @@ SHAREGPT = {"human": "user", "gpt": ASSISTANT}  # roles in turns of the form {fr
 Turn = TypeVar("Turn")
 
 
-def settle_messages(row: dict[str, Any]) -> None:
+def normalize_messages(row: dict[str, Any]) -> None:
     """Replace a row's conversation by its texts, which alternate between the user (or system) and the assistant.
 
     Turns after the assistant's last one are dropped, since no answer follows them.
@@ -79,5 +79,5 @@ def as_messages(texts: list[str]) -> dict[str, list[dict[str, str]]]:
 
 
 def answers_in(turns: list[Turn]) -> list[Turn]:
-    """The assistant's turns of a settled conversation."""
+    """The assistant's turns of a normalized conversation."""
     return turns[1::2]

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from zoo.data.formats.format import FileFormat, ReadOptions, Row, formats
 from zoo.data.formats.lines import LineRange, read_lines
-from zoo.data.long_texts import in_parts
+from zoo.data.long_texts import split_text
 
 LONGEST = 1 << 22  # characters of a document; a longer text becomes several documents
 
@@ -39,13 +39,13 @@ def paragraphs(lines: Iterable[str]) -> Iterator[str]:
     """Yield each group of lines between blank lines as one text."""
     for filled, group in itertools.groupby(lines, key=lambda line: bool(line.strip())):
         if filled:
-            yield from (text.removesuffix("\n") for text in joined(group))
+            yield from (text.removesuffix("\n") for text in join_lines(group))
 
 
-def joined(lines: Iterable[str]) -> Iterator[str]:
+def join_lines(lines: Iterable[str]) -> Iterator[str]:
     """Join lines to one text, or to several of at most `LONGEST` characters; without lines, to an empty one."""
     held, size = list[str](), 0
-    for part in (part for line in lines for part in in_parts(line, LONGEST)):
+    for part in (part for line in lines for part in split_text(line, LONGEST)):
         if size + len(part) > LONGEST:
             yield "".join(held)
             held, size = [], 0
@@ -57,5 +57,5 @@ def joined(lines: Iterable[str]) -> Iterator[str]:
 DOCUMENTS: dict[str, Callable[[Iterable[str]], Iterator[str]]] = {
     "line": lambda lines: (line.removesuffix("\n") for line in lines),
     "blank_line": paragraphs,
-    "file": joined,
+    "file": join_lines,
 }

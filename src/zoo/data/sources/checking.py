@@ -5,11 +5,11 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from itertools import chain
 from typing import Any, NamedTuple
 
-from zoo.data.columns.answers import settle_answers
-from zoo.data.columns.choices import settle_choices
+from zoo.data.columns.answers import normalize_answers
+from zoo.data.columns.choices import normalize_choices
 from zoo.data.columns.columns import Column, read_input, stored_columns
 from zoo.data.columns.lists import check_lists
-from zoo.data.columns.messages import settle_messages
+from zoo.data.columns.messages import normalize_messages
 from zoo.data.columns.pictures import stored_bytes
 from zoo.data.formats.format import Row
 from zoo.data.ids import LISTS, NOT_TEXT, PICTURE
@@ -75,30 +75,30 @@ def checked_rows(
     """
     texts, kinds = text_columns(chosen), dict[str, type]()
 
-    def settle(row: dict[str, Any]) -> None:
-        settle_messages(row)
-        settle_choices(row)
+    def normalize(row: dict[str, Any]) -> None:
+        normalize_messages(row)
+        normalize_choices(row)
         for name in texts:
             check_text(row[name], name)
             if kinds.setdefault(name, type(row[name])) is not type(row[name]):
                 kind = "a list of texts" if kinds[name] is list else "a text"
                 raise ValueError(f"'{name}' must be {kind}, as in the rows before, got {row[name]!r:.80}")
         check_lists(row, hides)
-        settle_answers(row)
+        normalize_answers(row)
 
-    return settled_rows(part, chosen, settle, unread)
+    return normalized_rows(part, chosen, normalize, unread)
 
 
-def settled_rows(
+def normalized_rows(
     part: SourcePart,
     chosen: Mapping[str, Column],
-    settle: Callable[[dict[str, Any]], None],
+    normalize: Callable[[dict[str, Any]], None],
     unread: frozenset[str] = frozenset(),
 ) -> Iterator[dict[str, Any]]:
     """Yield the rows of a part, with their columns named by input; an error names the line of its row.
 
     Args:
-        settle: converts a row, in place, to what forms read, and checks it.
+        normalize: converts a row, in place, to what forms read, and checks it.
         chosen, unread: as in `checked_rows`.
     """
     stored = stored_columns(chosen.values(), part.columns)
@@ -107,7 +107,7 @@ def settled_rows(
             if not unread.isdisjoint(given):
                 refuse_late(unread, given)
             row = {name: read_input(given, name, column) for name, column in chosen.items()}
-            settle(row)
+            normalize(row)
         except KeyError as missing:
             raise ValueError(f"{part.line(number)}: column {missing} is missing") from None
         except ValueError as problem:
@@ -131,10 +131,10 @@ def check_text(value: Any, name: str) -> None:
         if not isinstance(text, str):
             entry = f": entry {number}" if several else ""
             raise ValueError(f"'{name}'{entry} must be a text, got {text!r:.200}")
-        refuse_half(text, name)
+        refuse_surrogates(text, name)
 
 
-def refuse_half(text: str, name: str) -> None:
+def refuse_surrogates(text: str, name: str) -> None:
     """Raise a ValueError if a text has a lone surrogate, which JSON can encode and UTF-8 cannot."""
     try:
         text.encode()
@@ -158,15 +158,15 @@ def hold_out(
     early = [row for row in (first, second) if row is not None]
     one = alone and (second is None or part.is_one_text)
     if one and first is not None and list(first) == ["text"] and isinstance(first["text"], str):
-        whole = len(first["text"]) if second is None else characters_of(part)
+        whole = len(first["text"]) if second is None else count_characters(part)
         yield from cut_text(chain(early, rows), int(whole * (1 - validation_share)))
         return
     for number, row in enumerate(chain(early, rows), 1):
-        at = hash_fraction(content(row, part, number))
+        at = hash_fraction(split_key(row, part, number))
         yield AssignedRow(TRAIN if at > threshold else VALIDATION, number, row, at)
 
 
-def characters_of(part: SourcePart) -> int:
+def count_characters(part: SourcePart) -> int:
     """The number of characters of a part that is a single text, stored as several rows."""
     return int(remember(["characters", part.digest], lambda: sum(len(row["text"]) for row in part.rows(["text"]))))
 
@@ -182,13 +182,13 @@ def cut_text(rows: Iterable[dict[str, Any]], left: int) -> Iterator[AssignedRow]
         left = max(0, left - len(text))
 
 
-def content(row: Row, part: SourcePart, number: int) -> str:
+def split_key(row: Row, part: SourcePart, number: int) -> str:
     """The text whose hash decides a row's split: of its image if it has one, else its texts, else its number."""
     texts = tuple(row[name] for name in text_columns(row))
-    return picture_of(row, part, number) or str(texts or number)
+    return image_hash(row, part, number) or str(texts or number)
 
 
-def picture_of(row: Row, part: SourcePart, number: int) -> str:
+def image_hash(row: Row, part: SourcePart, number: int) -> str:
     """A hash of a row's image; '' if it has none."""
     if PICTURE not in row:
         return ""
@@ -204,7 +204,7 @@ def hash_fraction(document: str) -> float:
     return int.from_bytes(hashlib.sha256(document.encode()).digest()[:8], "big") / 2**64
 
 
-def one_text_a_row(rows: Iterable[AssignedRow], place: str) -> Iterator[AssignedRow]:
+def expand_texts(rows: Iterable[AssignedRow], place: str) -> Iterator[AssignedRow]:
     """Yield one row per text for rows of train with a list of texts; in other splits, drop blank texts from lists."""
     for assigned in rows:
         lists = [n for n in text_columns(assigned.row) if n not in LISTS and isinstance(assigned.row[n], list)]

@@ -15,7 +15,7 @@ from zoo.data.formats.lines import LineRange, extension
 from zoo.data.home import home, name_for, replace_file
 from zoo.data.sealed import read_sealed, seal
 from zoo.data.sources.file_cache import VERSION, Stat, hash_ranges
-from zoo.data.sources.part import Rows, SourcePart, refuse_changed, unchanged
+from zoo.data.sources.part import Rows, SourcePart, check_unchanged, refuse_changed
 from zoo.wording import counted
 
 MANY = 256  # up to this many files of a split, each has a shard, however small it is
@@ -67,7 +67,7 @@ class FileGroup(SourcePart):
 
     def rows(self, wanted: Collection[str]) -> Rows:
         for file in self.files:
-            with unchanged({file.path: file.stat}):
+            with check_unchanged({file.path: file.stat}):
                 yield from self.format.rows(LineRange(file.path), self.options, wanted)
 
     def find(self, row: int) -> tuple[Path, int]:

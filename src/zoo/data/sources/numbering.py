@@ -5,14 +5,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from zoo.data.columns.choices import settle_choices
+from zoo.data.columns.choices import normalize_choices
 from zoo.data.columns.columns import Column
 from zoo.data.columns.labels import DIFFERENT, LabelReader
 from zoo.data.columns.lists import refuse_no_tags
 from zoo.data.columns.values import absent
 from zoo.data.formats.format import Row
 from zoo.data.ids import LABEL, TAGS, Label
-from zoo.data.sources.checking import as_list, refuse_half, settled_rows
+from zoo.data.sources.checking import as_list, normalized_rows, refuse_surrogates
 from zoo.data.sources.part import SourcePart
 
 
@@ -81,17 +81,17 @@ def labels_of(
     first: dict[tuple[str, str], tuple[object, int, int | None]] = {}
     name = TAGS if TAGS in columns else LABEL
 
-    def settle(row: dict[str, Any]) -> None:
-        settle_choices(row)
+    def normalize(row: dict[str, Any]) -> None:
+        normalize_choices(row)
         if name == TAGS and absent(row[TAGS]):  # whether a row may withhold its tags is checked later
             row[TAGS] = []
         if name == TAGS:
             refuse_no_tags(row[TAGS])
         for text in as_list(row[name]):
             if isinstance(text, str):
-                refuse_half(text, name)
+                refuse_surrogates(text, name)
 
-    for number, row in enumerate(settled_rows(part, columns, settle), 1):
+    for number, row in enumerate(normalized_rows(part, columns, normalize), 1):
         found: Iterable[tuple[int | None, object]] = (
             enumerate(row[TAGS], 1) if name == TAGS else ((None, each) for each in entries(row[LABEL]))
         )

@@ -130,7 +130,7 @@ class FilePart(SourcePart):
         return self.format.where(self.line_range, self.options, row, entry) or self.where(row, entry)
 
     def rows(self, wanted: Collection[str]) -> Rows:
-        with unchanged({self.path: self.stat}):
+        with check_unchanged({self.path: self.stat}):
             yield from self.format.rows(self.line_range, self.options, wanted)
 
     def pictures(self, column: str) -> Pictures:
@@ -172,7 +172,7 @@ class ColumnFiles(SourcePart):
         return list(self.paths)
 
     def rows(self, wanted: Collection[str]) -> Rows:
-        with unchanged(self.stats):
+        with check_unchanged(self.stats):
             yield from self.joined()
 
     def joined(self) -> Rows:
@@ -194,7 +194,7 @@ class ColumnFiles(SourcePart):
 
 
 @contextmanager
-def unchanged(stats: Mapping[Path, Stat]) -> Iterator[None]:
+def check_unchanged(stats: Mapping[Path, Stat]) -> Iterator[None]:
     """Refuse rows, and errors, that were read from a file which has changed since its hash was taken."""
     try:
         yield

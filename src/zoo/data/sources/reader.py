@@ -14,16 +14,16 @@ from zoo.data.sources.checking import (
     ONE_TEXT,
     AssignedRow,
     checked_rows,
+    expand_texts,
     has_text,
     hold_out,
-    one_text_a_row,
 )
 from zoo.data.sources.file_cache import remember
 from zoo.data.sources.filtering import Filtering
 from zoo.data.sources.numbering import label_key, labels_of, number_labels, refuse_many, storable
 from zoo.data.sources.origin import TEST, TRAIN, VALIDATION, Origin
 from zoo.data.sources.part import SourcePart
-from zoo.data.sources.repeated.duplicates import Compared
+from zoo.data.sources.repeated.duplicates import ComparedPart
 
 HIDDEN = (LABEL, TAGS)  # inputs that a test split may withhold
 VERSION = 6  # increase it when the same sources are read differently
@@ -113,7 +113,7 @@ class SplitReader:
             ValueError: a row is invalid.
         """
         assigned = self.filtering.apply(self.assigned_rows(source, part, threshold), source, part)
-        return one_text_a_row(assigned, part.place)
+        return expand_texts(assigned, part.place)
 
     def assigned_rows(self, source: str, part: SourcePart, threshold: float) -> Iterator[AssignedRow]:
         """As `rows`, before rows are dropped and lists of texts are expanded."""
@@ -129,7 +129,7 @@ class SplitReader:
             return hold_out(part, rows, self.validation_share, threshold, len(self.parts(source)) == 1)
         return (AssignedRow(source, number, row) for number, row in enumerate(rows, 1))
 
-    def compared(self) -> list[Compared]:
+    def compared(self) -> list[ComparedPart]:
         """The parts of all splits, for the search for duplicates; held-out rows are compared whatever their length."""
         found = []
         for source in self.origin.splits():
@@ -139,7 +139,7 @@ class SplitReader:
                 rule = asdict(replace(self.filtering.rule, deduplicate=False))
                 rows = partial(self.assigned_rows, source, part, threshold)
                 key = [*decided, threshold, self.validation_share, rule]
-                found.append(Compared(part, key, rows, self.filtering.rule.takes))
+                found.append(ComparedPart(part, key, rows, self.filtering.rule.takes))
         return found
 
     @cached_property

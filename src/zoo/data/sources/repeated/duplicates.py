@@ -26,7 +26,7 @@ HELD_OUT, KEPT = 0, 1  # split numbers for the comparison
 PAGE = 1 << 15  # bytes of marks read at once
 
 
-class Compared(NamedTuple):
+class ComparedPart(NamedTuple):
     """A part of a source whose texts are compared with all others.
 
     Args:
@@ -48,11 +48,11 @@ class Duplicates:
         parts: gives the parts of all splits of all sources; of equal rows of train, the first in their order stays.
     """
 
-    def __init__(self, parts: Callable[[], Sequence[Compared]]) -> None:
+    def __init__(self, parts: Callable[[], Sequence[ComparedPart]]) -> None:
         self.find_parts = parts
 
     @cached_property
-    def parts(self) -> Sequence[Compared]:
+    def parts(self) -> Sequence[ComparedPart]:
         return self.find_parts()
 
     @cached_property
@@ -71,7 +71,7 @@ class Duplicates:
     def marks(self, part: SourcePart) -> "RowMarks":
         """The rows of a part that repeat others."""
         digest, start, stop = self.index[self.numbers[id(part)]]
-        if hash_stretch(self.folder / MARKS, start, stop) != digest:
+        if hash_byte_range(self.folder / MARKS, start, stop) != digest:
             shutil.rmtree(self.folder)  # damaged: reading the index again compares all rows again
             del self.index
             digest, start, stop = self.index[self.numbers[id(part)]]
@@ -107,14 +107,14 @@ class Duplicates:
             bits.flush()
         shutil.rmtree(folder / "sorted")
         places = list(zip(starts, starts[1:], strict=False))
-        found = [(hash_stretch(folder / MARKS, *place), *place) for place in places]
+        found = [(hash_byte_range(folder / MARKS, *place), *place) for place in places]
         write_sealed(folder / INDEX, found)
 
 
-def compared_rows(one: Compared) -> Iterator[CodedRow]:
+def compared_rows(one: ComparedPart) -> Iterator[CodedRow]:
     """Yield the rows of a part, with their text if it is compared."""
     for assigned in one.rows():
-        text, is_train = joined(texts_in(assigned.row)), assigned.split == TRAIN
+        text, is_train = join_texts(texts_in(assigned.row)), assigned.split == TRAIN
         takes_part = bool(text) and (not is_train or one.counts(assigned.row))
         yield CodedRow(assigned.number, KEPT if is_train else HELD_OUT, text if takes_part else None)
 
@@ -150,11 +150,11 @@ def read_index(folder: Path) -> list[tuple[str, int, int]] | None:
 def read_marks(folder: Path) -> list[tuple[str, int, int]] | None:
     """Read the index of a folder of marks; None if it is missing, or it or the marks are damaged."""
     index = read_index(folder)
-    whole = index is not None and all(hash_stretch(folder / MARKS, *place) == digest for digest, *place in index)
+    whole = index is not None and all(hash_byte_range(folder / MARKS, *place) == digest for digest, *place in index)
     return index if whole else None
 
 
-def hash_stretch(path: Path, start: int, stop: int) -> str:
+def hash_byte_range(path: Path, start: int, stop: int) -> str:
     """The SHA-256 of a range of bytes of a file; a missing file counts as empty."""
     code = hashlib.sha256()
     try:
@@ -168,6 +168,6 @@ def hash_stretch(path: Path, start: int, stop: int) -> str:
     return code.hexdigest()
 
 
-def joined(texts: Sequence[str]) -> str:
+def join_texts(texts: Sequence[str]) -> str:
     """The texts of a row as one, '' if all are blank; the limits between texts matter, white space in them does not."""
     return " \0 ".join(texts) if any(text.strip() for text in texts) else ""

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zoo.data.home import explain_write_error
-from zoo.data.long_texts import in_parts
+from zoo.data.long_texts import split_text
 
 BUCKETS = 256  # files by the first bits of the hash; each is sorted on its own
 WAITING = 1 << 16  # rows buffered before they are written
@@ -156,7 +156,7 @@ def read_chunks(path: Path) -> Iterator[NDArray[np.void]]:
 def code_of(text: str) -> bytes:
     """An 8-byte hash of a text that ignores differences in white space."""
     code, at_start = blake2b(digest_size=8), True
-    for words in (part.split() for part in in_parts(text, PART)):
+    for words in (part.split() for part in split_text(text, PART)):
         if words:
             code.update(("" if at_start else " ").encode() + " ".join(words).encode())
             at_start = False

@@ -9,7 +9,7 @@ from tokenizers import AddedToken, models, normalizers, trainers
 from tokenizers import Tokenizer as Backend
 
 from zoo.data.ids import ROLES
-from zoo.data.long_texts import in_parts
+from zoo.data.long_texts import split_text
 from zoo.registry import Slot
 
 BRACKETED = dict(zip(ROLES, ("[PAD]", "[UNK]", "[CLS]", "[END]", "[SEP]", "[EXTRACT]", "[MASK]"), strict=True))
@@ -118,7 +118,7 @@ def in_batches(texts: Iterable[str]) -> Iterator[list[str]]:
     batch: list[str] = []
     size = 0
     for text in texts:
-        for part in in_parts(text, BATCH):
+        for part in split_text(text, BATCH):
             batch.append(part)
             size += len(part)
             if size >= BATCH:
