@@ -258,7 +258,7 @@ def test_equal_lines_are_sampled_differently_in_whichever_pass_they_are():
 def test_the_first_text_is_sampled_with_the_draws_of_number_0():
     model = loaded("gpt2-nano", "causal_lm")
     settings = GenerateSettings(max_new_tokens=8, temperature=1.0)
-    prompt = model.tokenizer.begin("the red")
+    prompt = model.tokenizer.encode_prompt("the red")
     (new,) = generate(model.model, [prompt], settings, model.tokenizer.roles.end, numbers=[0])
     (answer,) = predict(model, ["the red"], None, settings)
     assert answer.output == model.tokenizer.decode([*prompt, *new.tokens])

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from zoo.data.sources.rows import SplitRows
-from zoo.data.store.trained import TrainingText, kept_tokenizer
+from zoo.data.store.trained import TrainingText, stored_tokenizer
 from zoo.data.task import Task
 from zoo.data.tokenizers.recipes.recipe import tokenizers
 from zoo.data.tokenizers.tokenizer import Tokenizer
@@ -35,7 +35,7 @@ def train_tokenizer(task: Task, rows: SplitRows, retrain: bool = False) -> Token
     assert task.tokenizer is not None
     if "from" in task.tokenizer:
         return Tokenizer.from_files(named_run(task.tokenizer).tokenizer)
-    return kept_tokenizer(TrainingText.parse(task.tokenizer, "task.tokenizer"), rows, retrain)
+    return stored_tokenizer(TrainingText.parse(task.tokenizer, "task.tokenizer"), rows, retrain)
 
 
 def named_run(tokenizer: Mapping[str, Any]) -> Any:

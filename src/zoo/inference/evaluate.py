@@ -227,7 +227,7 @@ class Evaluation:
                 own = [p for p in pieces if p.field == span.field and span.start <= p.start and p.stop <= span.stop]
                 read = [(piece.start - span.start, piece.stop - span.start) for piece in own]
                 if sum(stop - start for start, stop in read) < span.length and isinstance(text, str):
-                    total -= len(text.encode()) - loaded.tokenizer.bytes_read(text, read)
+                    total -= len(text.encode()) - loaded.tokenizer.span_bytes(text, read)
         return total
 
     def measure(

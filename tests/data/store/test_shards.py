@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 from test_store import ALL_STAY, Given, Letters, ids, opened, rows
 
+from zoo.data.atomic_folders import ASIDE, lock_creation, remove_leftovers
 from zoo.data.columns.columns import Columns
 from zoo.data.ids import StoredFields
-from zoo.data.making import ASIDE, lock_creation, remove_leftovers
 from zoo.data.sources.checking import hash_fraction
 from zoo.data.sources.filtering import Filtering, RowFilter
 from zoo.data.sources.mixed import MixedRows

@@ -9,7 +9,7 @@ from test_store import rows
 
 from zoo.data.sources.rows import SplitRows
 from zoo.data.store import trained
-from zoo.data.store.trained import TrainingText, kept_tokenizer
+from zoo.data.store.trained import TrainingText, stored_tokenizer
 
 HOW = TrainingText.parse({"name": "characters"}, "task.tokenizer")
 ONE, TWO = {"text": ["ab"]}, {"text": ["cd"]}
@@ -27,7 +27,7 @@ def split(*tables: dict[str, list[Any]]) -> SplitRows:
 
 
 def letters(*tables: dict[str, list[Any]], retrain: bool = False) -> str:
-    return "".join(sorted(t for t in kept_tokenizer(HOW, split(*tables), retrain).vocabulary if len(t) == 1))
+    return "".join(sorted(t for t in stored_tokenizer(HOW, split(*tables), retrain).vocabulary if len(t) == 1))
 
 
 def test_the_second_time_it_is_taken_from_the_store(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -81,19 +81,19 @@ def test_each_kind_and_sample_has_one_of_its_own() -> None:
     few = TrainingText.parse({"name": "characters", "sample": 1}, "task.tokenizer")
     assert letters(ONE, TWO) == "abcd"
     with pytest.raises(ValueError, match="train a tokenizer on: no row fits into sample, which is 1 character of 4"):
-        kept_tokenizer(few, split(ONE, TWO))
+        stored_tokenizer(few, split(ONE, TWO))
 
 
 def test_options_and_what_is_read_have_one_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
     small = TrainingText.parse({"name": "characters", "lowercase": True}, "task.tokenizer")
     capitals = split({"text": ["aB"]})
-    assert {"a", "B"} <= kept_tokenizer(HOW, capitals).vocabulary.keys()
-    assert {"a", "b"} <= kept_tokenizer(small, capitals).vocabulary.keys()
+    assert {"a", "B"} <= stored_tokenizer(HOW, capitals).vocabulary.keys()
+    assert {"a", "b"} <= stored_tokenizer(small, capitals).vocabulary.keys()
     monkeypatch.setattr(SplitRows, "cache_name", "other columns")
     trained_now = list[TrainingText]()
     train = TrainingText.train
     monkeypatch.setattr(TrainingText, "train", lambda how, rows: trained_now.append(how) or train(how, rows))
-    kept_tokenizer(HOW, capitals)
+    stored_tokenizer(HOW, capitals)
     assert trained_now == [HOW]
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from zoo.data.tokenizers.recipes.pieces import BYTES
 from zoo.data.tokenizers.recipes.recipe import tokenizers
-from zoo.data.tokenizers.recipes.unigram import settle
+from zoo.data.tokenizers.recipes.unigram import rank_pieces
 from zoo.data.tokenizers.tokenizer import Tokenizer
 
 KOREAN = "나는 학교에 간다. 한국어 ㅋㅋ ＡＢ ①"
@@ -98,11 +98,15 @@ def test_scores_that_only_a_hash_table_told_apart_become_one() -> None:
     one = {"ab": -1.0, "x": -7.0, "y": -6.9999, "z": -6.9998}
     other = {"ab": -1.0 + 1e-12, "x": -6.9999, "y": -6.9998, "z": -7.0}
     letters = frozenset("xyz")
-    assert settle(one, letters, 9) == settle(other, letters, 9) == [("ab", -1.0), ("x", -7.0), ("y", -7.0), ("z", -7.0)]
+    assert (
+        rank_pieces(one, letters, 9)
+        == rank_pieces(other, letters, 9)
+        == [("ab", -1.0), ("x", -7.0), ("y", -7.0), ("z", -7.0)]
+    )
 
 
 def test_characters_stay_where_a_vocabulary_has_no_room_for_more() -> None:
-    assert settle({"ab": -1.0, "a": -2.0, "b": -3.0}, frozenset("ab"), 2) == [("a", -2.0), ("b", -3.0)]
+    assert rank_pieces({"ab": -1.0, "a": -2.0, "b": -3.0}, frozenset("ab"), 2) == [("a", -2.0), ("b", -3.0)]
 
 
 def marks_said(texts: list[str], caplog: pytest.LogCaptureFixture, **options: object) -> list[str]:

@@ -111,7 +111,7 @@ def test_the_digest_follows_what_decides_a_texts_ids_and_no_role():
 
 def test_bytes_before_the_first_token_are_read_with_it():
     tokenizer = train("wordpiece")
-    assert tokenizer.bytes_read("  a b", [(0, 1)]) == 4 and tokenizer.bytes_read("  a b", [(1, 2)]) == 1
+    assert tokenizer.span_bytes("  a b", [(0, 1)]) == 4 and tokenizer.span_bytes("  a b", [(1, 2)]) == 1
 
 
 def test_an_id_beyond_the_vocabulary_has_a_spelling():
@@ -194,7 +194,9 @@ def test_a_missing_file_is_named():
         Tokenizer.from_files({})
 
 
-@pytest.mark.parametrize("reads", [lambda t, x: t.encode(["a", x]), Tokenizer.encode_with_roles, Tokenizer.begin])
+@pytest.mark.parametrize(
+    "reads", [lambda t, x: t.encode(["a", x]), Tokenizer.encode_with_roles, Tokenizer.encode_prompt]
+)
 def test_a_text_that_was_not_utf8_is_refused(reads: Callable[[Tokenizer, str], object]):
     typed = b"the \xff dog".decode("utf-8", "surrogateescape")  # as Python reads a command line
     with pytest.raises(

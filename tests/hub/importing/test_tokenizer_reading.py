@@ -69,13 +69,13 @@ def test_the_folder_may_name_other_tokens_and_the_config_gives_the_rest_by_id(tm
 def test_a_prompt_begins_as_the_tokenizers_own_template_says(tmp_path: Path):
     ours = read(publish(tmp_path, "gpt2"), "gpt2")
     plain = ours.encode(["a dog"])[0].tolist()
-    assert ours.begin("a dog") == plain and ours.begin("") == [ours.roles.start]
+    assert ours.encode_prompt("a dog") == plain and ours.encode_prompt("") == [ours.roles.start]
     made = Backend.from_str(ours.backend.to_str())
     made.post_processor = processors.TemplateProcessing(
         single=f"{ENDING} $A !", special_tokens=[(ENDING, ours.roles.id("start")), ("!", made.token_to_id("!"))]
     )
     (tmp_path / "tokenizer.json").write_text(made.to_str())
-    assert read(tmp_path, "gpt2").begin("a dog") == [ours.roles.start, *plain]
+    assert read(tmp_path, "gpt2").encode_prompt("a dog") == [ours.roles.start, *plain]
 
 
 def test_a_decoder_classifies_texts_as_its_tokenizer_writes_them(tmp_path: Path):
@@ -154,7 +154,7 @@ def test_the_first_line_of_merges_may_be_a_comment_and_no_merge_is_lost(first: s
 def test_a_text_begins_as_the_switch_of_published_files_says(tmp_path: Path):
     folder = publish(tmp_path, "gpt2", add_bos_token=True, bos_token=ENDING)
     wanted = transformers.AutoTokenizer.from_pretrained(folder)("a dog")["input_ids"]
-    assert read(folder, "gpt2").begin("a dog") == wanted and wanted[0] == read(folder, "gpt2").roles.start
+    assert read(folder, "gpt2").encode_prompt("a dog") == wanted and wanted[0] == read(folder, "gpt2").roles.start
     with pytest.raises(ValueError, match="add_bos_token is true, but bos_token is not a token: '<none>'"):
         read(publish(tmp_path, "gpt2", add_bos_token=True, bos_token="<none>"), "gpt2")
 
@@ -181,7 +181,7 @@ def test_what_a_tokenizer_writes_around_texts_is_special_though_nothing_names_it
     made.save(str(tmp_path / "tokenizer.json"))
     ours = read(tmp_path, "llama", bos_token_id=start, eos_token_id=made.token_to_id("?"))
     assert ours.special_tokens >= {"!"} and "?" not in ours.special_tokens
-    assert ours.decode(ours.begin("he? dog")) == "he? dog"
+    assert ours.decode(ours.encode_prompt("he? dog")) == "he? dog"
 
 
 @pytest.mark.parametrize("word", ["!", "he", "Ċ"])
@@ -289,5 +289,5 @@ def test_an_export_begins_texts_as_the_imported_tokenizer_does(single: str | Non
     tokenizer, native = read(tmp_path, "gpt2"), targets["gpt2"].classes[0]
     exported = with_post_processor(tokenizer, False, native)
     for text in ("a b", "ab ab"):
-        assert exported.encode(text).ids == tokenizer.begin(text)
+        assert exported.encode(text).ids == tokenizer.encode_prompt(text)
     assert exported.encode("a").ids[:-1] == [made.token_to_id(ENDING)] * (single or "").partition("$A")[0].count(ENDING)

@@ -11,10 +11,10 @@ CHARACTERS = 1 << 20  # characters passed to the tokenizer at once; it needs a f
 LONG = 1 << 18  # characters; a longer text is encoded in pieces
 # Characters on each side of a possible cut. A cut is accepted if encoding the two sides together and apart gives the
 # same ids for every size. One size is not enough: in periodic text (`abcabc…`) a token may end at the cut by chance.
-SEAMS_SEEN = (200, 199, 197, 193, 185, 169, 137)
+CUT_CONTEXTS = (200, 199, 197, 193, 185, 169, 137)
 TRIES = 20  # possible cuts per mark
 Reader = Callable[[Sequence[str]], list[Ids]]
-SEAMS = (("\n", 1), (" ", 0), ("\u3002", 1))  # a mark, and how many characters after its start the cut is
+CUT_MARKS = (("\n", 1), (" ", 0), ("\u3002", 1))  # a mark, and how many characters after its start the cut is
 
 
 def encode(documents: Sequence[str], split: Callable[[str], list[str]], tokenizer: Tokenizer) -> Iterator[list[Ids]]:
@@ -51,13 +51,13 @@ def encode_long(text: str, tokenizer: Tokenizer) -> Ids:
     read: Reader = tokenizer.encode
     start = 0
     while start < len(text):
-        stop, following = find_seam(text, start, tokenizer)
+        stop, following = find_cut(text, start, tokenizer)
         ids += read([text[start:stop]])
         start, read = stop, following
     return np.concatenate(ids)
 
 
-def find_seam(text: str, start: int, tokenizer: Tokenizer) -> tuple[int, Reader]:
+def find_cut(text: str, start: int, tokenizer: Tokenizer) -> tuple[int, Reader]:
     """Find where the piece that begins at `start` ends: at a cut that does not change the ids, else at the text's end.
 
     A tokenizer may encode the beginning of a text differently from the middle. So the characters around a possible cut
@@ -70,14 +70,14 @@ def find_seam(text: str, start: int, tokenizer: Tokenizer) -> tuple[int, Reader]
     if tokenizer.continuation_backend is not None:
         readers.append(tokenizer.encode_continuation)
     if len(text) - start > LONG:
-        for seam in cut_candidates(text, start + LONG // 2, start + LONG):
-            if text[seam - 1 : seam + 1].isspace():  # one token may span several white space characters
+        for cut in cut_candidates(text, start + LONG // 2, start + LONG):
+            if text[cut - 1 : cut + 1].isspace():  # one token may span several white space characters
                 continue
-            sides = [(text[max(start, seam - size) : seam], text[seam : seam + size]) for size in SEAMS_SEEN]
+            sides = [(text[max(start, cut - size) : cut], text[cut : cut + size]) for size in CUT_CONTEXTS]
             whole = tokenizer.encode([text for left, right in sides for text in (left + right, left)])
             for read in readers:
                 if all(map(keeps_ids, whole[::2], whole[1::2], read([right for _, right in sides]))):
-                    return seam, read
+                    return cut, read
     return len(text), tokenizer.encode
 
 
@@ -88,7 +88,7 @@ def keeps_ids(together: Ids, left: Ids, right: Ids) -> bool:
 
 def cut_candidates(text: str, first: int, last: int) -> Iterator[int]:
     """Yield possible cuts, best first: after line ends, before spaces, after ideographic full stops, then anywhere."""
-    for mark, behind in SEAMS:
+    for mark, behind in CUT_MARKS:
         at = last
         for _ in range(TRIES):
             if (at := text.rfind(mark, first, at)) < 0:

@@ -175,9 +175,9 @@ class Split:
         return self.shard_sources[self.shard_of(document)].part.line(int(self.row_numbers[document]) + 1)
 
     @cached_property
-    def rows(self) -> "KeptRows":
+    def rows(self) -> "StoredRows":
         """The source rows of the documents, one per document; evaluation reads references from them."""
-        return KeptRows(self)
+        return StoredRows(self)
 
     def read(self, piece: Piece) -> Ids:
         """The token ids of a piece, or the numbers of a column of numbers; for an image, its number."""
@@ -252,7 +252,7 @@ class JoinedLabels:
         return self.join(self.values[int(self.offsets[document]) : int(self.offsets[document + 1])])
 
 
-class KeptRows:
+class StoredRows:
     """The source rows of a split that were stored with its tokens."""
 
     def __init__(self, split: Split) -> None:

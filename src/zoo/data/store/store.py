@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from zoo.data.atomic_folders import lock_creation, make_folder, remove_all_leftovers, warn_damaged
 from zoo.data.home import home, name_for
 from zoo.data.ids import PICTURE, StoredFields
-from zoo.data.making import lock_creation, make_folder, remove_all_leftovers, warn_damaged
 from zoo.data.sources.filtering import LEFT_OUT
 from zoo.data.sources.origin import TRAIN
 from zoo.data.sources.part import SourcePart

@@ -9,8 +9,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from zoo.data.atomic_folders import WAIT, lock_creation, make_folder, warn_damaged
 from zoo.data.home import explain_write_error, home
-from zoo.data.making import WAIT, lock_creation, make_folder, warn_damaged
 from zoo.data.sealed import read_sealed, write_sealed
 from zoo.data.sources.rows import SplitRows
 from zoo.data.sources.sample import SAMPLE, sample_texts
@@ -71,7 +71,7 @@ class TrainingText:
         return tokenizer
 
 
-def kept_tokenizer(how: TrainingText, rows: SplitRows, retrain: bool = False) -> Tokenizer:
+def stored_tokenizer(how: TrainingText, rows: SplitRows, retrain: bool = False) -> Tokenizer:
     """The stored tokenizer of a split's source; if there is none, one process trains it now.
 
     It is kept as long as the source still has a part that it was trained on: another corpus gets another tokenizer.
@@ -92,17 +92,17 @@ def kept_tokenizer(how: TrainingText, rows: SplitRows, retrain: bool = False) ->
         write_sealed(aside / SOURCE, [now, checksums(files)])
 
     while True:
-        if not retrain and (found := read_kept(folder, now)) is not None:
+        if not retrain and (found := read_stored(folder, now)) is not None:
             return found  # without taking the lock: a complete store may be on a read-only disk
         with lock_creation(folder) as mine:
-            if mine and (retrain or read_kept(folder, now) is None):
+            if mine and (retrain or read_stored(folder, now) is None):
                 # the old tokenizer stays until the new one is complete: training may fail or be interrupted
-                make_folder(folder, make, lambda place: not retrain and read_kept(place, now) is not None)
+                make_folder(folder, make, lambda place: not retrain and read_stored(place, now) is not None)
                 return read_files(folder, None)
         time.sleep(WAIT)
 
 
-def read_kept(folder: Path, now: list[str]) -> Tokenizer | None:
+def read_stored(folder: Path, now: list[str]) -> Tokenizer | None:
     """Read a stored tokenizer; None if there is none, it is damaged, or it was trained on another corpus.
 
     Args:

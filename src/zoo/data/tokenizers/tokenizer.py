@@ -177,14 +177,14 @@ class Tokenizer:
         with explain_failure("tokenizer", "it cannot read a text"):
             return np.array(self.backend.encode(checked, add_special_tokens=False).ids, dtype=np.int64)
 
-    def bytes_read(self, text: str, spans: Iterable[tuple[int, int]]) -> int:
+    def span_bytes(self, text: str, spans: Iterable[tuple[int, int]]) -> int:
         """The number of UTF-8 bytes that some spans of a text's tokens stand for."""
         offsets = self.plain_backend.encode(require_utf8(text), add_special_tokens=False).offsets
         begins = [0, *(begin for begin, _ in offsets[1:]), len(text)]
         ends = [(begins[start], begins[min(stop, len(begins) - 1)]) for start, stop in spans]
         return sum(len(text[begin:end].encode()) for begin, end in ends)
 
-    def begin(self, text: str) -> list[int]:
+    def encode_prompt(self, text: str) -> list[int]:
         """The ids that a decoder continues: `start` and the text, or those of an imported tokenizer's own template.
 
         Raises:

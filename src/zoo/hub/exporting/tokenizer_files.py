@@ -67,13 +67,13 @@ def with_post_processor(tokenizer: Tokenizer, segments: bool, native: NativeClas
 
 
 def prefix_ids(tokenizer: Tokenizer, native: NativeClass) -> list[int] | None:
-    """The ids that an imported tokenizer adds before a text that a decoder continues (`Tokenizer.begin`).
+    """The ids that an imported tokenizer adds before a text that a decoder continues (`Tokenizer.encode_prompt`).
 
     None: the tokenizer has no template of its own or the class continues no texts, so the class's template applies.
     """
     if not native.shifts or native.pair or tokenizer.backend.post_processor is None:
         return None
-    begun = tokenizer.begin(LETTER)
+    begun = tokenizer.encode_prompt(LETTER)
     return begun[: len(begun) - len(tokenizer.encode([LETTER])[0])]
 
 

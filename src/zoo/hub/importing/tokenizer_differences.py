@@ -36,7 +36,7 @@ def template_differences(
     """Describe the special tokens that the folder's tokenizer adds to texts, where zoo adds others.
 
     Empty if the family's own class adds its template, whatever tokenizer.json says. A text that a decoder continues
-    begins as the tokenizer begins it (`Tokenizer.begin`), without the tokens that the tokenizer appends.
+    begins as the tokenizer begins it (`Tokenizer.encode_prompt`), without the tokens that the tokenizer appends.
 
     Args:
         segments: whether the model distinguishes the two texts of a pair.

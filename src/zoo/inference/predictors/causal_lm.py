@@ -66,7 +66,7 @@ def prompt_of(loaded: Loaded, text: str) -> list[int]:
         ValueError: the conversation cannot be answered, such as one that ends with the assistant's turn.
     """
     if not chats(loaded):
-        return loaded.tokenizer.begin(text)
+        return loaded.tokenizer.encode_prompt(text)
     conversation = read_conversation(text)
     turns = [text.strip()] if conversation is None else read_prompt_turns(conversation[MESSAGES])
     return [int(token) for token in lay_turns(loaded.tokenizer.encode(turns), loaded.tokenizer.roles)[0]]

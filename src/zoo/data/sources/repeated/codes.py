@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from zoo.data.atomic_folders import make_once
 from zoo.data.home import explain_write_error, home, name_for
-from zoo.data.making import make_once
 from zoo.data.sealed import read_sealed, write_sealed
 from zoo.data.sources.repeated.repeats import ENTRY, WAITING, code_of
 

@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from zoo.data.atomic_folders import make_once
 from zoo.data.formats.format import Row
 from zoo.data.home import explain_write_error, home, name_for
-from zoo.data.making import make_once
 from zoo.data.sealed import read_sealed, write_sealed
 from zoo.data.sources.checking import AssignedRow, texts_in
 from zoo.data.sources.origin import TRAIN

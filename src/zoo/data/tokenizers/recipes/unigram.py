@@ -59,7 +59,7 @@ class Unigram(TokenizerRecipe):
         scores: list[tuple[str, float]] = json.loads(scratch.to_str())["model"]["vocab"]  # log probabilities
         found = {piece: score for piece, score in scores if piece not in roles}
         fixed = [(token, 0.0) for token in (*roles, *self.bytes)]
-        pieces = settle(found, frozenset(letters), self.vocab_size - len(fixed))
+        pieces = rank_pieces(found, frozenset(letters), self.vocab_size - len(fixed))
         return models.Unigram([*fixed, *pieces], roles.index(self.role_tokens["unk"]), bool(self.bytes))
 
 
@@ -69,7 +69,7 @@ def without_others(letters: Sequence[str]) -> pre_tokenizers.PreTokenizer:
     return pre_tokenizers.Split(Regex(f"[^{known}]"), "removed")
 
 
-def settle(found: Mapping[str, float], letters: frozenset[str], room: int) -> list[tuple[str, float]]:
+def rank_pieces(found: Mapping[str, float], letters: frozenset[str], room: int) -> list[tuple[str, float]]:
     """The pieces that fit into the vocabulary, best first, with scores that are the same in every process.
 
     The trainer gives unused characters scores that rise by `STEP` from the smallest, in the order of a hash table; here
