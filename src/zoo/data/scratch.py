@@ -21,7 +21,7 @@ class Scratch:
             # before it is locked, another process may consider it abandoned and remove it
             with suppress(FileNotFoundError):
                 self.lock = os.open(self.folder, os.O_RDONLY)
-                if take(self.lock) is not False and self.folder.is_dir():
+                if try_lock(self.lock) is not False and self.folder.is_dir():
                     return
                 os.close(self.lock)
 
@@ -36,7 +36,7 @@ class Scratch:
         self.remove()
 
 
-def take(lock: int) -> bool | None:
+def try_lock(lock: int) -> bool | None:
     """Lock an open folder for as long as this process lives.
 
     Returns:
@@ -58,6 +58,6 @@ def remove_abandoned() -> None:
             lock = os.open(folder, os.O_RDONLY | os.O_NOFOLLOW | os.O_DIRECTORY)
         except OSError:  # it was just removed, or belongs to another user
             continue
-        if os.fstat(lock).st_uid == os.getuid() and take(lock):
+        if os.fstat(lock).st_uid == os.getuid() and try_lock(lock):
             shutil.rmtree(folder, ignore_errors=True)
         os.close(lock)

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow.parquet
 import pytest
 
-from zoo.data.columns.columns import classes_set
+from zoo.data.columns.columns import present_classes
 from zoo.data.sources import numbering
 from zoo.data.sources.find import load_rows
 from zoo.data.store.split import Split
@@ -116,7 +116,11 @@ def test_columns_of_classes_that_cannot_be_are_refused(tmp_path: Path, labels: A
 
 
 def test_columns_of_classes_may_hold_floats_as_parquet_has_them():
-    assert [classes_set(["a", "b"], values) for values in ([0.0, 1.0], [0.0, 0.0], [-1.0, -1.0])] == [["b"], [], None]
+    assert [present_classes(["a", "b"], values) for values in ([0.0, 1.0], [0.0, 0.0], [-1.0, -1.0])] == [
+        ["b"],
+        [],
+        None,
+    ]
 
 
 def test_numbers_are_numbers(tmp_path: Path):

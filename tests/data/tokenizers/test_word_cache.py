@@ -143,7 +143,7 @@ def test_a_mark_that_joins_what_is_behind_it_is_no_border(form: str):
 
 def test_every_kind_of_whitespace_is_known():
     white = [point for point in range(sys.maxunicode + 1) if chr(point).isspace()]
-    assert (word_cache.kinds() == word_cache.WHITE).nonzero()[0].tolist() == white
+    assert (word_cache.character_kinds() == word_cache.WHITE).nonzero()[0].tolist() == white
 
 
 def test_words_that_share_a_hash_are_told_apart(monkeypatch: pytest.MonkeyPatch):

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from zoo.data.columns.values import absent
+from zoo.data.columns.values import is_absent
 from zoo.data.ids import CHOICES, LABEL
 from zoo.wording import first_few
 
@@ -20,7 +20,7 @@ def normalize_choices(row: dict[str, Any]) -> None:
         return
     texts, labels = labelled
     row[CHOICES] = texts
-    if LABEL in row and not absent(row[LABEL]):
+    if LABEL in row and not is_absent(row[LABEL]):
         if labels.count(str(row[LABEL])) != 1:
             raise ValueError(f"the label {row[LABEL]!r:.80} must be that of one choice: {first_few(labels)}")
         row[LABEL] = labels.index(str(row[LABEL]))

@@ -117,14 +117,14 @@ def read_input(row: Mapping[str, Any], name: str, column: Column) -> Any:
     if name == CHOICES:
         return values
     if name == LABEL:
-        return classes_set(column, values)
+        return present_classes(column, values)
     for each, value in zip(column, values, strict=True):
         if not isinstance(value, str):
             raise ValueError(f"'{each}' must be a text, got {value!r:.200}")
     return "\n".join(value for value in values if value.strip())
 
 
-def classes_set(names: Sequence[str], values: Sequence[Any]) -> list[str] | None:
+def present_classes(names: Sequence[str], values: Sequence[Any]) -> list[str] | None:
     """The classes whose columns hold a 1; None if all columns are empty or -1, so that the label is withheld.
 
     Raises:

@@ -8,8 +8,8 @@ from typing import Any, ClassVar, NamedTuple
 
 from zoo.data.columns.values import (
     LARGEST,
-    absent,
     are_names,
+    is_absent,
     is_letter,
     is_number,
     number_of,
@@ -79,7 +79,7 @@ class LabelReader(ABC):
     @staticmethod
     def hides(value: Any) -> bool:
         """Whether a test split withholds the label by writing this value."""
-        return absent(value)
+        return is_absent(value)
 
     @classmethod
     def hidden(cls, values: Sequence[Any], names: Collection[str]) -> list[bool]:
@@ -156,7 +156,7 @@ class MultiLabels(LabelReader):
     @staticmethod
     def entries(value: Any) -> Sequence[Any]:
         """Each name as a list of its own, so that the store codes names, not combinations; else the whole value."""
-        if absent(value) or not are_names(names := written_names(value)):
+        if is_absent(value) or not are_names(names := written_names(value)):
             return [value]
         return [[name] for name in names]
 

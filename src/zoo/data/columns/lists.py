@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from zoo.data.columns.values import absent, are_names, is_letter, is_list, position_of
+from zoo.data.columns.values import are_names, is_absent, is_letter, is_list, position_of
 from zoo.data.ids import CHOICES, LABEL, TAGS, WORDS
 from zoo.wording import counted
 
@@ -24,7 +24,7 @@ def check_lists(row: dict[str, Any], hides: bool) -> None:
         words = row[WORDS]
         if not is_list(words, str):
             raise ValueError(f"'{WORDS}' must be a list of texts, got {words!r:.80}")
-        if hides and absent(row.get(TAGS)):
+        if hides and is_absent(row.get(TAGS)):
             row[TAGS] = [None] * len(words)
         elif TAGS in row:
             check_tags(words, row[TAGS])
@@ -42,7 +42,7 @@ def check_lists(row: dict[str, Any], hides: bool) -> None:
 
 def check_tags(words: Sequence[str], tags: Any) -> None:
     """Raise a ValueError unless there is one tag for each word."""
-    if absent(tags):
+    if is_absent(tags):
         raise ValueError("the words have no tags")
     refuse_no_tags(tags)
     if len(tags) != len(words):

@@ -69,6 +69,6 @@ def is_number(name: str) -> bool:
     return digits.isdecimal() and len(digits) <= MOST_DIGITS
 
 
-def absent(value: Any) -> bool:
+def is_absent(value: Any) -> bool:
     """Whether a test split withholds a label or tags by writing this value."""
     return value is None or value in ("", -1, "-1")

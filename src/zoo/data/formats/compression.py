@@ -85,19 +85,19 @@ class UnpackedFile(io.RawIOBase):
         super().close()
 
 
-def begin_xz() -> Unpacker:
+def xz_unpacker() -> Unpacker:
     return lzma.LZMADecompressor(memlimit=MEMORY)
 
 
-def begin_zst() -> Unpacker:
+def zst_unpacker() -> Unpacker:
     return zstandard.ZstdDecompressor(max_window_size=MEMORY).decompressobj()
 
 
 OPENERS: dict[str, Callable[[Path], io.BufferedIOBase]] = {
     ".gz": lambda path: gzip.open(path),
     ".bz2": lambda path: io.BufferedReader(UnpackedFile(path, bz2.BZ2Decompressor), BUFFER),
-    ".xz": lambda path: io.BufferedReader(UnpackedFile(path, begin_xz), BUFFER),
-    ".zst": lambda path: io.BufferedReader(UnpackedFile(path, begin_zst), BUFFER),
+    ".xz": lambda path: io.BufferedReader(UnpackedFile(path, xz_unpacker), BUFFER),
+    ".zst": lambda path: io.BufferedReader(UnpackedFile(path, zst_unpacker), BUFFER),
 }
 
 

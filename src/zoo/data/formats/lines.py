@@ -73,7 +73,7 @@ def read_line(stream: io.BufferedIOBase) -> bytes:
     return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
 
-def no_text(line: bytes, path: Path, number: int, wrong: str) -> ValueError:
+def not_text_error(line: bytes, path: Path, number: int, wrong: str) -> ValueError:
     """The error for a file that is not text: its kind, if the first line shows it, else what is wrong with a line."""
     kinds = (said for begin, said in KINDS.items() if number == 1 and line.startswith(begin))
     return ValueError(f"{path}: {next(kinds, f'line {number}: {wrong}')}")
@@ -100,10 +100,10 @@ def decode(line: bytes, path: Path, number: int) -> str:
         # damage of a compressed file shows only at its end, where the checksum is
         damaged = "; or it is damaged: decompress it to see" if is_compressed(path) else ""
         wrong = f"{byte} is not UTF-8; convert the file to UTF-8 (iconv){damaged}"
-        raise no_text(line, path, number, wrong) from None
+        raise not_text_error(line, path, number, wrong) from None
     if "\0" in text:
         wrong = f"NUL byte at column {text.index(chr(0)) + 1}; is this a text file in UTF-8?"
-        raise no_text(line, path, number, wrong)
+        raise not_text_error(line, path, number, wrong)
     if by_cr:
         raise ValueError(f"{path}: {CR_ALONE}")
     return text[:-2] + "\n" if text.endswith("\r\n") else text

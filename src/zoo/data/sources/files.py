@@ -132,13 +132,13 @@ def find_named(name: str, data_dir: Path | None, place: str) -> tuple[list[Path]
     tried = list(dict.fromkeys(folder / wanted for folder in folders))  # a folder / an absolute path is that path
     for path, folder in zip(tried, folders, strict=False):
         if path.is_dir():
-            return in_folder(path, place), str(path.absolute())
+            return files_in_folder(path, place), str(path.absolute())
         if path.exists():
             if not path.is_file():
                 raise ValueError(f"{place}: {path} is not a regular file, expected a data file")
             return [path], str(path.absolute())
         if glob.has_magic(name):  # only the name is a pattern: the data folder's path is literal
-            # sorted by the parts of the path, as `in_folder` does, so that a pattern and a folder give the same order
+            # sorted by the parts of the path, as in `files_in_folder`: a pattern and a folder give the same order
             begin, parts = (Path(wanted.anchor), wanted.parts[1:]) if wanted.anchor else (folder, wanted.parts)
             matches = sorted(set(matching(begin, parts, place)), key=lambda file: file.parts)
             if files := [file for file in matches if file.is_file()]:
@@ -149,7 +149,7 @@ def find_named(name: str, data_dir: Path | None, place: str) -> tuple[list[Path]
     raise FileNotFoundError(f"{place}: {what} '{name}'; looked for {looked}; give --data DIR or set ZOO_DATA")
 
 
-def in_folder(folder: Path, place: str) -> list[Path]:
+def files_in_folder(folder: Path, place: str) -> list[Path]:
     """The data files of a folder and its subfolders, sorted by path; links are followed, hidden files are left out.
 
     Raises:
@@ -161,7 +161,7 @@ def in_folder(folder: Path, place: str) -> list[Path]:
         refuse_broken([path for path in paths if format_name_of(path) is not None], place)
         seen += [path for path in paths if path.is_file()]
     seen.sort(key=lambda path: path.parts)
-    refuse_saved(seen, place)
+    refuse_saved_dataset(seen, place)
     files = [path for path in seen if format_name_of(path) is not None]
     if not files:
         known = sorted(ending for name in formats.names() for ending in formats[name].extensions)
@@ -180,7 +180,7 @@ def refuse_broken(paths: Sequence[Path], place: str) -> None:
             )
 
 
-def refuse_saved(files: Sequence[Path], place: str) -> None:
+def refuse_saved_dataset(files: Sequence[Path], place: str) -> None:
     """Refuse a folder that datasets' `save_to_disk` wrote: its rows are Arrow files, and its JSON files are metadata.
 
     Raises:

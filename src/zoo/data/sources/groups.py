@@ -109,7 +109,7 @@ def group_files(
         yield from (part for path in paths for part in parts_of(path))
         return
     stats = {path: Stat.of(path) for path in paths}
-    known = known_files({path: stat for path, stat in stats.items() if 0 < stat.size < SMALL}, options, named)
+    known = read_small_files({path: stat for path, stat in stats.items() if 0 < stat.size < SMALL}, options, named)
     group: list[SmallFile] = []
     size = 0
     for path in paths:
@@ -136,7 +136,7 @@ def can_share_part(one: SmallFile, other: SmallFile, options: ReadOptions) -> bo
     return one.path.parent == other.path.parent or not format_of(one.path, options).names_files
 
 
-def known_files(stats: dict[Path, Stat], options: ReadOptions, named: str) -> dict[Path, SmallFile]:
+def read_small_files(stats: dict[Path, Stat], options: ReadOptions, named: str) -> dict[Path, SmallFile]:
     """The digest and the columns of each file; files that have not changed since the last call are not opened.
 
     Raises:

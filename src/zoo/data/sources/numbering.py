@@ -9,7 +9,7 @@ from zoo.data.columns.choices import normalize_choices
 from zoo.data.columns.columns import Column
 from zoo.data.columns.labels import DIFFERENT, LabelReader
 from zoo.data.columns.lists import refuse_no_tags
-from zoo.data.columns.values import absent
+from zoo.data.columns.values import is_absent
 from zoo.data.formats.format import Row
 from zoo.data.ids import LABEL, TAGS, Label
 from zoo.data.sources.checking import as_list, normalized_rows, refuse_surrogates
@@ -39,7 +39,7 @@ def label_key(value: object) -> tuple[str, str]:
     return type(value).__name__, str(value)
 
 
-def storable(rows: Iterator[dict[str, Any]], part: SourcePart) -> Iterator[dict[str, Any]]:
+def storable_rows(rows: Iterator[dict[str, Any]], part: SourcePart) -> Iterator[dict[str, Any]]:
     """Yield rows whose labels the store can hold as they are written; they are read as numbers later.
 
     Raises:
@@ -69,7 +69,7 @@ def refuse_many(count: int, place: Callable[[], str]) -> None:
         raise ValueError(f"{place()}: {said}")
 
 
-def labels_of(
+def distinct_labels(
     part: SourcePart, columns: Mapping[str, Column], entries: Callable[[Any], Sequence[Any]]
 ) -> list[tuple[object, int, int | None]]:
     """Each different label, or tag of words, in a part, with the row and the list entry where it first occurs.
@@ -83,7 +83,7 @@ def labels_of(
 
     def normalize(row: dict[str, Any]) -> None:
         normalize_choices(row)
-        if name == TAGS and absent(row[TAGS]):  # whether a row may withhold its tags is checked later
+        if name == TAGS and is_absent(row[TAGS]):  # whether a row may withhold its tags is checked later
             row[TAGS] = []
         if name == TAGS:
             refuse_no_tags(row[TAGS])

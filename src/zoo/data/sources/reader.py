@@ -20,7 +20,7 @@ from zoo.data.sources.checking import (
 )
 from zoo.data.sources.file_cache import remember
 from zoo.data.sources.filtering import Filtering
-from zoo.data.sources.numbering import label_key, labels_of, number_labels, refuse_many, storable
+from zoo.data.sources.numbering import distinct_labels, label_key, number_labels, refuse_many, storable_rows
 from zoo.data.sources.origin import TEST, TRAIN, VALIDATION, Origin
 from zoo.data.sources.part import SourcePart
 from zoo.data.sources.repeated.duplicates import ComparedPart
@@ -124,7 +124,7 @@ class SplitReader:
             if LABEL not in chosen:
                 rows = ({**row, LABEL: None} for row in rows)
             coded = self.reader_of(source).coded
-            rows = storable(rows, part) if coded else self.read_numbers(rows, source, part)
+            rows = storable_rows(rows, part) if coded else self.read_numbers(rows, source, part)
         if self.holds_out and source == TRAIN:
             return hold_out(part, rows, self.validation_share, threshold, len(self.parts(source)) == 1)
         return (AssignedRow(source, number, row) for number, row in enumerate(rows, 1))
@@ -209,7 +209,7 @@ class SplitReader:
             if name in chosen:
                 columns = {each: chosen[each] for each in (name, CHOICES) if each in chosen}
                 key = ["labels", VERSION, name, part.digest, *columns.values(), reader.multilabel]
-                found = remember(key, partial(labels_of, part, columns, reader.entries))
+                found = remember(key, partial(distinct_labels, part, columns, reader.entries))
                 for value, row, entry in found:
                     first.setdefault(label_key(value), Occurrence(value, partial(part.line, row, entry)))
                 refuse_many(len(first), partial(self.origin.place, source))

@@ -35,7 +35,7 @@ def check_store(shards: Path) -> tuple[int, list[str]]:
         faults += found
         if found:
             (folder / INDEX).unlink(missing_ok=True)
-    return whole, [*faults, *faults_beside(shards.parent)]
+    return whole, [*faults, *store_faults(shards.parent)]
 
 
 def folders_of(place: Path) -> list[Path]:
@@ -43,7 +43,7 @@ def folders_of(place: Path) -> list[Path]:
     return sorted(path for path in place.glob("[!.]*") if path.is_dir())
 
 
-def faults_beside(store: Path) -> Iterator[str]:
+def store_faults(store: Path) -> Iterator[str]:
     """Yield a message for each damaged tokenizer and each damaged table of text hashes."""
     for folder in folders_of(store / trained.FOLDER):
         if fault := trained.fault_of(folder):

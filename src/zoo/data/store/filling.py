@@ -8,7 +8,7 @@ from zoo.data.processes import run_together
 from zoo.data.sources.request import RowsRequest
 from zoo.data.sources.rows import SplitRows
 from zoo.data.store.split import ShardSource
-from zoo.data.store.store import PlannedShard, Progress, StoreRecipe, fill, plan_shards
+from zoo.data.store.store import PlannedShard, Progress, StoreRecipe, fill_shards, plan_shards
 from zoo.data.store.uneven import refuse_uneven_shards
 
 WORKER = "zoo.data.store.worker"  # imports no torch, which cuts a process to a third of the memory
@@ -72,7 +72,7 @@ class Filling:
         """
         mine = self.distinct[share.number - 1 :: share.count]
         for split in dict.fromkeys(shard.rows.split for shard in mine):
-            fill(split, [shard for shard in mine if shard.rows.split == split], progress)
+            fill_shards(split, [shard for shard in mine if shard.rows.split == split], progress)
         if self.shards and (stored := self.shards[0].recipe.stored).equal_counts:
             there = [(planned, planned.open()) for planned in self.shards]
             held = [ShardSource(shard, planned.part, planned.rows) for planned, shard in there if shard is not None]

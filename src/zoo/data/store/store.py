@@ -115,7 +115,7 @@ def open_store(
     opened: dict[str, dict[str, list[Shard]]] = {name: {} for name in rows}
     for name, split in rows.items():
         for source, one in split.sources.items():
-            opened[name][source] = fill(f"{name} {source}".strip(), plan_shards(one, recipe), progress)
+            opened[name][source] = fill_shards(f"{name} {source}".strip(), plan_shards(one, recipe), progress)
     splits = {name: open_split(rows[name], shards) for name, shards in opened.items()}
     refuse_uneven_shards([one for split in splits.values() for one in split.shard_sources], stored)
     return splits
@@ -140,7 +140,7 @@ def plan_shards(rows: SplitRows, recipe: StoreRecipe) -> list[PlannedShard]:
     return found
 
 
-def fill(name: str, planned: Sequence[PlannedShard], progress: Progress | None) -> list[Shard]:
+def fill_shards(name: str, planned: Sequence[PlannedShard], progress: Progress | None) -> list[Shard]:
     """Open the shards of a split; create the missing ones that no other process is creating.
 
     Any number of processes may do this at the same time: each shard is created by one of them, the others wait for it.
@@ -159,7 +159,7 @@ def fill(name: str, planned: Sequence[PlannedShard], progress: Progress | None) 
     while missing:
         waiting = []
         for shard in missing:
-            opened = make(shard, seen)
+            opened = make_shard(shard, seen)
             if opened is None:
                 waiting.append(shard)
                 continue
@@ -173,7 +173,7 @@ def fill(name: str, planned: Sequence[PlannedShard], progress: Progress | None) 
     return [found[shard.folder] for shard in planned]
 
 
-def make(shard: PlannedShard, seen: Callable[[int], None]) -> Shard | None:
+def make_shard(shard: PlannedShard, seen: Callable[[int], None]) -> Shard | None:
     """Create a shard, unless it exists by now; None if another process is creating it."""
     with lock_creation(shard.folder) as mine:
         if mine and (opened := shard.open()) is not None:

@@ -8,7 +8,7 @@ import sys
 from zoo.data.ids import StoredFields
 from zoo.data.processes import end_with_caller
 from zoo.data.store.filling import FillRequest, plan
-from zoo.data.store.store import PlannedShard, StoreRecipe, fill
+from zoo.data.store.store import PlannedShard, StoreRecipe, fill_shards
 from zoo.data.tokenizers.tokenizer import Tokenizer
 
 
@@ -25,7 +25,7 @@ def main(request: str, number: str, count: str) -> None:
     asked = FillRequest.read(request)
     shards = plan_request(asked)
     first = int(number) * len(shards) // int(count)
-    fill("", [*shards[first:], *shards[:first]], None)
+    fill_shards("", [*shards[first:], *shards[:first]], None)
 
 
 if __name__ == "__main__":

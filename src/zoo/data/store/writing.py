@@ -96,7 +96,7 @@ class SplitWriter:
     def add(self, assigned: AssignedRow) -> int:
         """Queue a row and return its number of characters; queued rows are tokenized in batches."""
         self.waiting.append(assigned)
-        self.characters += sum(map(weigh, assigned.row.values()))
+        self.characters += sum(map(approximate_size, assigned.row.values()))
         if len(self.waiting) >= ROWS or self.characters >= CHARACTERS:
             self.flush()
         return sum(len(value) for value in assigned.row.values() if isinstance(value, str))
@@ -155,10 +155,10 @@ class SplitWriter:
         return {**counts, "arrays": self.arrays.kinds, "fields": self.stored.columns, "labels": self.labels}
 
 
-def weigh(value: Any) -> int:
+def approximate_size(value: Any) -> int:
     """The approximate size in memory of a row's value, in characters."""
     if isinstance(value, list):
-        return sum(map(weigh, value))
+        return sum(map(approximate_size, value))
     if isinstance(value, str):
         return len(value)
     return 1 if value is None or isinstance(value, int | float) else OTHER

@@ -66,7 +66,7 @@ class WordCache:
         known = self.look_up(words)
         counts = np.fromiter(map(len, known), np.int64, len(known)) // np.int32().itemsize
         ids = np.frombuffer(b"".join(known), np.int32).astype(np.int64)
-        places, offsets = spread(np.cumsum(counts) - counts, counts, same)
+        places, offsets = expand_ranges(np.cumsum(counts) - counts, counts, same)
         stops = offsets[np.searchsorted(begins, borders)].tolist()
         found = ids[places]
         return [found[start:stop] for start, stop in zip(stops, stops[1:], strict=False)]
@@ -102,7 +102,7 @@ class WordCache:
 
 
 @cache
-def kinds() -> NDArray[np.uint8]:
+def character_kinds() -> NDArray[np.uint8]:
     """The kind of each code point: WHITE, PLAIN, MARK or 0; decides where words are cut."""
     found = np.zeros(0x110000, np.uint8)
     found[[point for point in range(ord("\u3000") + 1) if chr(point).isspace()]] = WHITE  # U+3000 is the last one
@@ -122,7 +122,7 @@ def find_words(points: NDArray[np.uint32], borders: Places, at_marks: bool) -> P
         points: the code points of all texts, concatenated.
         borders: where each text begins, and where the last one ends.
     """
-    kind = kinds()[points]
+    kind = character_kinds()[points]
     white, begins = kind == WHITE, np.zeros(len(points) + 1, np.bool_)
     begins[1:-1] = (points[1:] == ord(" ")) & ~white[:-1]
     if at_marks:
@@ -158,7 +158,7 @@ def are_equal(points: NDArray[np.uint32], begins: Places, ends: Places, others: 
     return np.array_equal(points[np.arange(len(points)) + shifts], points)
 
 
-def spread(starts: Places, counts: Places, chosen: Places) -> tuple[Places, Places]:
+def expand_ranges(starts: Places, counts: Places, chosen: Places) -> tuple[Places, Places]:
     """The indices of the items of the chosen ranges, concatenated, and the offset of each range in the result."""
     each = counts[chosen]
     offsets = np.zeros(len(each) + 1, np.int64)
