@@ -151,7 +151,7 @@ def test_what_layers_turn_by_is_there_before_the_first_of_them_asks():
     documents = Documents(torch.tensor([[1, 1, 2]]))
     view = View(Visibility(documents, documents), Rotary(16, 2, 8, 64, True))
     FullAttention(16, 2).prepare(view, torch.bfloat16)
-    assert ("turns", torch.bfloat16) in view.found
+    assert ("turns", torch.bfloat16) in view.cache
 
 
 def test_a_position_of_ones_own_is_asked_by_the_hook_that_it_fills():

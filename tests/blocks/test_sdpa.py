@@ -132,9 +132,9 @@ def test_what_layers_share_is_there_before_the_first_of_them_asks(dtype: torch.d
         numbers[0, 5:] = 2
         x, view = randn(2, length, 64).to(dtype), view_of(numbers, numbers, causal=True)
         attention.prepare(view, dtype)
-        there = set(view.found), set(view.visibility.found)
+        there = set(view.cache), set(view.visibility.cache)
         attention(x, attention.read(x, view), view)
-        assert (set(view.found), set(view.visibility.found)) == there
+        assert (set(view.cache), set(view.visibility.cache)) == there
 
 
 @pytest.mark.parametrize("position", [None, "rotary"])
@@ -144,7 +144,7 @@ def test_a_long_text_read_from_left_to_right_has_no_mask(position: str | None):
     view = View(Visibility(*2 * [Documents.of(None, tokens)], causal=True), order)
     attention.prepare(view, torch.float32)
     attention.read_itself(tokens, view)
-    assert not view.visibility.found and not [key for key in view.found if key[0] != "turns"]
+    assert not view.visibility.cache and not [key for key in view.cache if key[0] != "turns"]
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float64])

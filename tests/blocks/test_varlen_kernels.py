@@ -97,16 +97,16 @@ def test_every_kernel_computes_in_the_precision_of_the_products(
 
 
 @pytest.mark.parametrize(
-    ("documents", "length", "crowded"), [(2, 128, False), (3, 128, True), (8, 129, False), (9, 129, True)]
+    ("documents", "length", "prefers_mask"), [(2, 128, False), (3, 128, True), (8, 129, False), (9, 129, True)]
 )
-def test_rows_are_crowded_that_hold_more_documents_than_two_for_each_tile(documents: int, length: int, crowded: bool):
+def test_rows_with_more_than_two_documents_per_tile_prefer_a_mask(documents: int, length: int, prefers_mask: bool):
     numbers = torch.ones(2, length, dtype=torch.long)
-    assert Documents.packed([[4] * documents] * 2, numbers).crowded == crowded
-    assert not Documents(numbers).crowded and not Documents(numbers, whole=True).crowded
+    assert Documents.packed([[4] * documents] * 2, numbers).prefers_mask == prefers_mask
+    assert not Documents(numbers).prefers_mask and not Documents(numbers, whole=True).prefers_mask
 
 
 def test_what_is_read_of_short_documents_is_prepared_for_all_layers(used: list[tuple[str, torch.dtype]]):
     view = View(Visibility(SHORT, SHORT, causal=True))
     rule = Rule(scores.build("scaled_dot", 8, 8), None, None, 0.0)
     Varlen().prepare(view, rule, torch.float32)
-    assert ("addends", None, torch.float32) in view.found and "ends" not in view.visibility.found
+    assert ("addends", None, torch.float32) in view.cache and "ends" not in view.visibility.cache

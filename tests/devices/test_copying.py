@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from zoo.devices import copying
-from zoo.devices.copying import sent
+from zoo.devices.copying import to_device
 
 CPU = torch.device("cpu")
 
@@ -26,8 +26,8 @@ def test_a_small_tensor_is_sent_from_memory_that_a_gpu_reads_by_itself(pinned: b
         steps.append((given, named))
         return to(tensor, *given, **named)
 
-    monkeypatch.setattr(copying, "reads_pinned", lambda device: pinned)
+    monkeypatch.setattr(copying, "has_async_copies", lambda device: pinned)
     monkeypatch.setattr(Tensor, "pin_memory", pin)
     monkeypatch.setattr(Tensor, "to", move)
-    assert sent(torch.tensor([1.0, 2.0]), CPU).tolist() == [1.0, 2.0]
+    assert to_device(torch.tensor([1.0, 2.0]), CPU).tolist() == [1.0, 2.0]
     assert steps == [*(["pinned"] if pinned else []), ((CPU,), {"non_blocking": True})]

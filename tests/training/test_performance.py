@@ -77,7 +77,7 @@ def test_the_loss_says_whether_a_kernel_computes_it(monkeypatch: pytest.MonkeyPa
 
 
 def test_a_gpus_batches_are_pinned_unless_that_is_turned_off(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(performance, "reads_pinned", lambda device: True)
+    monkeypatch.setattr(performance, "has_async_copies", lambda device: True)
     said = [describe_performance(settings(pin_memory=on, workers=0), alone(), MODEL)["batches"] for on in (True, False)]
     assert said == ["built ahead by a thread, in pinned memory", "built ahead by a thread"]
 

@@ -12,7 +12,7 @@ from torch import Tensor
 from zoo.batches.order import Examples, PackedRow
 from zoo.blocks.rows.documents import Documents
 from zoo.data.ids import Ids
-from zoo.devices.copying import copier
+from zoo.devices.copying import make_copier
 from zoo.examples.example import Example
 from zoo.examples.form import ModelTraits
 from zoo.models.kinds.part import CHANNELS
@@ -43,7 +43,7 @@ class MicroBatch:
 
     def to(self, device: torch.device) -> "MicroBatch":
         """Return the micro-batch with its tensors on a device."""
-        return self.map_tensors(copier(device))
+        return self.map_tensors(make_copier(device))
 
     def pin_memory(self) -> "MicroBatch":
         """Return the micro-batch in pinned memory, from which copies to a GPU are asynchronous."""
@@ -59,7 +59,7 @@ def map_input(value: Any, change: Callable[[Tensor], Tensor]) -> Any:
     """Apply a function to each tensor of an input, or of a dict of inputs."""
     if isinstance(value, dict):
         return {name: map_input(one, change) for name, one in value.items()}
-    return value.each(change) if isinstance(value, Documents) else change(value)
+    return value.map_tensors(change) if isinstance(value, Documents) else change(value)
 
 
 def collate(

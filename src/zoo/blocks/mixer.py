@@ -114,7 +114,7 @@ class AttentionMixer(Mixer):
         cache = self.attention.cache(new, room) if state is None else state.grown(room)
         seen, added = view.visibility, x.shape[1]
         # shared by the layers: on a GPU, computing the slots takes three kernels
-        slots = seen.once(("slots", added, cache.room), lambda: cache.slots(seen.start, added))
+        slots = seen.cached(("slots", added, cache.room), lambda: cache.slots(seen.start, added))
         if added == 1:
             cache.write(new, slots, seen.n_keys)
             return self.attention.step(x, cache.read(), view.recent(cache.room)), cache

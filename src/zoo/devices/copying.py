@@ -7,25 +7,25 @@ import torch
 from torch import Tensor
 
 
-def reads_pinned(device: torch.device) -> bool:
+def has_async_copies(device: torch.device) -> bool:
     """Whether a device copies from pinned memory asynchronously."""
     return device.type == "cuda"
 
 
-def sent(here: Tensor, device: torch.device) -> Tensor:
+def to_device(here: Tensor, device: torch.device) -> Tensor:
     """Copy a small tensor from the CPU to a device, in the current stream, without a host synchronization on CUDA.
 
     Other GPUs may first have to finish the work that is already queued.
     """
-    return (here.pin_memory() if reads_pinned(device) else here).to(device, non_blocking=True)
+    return (here.pin_memory() if has_async_copies(device) else here).to(device, non_blocking=True)
 
 
-def copier(device: torch.device) -> Callable[[Tensor], Tensor]:
+def make_copier(device: torch.device) -> Callable[[Tensor], Tensor]:
     """Return a function that copies tensors to a device, on CUDA in a separate stream.
 
     The current stream waits for each copy; the host does not, and copies from pinned memory overlap with computation.
     """
-    if not reads_pinned(device):
+    if not has_async_copies(device):
         return lambda tensor: tensor.to(device, non_blocking=True)
     copies, work = stream_of_copies(device), torch.accelerator.current_stream(device)
 

@@ -81,7 +81,7 @@ class Reading:
             rows = self.given.rows()
             chosen = self.part.document_places(rows.numbers) if places is None else places
             if self.averages:
-                return average(states, rows.numbers, chosen, rows.most)
+                return average(states, rows.numbers, chosen, rows.max_documents)
             return self.part.summarize(states, rows.numbers, chosen)
         # not states[places]: in its backward pass a GPU adds up one by one the many that are none (clamped to 0)
         return states if places is None else states.flatten(0, 1).index_select(0, places.clamp_min(0))

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from zoo.batches.ahead import Step, StepDataset, build_ahead
 from zoo.batches.feed import Feed
-from zoo.devices.copying import reads_pinned
+from zoo.devices.copying import has_async_copies
 from zoo.devices.memory import explain_memory, keep_large_blocks
 from zoo.devices.workers import builders, building_workers
 from zoo.objectives.mixture import Mixture
@@ -96,7 +96,7 @@ def remaining_steps(feed: Feed, state: State, settings: Training, processes: Pro
         logger.info("batches are built by %s (training.workers)", builders(workers))
     left = settings.steps - state.step
     steps = StepDataset(feed, left, settings.batch, state.micro_batch, processes.rank, processes.count)
-    return build_ahead(steps, settings.pin_memory and reads_pinned(processes.device), workers)
+    return build_ahead(steps, settings.pin_memory and has_async_copies(processes.device), workers)
 
 
 def is_milestone(step: int, settings: Training) -> bool:

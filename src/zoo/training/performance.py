@@ -2,7 +2,7 @@
 
 from torch import nn
 
-from zoo.devices.copying import reads_pinned
+from zoo.devices.copying import has_async_copies
 from zoo.devices.memory import map_large_blocks
 from zoo.devices.precision import name_of_dtype
 from zoo.devices.workers import builders, building_workers
@@ -27,7 +27,7 @@ def describe_performance(settings: Training, processes: Processes, model: nn.Mod
     """
     device = processes.device
     workers = building_workers(settings.workers, device, processes.local_count)
-    pinned = ", in pinned memory" if settings.pin_memory and reads_pinned(device) else ""
+    pinned = ", in pinned memory" if settings.pin_memory and has_async_copies(device) else ""
     chunks = f"in chunks of about {logits_at_once(device):,} logits, each with its gradient"
     chunks += f", by one kernel from {FEW:,} classes on" if has_kernel(device) else ""
     compiled = describe_compiled(model) if should_compile(settings, device) else "nothing"

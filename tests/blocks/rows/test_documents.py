@@ -48,8 +48,8 @@ def test_a_kernel_is_started_for_no_more_documents_than_cuda_has_blocks():
 
 def test_positions_reach_as_far_as_the_longest_document_where_lengths_are_known():
     numbers = torch.tensor([[1, 1, 0, 0, 0, 0, 0], [1, 1, 2, 3, 3, 3, 0]])
-    assert Documents(numbers).reach == 7 and Documents.packed([[2], [2, 1, 3]], numbers).reach == 3
-    assert Documents.packed([[], []], 0 * numbers).to("cpu").reach == 0
+    assert Documents(numbers).position_bound == 7 and Documents.packed([[2], [2, 1, 3]], numbers).position_bound == 3
+    assert Documents.packed([[], []], 0 * numbers).to("cpu").position_bound == 0
 
 
 def test_no_kernel_is_told_that_documents_have_one_place():
@@ -57,7 +57,7 @@ def test_no_kernel_is_told_that_documents_have_one_place():
 
 
 def test_a_place_that_is_widened_is_a_document_as_wide():
-    pictures = Documents.packed([[1], []], torch.tensor([[1], [0]])).widen(3)
+    pictures = Documents.packed([[1], []], torch.tensor([[1], [0]])).repeat_positions(3)
     expected = Borders.of([[3], []], 3)
     assert pictures.numbers.tolist() == [[1, 1, 1], [0, 0, 0]]
     assert torch.equal(pictures.borders.queries, expected.queries) and pictures.borders.longest >= 3
@@ -81,7 +81,7 @@ def test_what_a_packer_knows_is_not_looked_up(where: str):
     numbers = torch.empty(2, 3, dtype=torch.long, device=where)  # on the meta device nothing can be looked up
     known = Documents.packed([[2, 1], [3]], torch.empty(2, 3, dtype=torch.long)).to(where)
     assert [span.length for span in known.sequences().spans] == [3, 2, 1]
-    assert [span.length for span in known.widen(4).sequences().spans] == [12, 8, 4]
+    assert [span.length for span in known.repeat_positions(4).sequences().spans] == [12, 8, 4]
     assert [span.length for span in Documents.of(None, numbers).sequences().spans] == [3, 3]
 
 

@@ -87,7 +87,7 @@ def test_a_fresh_view_has_computed_nothing():
     view = View(seen())
     view.scores(None)
     fresh = view.afresh()
-    assert view.found and view.visibility.found and not fresh.found and not fresh.visibility.found
+    assert view.cache and view.visibility.cache and not fresh.cache and not fresh.visibility.cache
 
 
 def test_a_layer_in_which_nothing_is_written_has_no_weights():

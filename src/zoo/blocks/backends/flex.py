@@ -88,7 +88,7 @@ class Flex(Backend):
 
 def blocks_in(view: View, window: int | None) -> BlockMask:
     """The block mask for a window, cached for all layers with this window."""
-    return view.visibility.once(("blocks", window), lambda: blocks_of(view.visibility, window))
+    return view.visibility.cached(("blocks", window), lambda: blocks_of(view.visibility, window))
 
 
 def blocks_of(visibility: Visibility, window: int | None) -> BlockMask:
@@ -121,7 +121,7 @@ def added(view: View) -> Callable[[Tensor, Tensor, Tensor, Tensor, Tensor], Tens
     if position is None or not position.biases:
         return None
     n_keys = view.visibility.keys.numbers.shape[1]
-    biases = view.once("biases", lambda: by_distance(position, view.visibility))
+    biases = view.cached("biases", lambda: by_distance(position, view.visibility))
     return lambda score, row, head, query, key: score + biases[head, query - key + n_keys - 1]
 
 

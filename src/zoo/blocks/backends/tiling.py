@@ -180,5 +180,5 @@ def masks(view: View, window: int | None, dtype: torch.dtype) -> tuple[Tensor | 
     seen, opened = view.visibility, view.opened(window)
     sees_itself = seen.whole and seen.queries is seen.keys  # so no query is without a key
     blind = None if sees_itself else seen.blind(window)
-    added = view.once(("added", window, dtype), lambda: None if opened is None else as_addends(opened, dtype))
-    return added, view.once(("seeing", window, dtype), lambda: None if blind is None else (~blind).to(dtype))
+    added = view.cached(("added", window, dtype), lambda: None if opened is None else as_addends(opened, dtype))
+    return added, view.cached(("seeing", window, dtype), lambda: None if blind is None else (~blind).to(dtype))

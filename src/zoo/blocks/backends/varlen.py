@@ -99,7 +99,7 @@ def needs_no_ends(width: int, view: View, rule: Rule) -> bool:
 
 def are_short(view: View) -> bool:
     """Whether documents are so short, on both sides, that a mask is cheaper than a tile per document."""
-    return view.visibility.queries.crowded and view.visibility.keys.crowded
+    return view.visibility.queries.prefers_mask and view.visibility.keys.prefers_mask
 
 
 @dataclass(frozen=True)
@@ -121,7 +121,7 @@ class Ends:
 
 def ends_in(view: View) -> tuple[Ends, Ends]:
     """Documents of the queries and of the keys, cached for all layers."""
-    return view.visibility.once("ends", lambda: ends_of(view.visibility))
+    return view.visibility.cached("ends", lambda: ends_of(view.visibility))
 
 
 def ends_of(visibility: Visibility) -> tuple[Ends, Ends]:

@@ -8,28 +8,28 @@ from jaxtyping import Int, Int32, Shaped
 from torch import Tensor
 from torch.nn import functional as F
 
-from zoo.blocks.rows.sequences import Sequences, found, laid
+from zoo.blocks.rows.sequences import Sequences, spans_from_lengths, spans_from_numbers
 
 T = TypeVar("T")
 ROOM = 8  # borders reserved per row; few, since kernels spend time and memory on every document, empty ones included
-MOST = 65_535  # documents per kernel launch: the limit of the second dimension of a CUDA grid
-# TILE: positions in a tile of flash attention; a shorter document still costs a whole tile. MASKED: how many times as
-# long a kernel with a mask takes per tile. Measured on an H200: docs/benchmarks.md, "On a GPU".
-TILE, MASKED = 128, 2
-SHORTEST = 2  # least `max_seqlen` passed to kernels: with 1, flash attention fails on documents of length 0
+MAX_DOCUMENTS = 65_535  # documents per kernel launch: the limit of the second dimension of a CUDA grid
+# TILE: positions in a tile of flash attention; a shorter document still costs a whole tile. MASKED_TILE_COST: how many
+# times as long a kernel with a mask takes per tile. Measured on an H200: docs/benchmarks.md, "On a GPU".
+TILE, MASKED_TILE_COST = 128, 2
+MIN_MAX_SEQLEN = 2  # least `max_seqlen` passed to kernels: with 1, flash attention fails on documents of length 0
 
 
-class Computed:
+class SharedCache:
     """Base of objects that layers share: caches what is computed from them."""
 
     def __init__(self) -> None:
-        self.found: dict[Any, Any] = {}
+        self.cache: dict[Any, Any] = {}
 
-    def once(self, key: Any, compute: Callable[[], T]) -> T:
+    def cached(self, key: Any, compute: Callable[[], T]) -> T:
         """Return the cached value for a key; the first layer that needs it computes it."""
-        if key not in self.found:
-            self.found[key] = compute()
-        return self.found[key]
+        if key not in self.cache:
+            self.cache[key] = compute()
+        return self.cache[key]
 
 
 def positions_of(documents: Int[Tensor, "batch length"]) -> Int[Tensor, "batch length"]:
@@ -77,19 +77,19 @@ class Borders(NamedTuple):
             room *= 2
         ends = torch.tensor([asking, read], device="cpu").cumsum(1).int()
         # documents appended for a stable shape must not push a launch over its limit
-        room = max(len(asking), min(room, MOST))
+        room = max(len(asking), min(room, MAX_DOCUMENTS))
         queries, keys = F.pad(F.pad(ends, (1, 0)), (0, room - len(asking)), value=len(rows) * length)
-        return Borders(queries, keys, max(length, SHORTEST))
+        return Borders(queries, keys, max(length, MIN_MAX_SEQLEN))
 
     @staticmethod
     def of_whole(numbers: Int[Tensor, "batch length"]) -> "Borders":
         """Borders of rows that are one document each, computed on the device of the rows."""
         (rows, length), device = numbers.shape, numbers.device
         ends = length * torch.arange(rows + 1, dtype=torch.int32, device=device)
-        return Borders(ends, ends, max(length, SHORTEST))
+        return Borders(ends, ends, max(length, MIN_MAX_SEQLEN))
 
 
-class Documents(Computed):
+class Documents(SharedCache):
     """The document that each position of a batch belongs to: 0 for none (padding), k for the k-th document of its row.
 
     Facts that the packer knows on the CPU are kept here, so that nothing is read back from the GPU.
@@ -103,7 +103,7 @@ class Documents(Computed):
         lengths: of the same documents (tokens), row by row; None: unknown.
 
     Attributes:
-        crowded: whether rows are known to hold so many documents that a mask is cheaper than a tile per document.
+        prefers_mask: whether rows are known to hold so many documents that a mask is cheaper than a tile per document.
             Compiled code may depend on this, but not on lengths: those differ in each batch and would recompile it.
     """
 
@@ -118,9 +118,9 @@ class Documents(Computed):
         super().__init__()
         self.numbers, self.whole, self.borders, self.lengths = numbers, whole, borders, lengths
         tiles = (-(-numbers.shape[1] // TILE)) ** 2
-        self.crowded = lengths is not None and sum(map(len, lengths)) > MASKED * tiles * len(lengths)
+        self.prefers_mask = lengths is not None and sum(map(len, lengths)) > MASKED_TILE_COST * tiles * len(lengths)
         if positions is not None:
-            self.found["positions"] = positions
+            self.cache["positions"] = positions
 
     @staticmethod
     def of(
@@ -148,7 +148,7 @@ class Documents(Computed):
         whole = all(list(lengths) == [length] for lengths in rows)
         return Documents(numbers, whole, borders=Borders.of(rows, length), lengths=rows)
 
-    def each(self, change: Callable[[Tensor], Tensor]) -> "Documents":
+    def map_tensors(self, change: Callable[[Tensor], Tensor]) -> "Documents":
         """Return a copy with `change` applied to each tensor, for example a copy to a device or to pinned memory."""
         borders = self.borders
         if borders is not None:
@@ -157,9 +157,9 @@ class Documents(Computed):
 
     def to(self, device: torch.device | str) -> "Documents":
         """Return a copy on a device; the copy is asynchronous where the memory is pinned."""
-        return self.each(lambda tensor: tensor.to(device, non_blocking=True))
+        return self.map_tensors(lambda tensor: tensor.to(device, non_blocking=True))
 
-    def widen(self, places: int) -> "Documents":
+    def repeat_positions(self, places: int) -> "Documents":
         """Repeat every position `places` times: each image of a row becomes that many vectors."""
         borders = self.borders
         if borders is not None:
@@ -171,29 +171,29 @@ class Documents(Computed):
     @property
     def positions(self) -> Int[Tensor, "batch length"]:
         """Position of each token within its document."""
-        return self.once("positions", lambda: positions_of(self.numbers))
+        return self.cached("positions", lambda: positions_of(self.numbers))
 
     @property
-    def reach(self) -> int:
+    def position_bound(self) -> int:
         """Exclusive upper bound of all positions: the length of the longest document if known, else of a row."""
         if self.lengths is None:
             return self.numbers.shape[1]
         return max((max(lengths, default=0) for lengths in self.lengths), default=0)
 
     @property
-    def most(self) -> int | None:
+    def max_documents(self) -> int | None:
         """The largest number of documents in a row; None: unknown."""
         return 1 if self.whole else None if self.lengths is None else max(map(len, self.lengths), default=0)
 
     def sequences(self) -> Sequences:
         """The documents as separate sequences, for recurrent kernels."""
-        return self.once("sequences", self.find_sequences)
+        return self.cached("sequences", self.find_sequences)
 
     def find_sequences(self) -> Sequences:
         """Build the sequences from lengths known on the CPU, else from the numbers, which waits for the GPU."""
         rows, length = self.numbers.shape
         lengths = [[length]] * rows if self.whole else self.lengths
-        spans = found(self.numbers) if lengths is None else laid(lengths, length)
+        spans = spans_from_numbers(self.numbers) if lengths is None else spans_from_lengths(lengths, length)
         return Sequences(spans, (rows, length), self.numbers.device)
 
     def take(self, rows: Int[Tensor, " chosen"] | slice) -> "Documents":

@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Int, Shaped
 from torch import Tensor
 
-from zoo.devices.copying import sent
+from zoo.devices.copying import to_device
 
 
 class DocumentSpan(NamedTuple):
@@ -31,7 +31,7 @@ class DocumentSpan(NamedTuple):
     length: int
 
 
-def laid(rows: Sequence[Sequence[int]], length: int) -> Iterator[DocumentSpan]:
+def spans_from_lengths(rows: Sequence[Sequence[int]], length: int) -> Iterator[DocumentSpan]:
     """Yield the span of each document from the lengths of each row's documents and the length of a row.
 
     Documents lie back to back from the row's start.
@@ -44,7 +44,7 @@ def laid(rows: Sequence[Sequence[int]], length: int) -> Iterator[DocumentSpan]:
             start += places
 
 
-def found(numbers: Int[Tensor, "batch length"]) -> Iterator[DocumentSpan]:
+def spans_from_numbers(numbers: Int[Tensor, "batch length"]) -> Iterator[DocumentSpan]:
     """Yield the span of each document, found from the document numbers per position; waits for the GPU.
 
     Raises:
@@ -88,19 +88,19 @@ class Sequences:
         upward = [span.length for span in reversed(self.spans)]
         sizes = [len(upward) - bisect_right(upward, at) for at in range(upward[-1])]
         self.sizes = sizes or [1]  # kernels need at least one time step
-        self.starts = self.there([span.start for span in self.spans])
+        self.starts = self.on_device([span.start for span in self.spans])
         # for each token, in PackedSequence order: its index in its document, and the document's index; without
         # `output_size`, repeat_interleave would wait for the GPU
-        n, repeats, total = len(sizes), self.there([*sizes, *sizes]), sum(sizes)
-        begins = self.there([0, *accumulate(sizes)][:n])
+        n, repeats, total = len(sizes), self.on_device([*sizes, *sizes]), sum(sizes)
+        begins = self.on_device([0, *accumulate(sizes)][:n])
         both = torch.cat([torch.arange(n, device=device), begins]).repeat_interleave(repeats, output_size=2 * total)
         at, document = both[:total], torch.arange(total, device=device) - both[total:]
         self.places = self.starts[document] + at
         self.slots = document * n + at
 
-    def there(self, numbers: list[int]) -> Int[Tensor, " numbers"]:
+    def on_device(self, numbers: list[int]) -> Int[Tensor, " numbers"]:
         """Copy numbers to the device of the rows without a host synchronization."""
-        return sent(torch.tensor(numbers, dtype=torch.long, device="cpu"), self.device)
+        return to_device(torch.tensor(numbers, dtype=torch.long, device="cpu"), self.device)
 
     def to_steps(self, x: Shaped[Tensor, "batch length *any"]) -> Shaped[Tensor, "places *any"]:
         """Gather the rows' vectors in PackedSequence order: the `data` of a PackedSequence."""

@@ -6,10 +6,10 @@ from torch import Tensor
 
 from zoo.blocks.position import Heads, Position, Turns
 from zoo.blocks.rows.cache import Place
-from zoo.blocks.rows.documents import Borders, Computed, Documents
+from zoo.blocks.rows.documents import Borders, Documents, SharedCache
 
 
-class Visibility(Computed):
+class Visibility(SharedCache):
     """Which keys each query may attend to, in one forward pass of one stack.
 
     A query sees the keys of its own document (0 is none), not later than itself if causal, and at distances below the
@@ -41,7 +41,7 @@ class Visibility(Computed):
 
     def places(self) -> tuple[Int[Tensor, " queries"], Int[Tensor, " keys"]]:
         """Indices of the queries and of the keys in their rows."""
-        return self.once("places", self.build_places)
+        return self.cached("places", self.build_places)
 
     def build_places(self) -> tuple[Int[Tensor, " queries"], Int[Tensor, " keys"]]:
         queries = self.queries.numbers
@@ -84,7 +84,7 @@ class Visibility(Computed):
 
     def mask(self, window: int | None) -> Bool[Tensor, "rows 1 queries keys"] | None:
         """Boolean mask, True where a query may see a key; None: all see all. `rows` is 1 if all rows have one mask."""
-        return self.once(("mask", window), lambda: self.build_mask(window))
+        return self.cached(("mask", window), lambda: self.build_mask(window))
 
     def build_mask(self, window: int | None) -> Bool[Tensor, "rows 1 queries keys"] | None:
         parts = []
@@ -108,7 +108,7 @@ class Visibility(Computed):
     def blind(self, window: int | None) -> Bool[Tensor, "rows 1 queries 1"] | None:
         """True for queries that see no key; None: there is no mask."""
         allowed = self.mask(window)
-        return None if allowed is None else self.once(("blind", window), lambda: ~allowed.any(-1, keepdim=True))
+        return None if allowed is None else self.cached(("blind", window), lambda: ~allowed.any(-1, keepdim=True))
 
 
 class Recorder:
@@ -131,7 +131,7 @@ class Recorder:
         self.written = None
 
 
-class View(Computed):
+class View(SharedCache):
     """Everything that a layer's attention needs beside its inputs; layers with the same position module share one.
 
     Args:
@@ -171,11 +171,13 @@ class View(Computed):
         """View of a single query on the last `room` tokens, as `Visibility.recent`."""
         if self.visibility.n_keys <= room:
             return self
-        return self.once(("recent", room), lambda: self.on(self.visibility.recent(room)))
+        return self.cached(("recent", room), lambda: self.on(self.visibility.recent(room)))
 
     def last(self, n: int) -> "View":
         """The same queries with the last n keys only."""
-        return self if n == self.visibility.n_keys else self.once(("last", n), lambda: self.on(self.visibility.last(n)))
+        return (
+            self if n == self.visibility.n_keys else self.cached(("last", n), lambda: self.on(self.visibility.last(n)))
+        )
 
     def on(self, visibility: Visibility) -> "View":
         """The same view with another visibility."""
@@ -191,7 +193,7 @@ class View(Computed):
         position = self.position
         if position is None or not position.rotates:
             return None
-        return self.once(("turns", dtype), lambda: position.turns(self.documents.positions, dtype))
+        return self.cached(("turns", dtype), lambda: position.turns(self.documents.positions, dtype))
 
     def rotate(self, heads: Heads) -> Heads:
         """Rotate queries, or keys of the same tokens, by their positions."""
@@ -200,7 +202,7 @@ class View(Computed):
 
     def scores(self, window: int | None) -> Tensor | None:
         """The mask merged with the position's bias: boolean without a bias, else added to the scores (-inf: masked)."""
-        return self.once(("scores", window), lambda: self.build_scores(window))
+        return self.cached(("scores", window), lambda: self.build_scores(window))
 
     def build_scores(self, window: int | None) -> Tensor | None:
         allowed = self.visibility.mask(window)
@@ -214,11 +216,11 @@ class View(Computed):
         scores = self.scores(window)
         if scores is None or scores.requires_grad:  # not shared: the layers' gradients must add up in the bias's dtype
             return None if scores is None else scores.to(dtype)
-        return self.once(("addends", window, dtype), lambda: as_addends(scores, dtype))
+        return self.cached(("addends", window, dtype), lambda: as_addends(scores, dtype))
 
     def opened(self, window: int | None) -> Tensor | None:
         """`scores` without a mask on queries that see no key, whose softmax would be 0/0; the caller zeroes them."""
-        return self.once(("opened", window), lambda: self.build_opened(window))
+        return self.cached(("opened", window), lambda: self.build_opened(window))
 
     def build_opened(self, window: int | None) -> Tensor | None:
         scores, blind = self.scores(window), self.visibility.blind(window)

@@ -96,7 +96,7 @@ class GridEncoder(Encoder):
                 x = stage(x, view)
             view.end_layer()
         states = self.dropout(self.output(F.relu(self.norm(x)).flatten(2).transpose(1, 2)))
-        return Memory(states, given.rows().widen(states.shape[1]), self)
+        return Memory(states, given.rows().repeat_positions(states.shape[1]), self)
 
     def summarize(
         self, states: States, documents: Int[Tensor, "batch row"], places: Int[Tensor, " places"]

@@ -57,11 +57,11 @@ def source_of(memory: Memory, attention: Attention | None, wanted: Sequence[tupl
     chosen = [at.get(one, -1) for one in wanted]
     if documents.whole and chosen == list(range(len(memory.states))):  # nothing to gather
         return SourceReading(summaries, None if attention is None else (attention.read(memory.states), documents))
-    index = sequences.there(chosen)  # -1: there is no such document
+    index = sequences.on_device(chosen)  # -1: there is no such document
     summary = summaries[index].masked_fill((index < 0)[:, None], 0.0)
     if attention is None:
         return SourceReading(summary, None)
-    lengths = sequences.there([0 if n < 0 else sequences.spans[n].length for n in chosen])
+    lengths = sequences.on_device([0 if n < 0 else sequences.spans[n].length for n in chosen])
     there = torch.arange(len(sequences.sizes), device=lengths.device) < lengths[:, None]
     return SourceReading(summary, (attention.read(sequences.padded(memory.states)[index]), Documents(there.long())))
 

@@ -64,7 +64,7 @@ class Stack(nn.Module):
         self, given: PartInput, recorder: Recorder | None, source: SourceView | None, recompute: bool
     ) -> States:
         documents = given.rows()
-        x = self.embed(given.tokens, given.segments, documents.positions, documents.reach, given.table)
+        x = self.embed(given.tokens, given.segments, documents.positions, documents.position_bound, given.table)
         views = self.views(Visibility(documents, documents, causal=self.causal), recorder)
         if not recompute:
             for block, view in zip(self.blocks, views, strict=True):

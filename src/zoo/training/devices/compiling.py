@@ -11,8 +11,8 @@ from zoo.blocks.recurrence import Cell
 from zoo.devices.compiling import compile_module, make_room, missing_for
 from zoo.training.settings import Training
 
-# The most graphs of one block: its query rows may be whole, packed or crowded (3), so may its key rows (3), and the
-# number of rows may be static or dynamic (2).
+# The most graphs of one block: its query rows may be whole, packed or preferably masked (3), so may its key rows (3),
+# and the number of rows may be static or dynamic (2).
 GRAPHS_PER_BLOCK = 18
 # Steps from which `auto` compiles on a GPU. Compiling takes about a minute, and may halve a step of a tenth of a second
 # (nanoGPT's README: 250 ms to 135). On an H200 it saves 7 ms of 60 (docs/benchmarks.md, row `gpu-bert`), which pays off

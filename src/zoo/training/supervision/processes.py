@@ -9,7 +9,7 @@ from accelerate import Accelerator
 from accelerate.utils import broadcast_object_list, gather_object
 from torch import Tensor
 
-from zoo.devices.copying import sent
+from zoo.devices.copying import to_device
 from zoo.devices.precision import widest
 
 T = TypeVar("T")
@@ -35,7 +35,7 @@ class Processes:
 
     def to_device(self, numbers: Sequence[float]) -> Tensor:
         """Return numbers as a tensor on this process's device, in the widest float type that it has."""
-        return sent(torch.tensor(numbers, dtype=widest(self.device), device="cpu"), self.device)
+        return to_device(torch.tensor(numbers, dtype=widest(self.device), device="cpu"), self.device)
 
     def sum(self, mine: Tensor) -> Tensor:
         """Sum a tensor over all processes; the host does not wait for the result."""
