@@ -59,7 +59,7 @@ def one_document(length: int) -> View:
 
 def seen(view: View, eager: bool) -> View:
     """A new view of the document without cached masks; it asks for weights if they are to be written out."""
-    return View(view.afresh().visibility, recorder=Recorder() if eager else None)
+    return View(view.without_cache().visibility, recorder=Recorder() if eager else None)
 
 
 def milliseconds(mixer: Mixer, x: Tensor, view: View, eager: bool, repeats: int) -> float:

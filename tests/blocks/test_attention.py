@@ -93,7 +93,7 @@ def turned(heads: Tensor, row: int, view: View) -> Tensor:
     """A head's queries or keys of a row, turned where the position does that."""
     if not view.position.rotates:
         return heads
-    turns = view.position.turns(view.documents.positions[row][None], heads.dtype)
+    turns = view.position.rotations(view.documents.positions[row][None], heads.dtype)
     return view.position.rotate(heads[None, None], turns)[0, 0]
 
 
@@ -220,7 +220,7 @@ def test_any_score_gives_the_softmax_of_its_scores(score: Any, n_kv_heads: int |
     )
     keys, values = (t.repeat_interleave(4 // attention.n_kv_heads, dim=1) for t in (keys, values))
     score = attention.score
-    scored = score.compare(score.turn_queries(queries), score.turn_keys(keys))
+    scored = score.compare(score.transform_queries(queries), score.transform_keys(keys))
     said = scored.masked_fill(~view.visibility.mask(None), -torch.inf).softmax(-1).nan_to_num()
     expected = attention.output((said @ values).transpose(1, 2).flatten(2))
     torch.testing.assert_close(attend(attention, x, view), expected, **EXACT)
@@ -235,7 +235,7 @@ def test_direct_attention_reads_the_memory_as_it_is(score: str):
     documents = torch.tensor([[1, 1, 1, 0, 0], [1, 1, 1, 1, 1]])
     view = View.of(Documents(torch.ones(2, 3, dtype=torch.long)), Documents(documents))
     score = attention.score
-    scored = score.compare(score.turn_queries(states), score.turn_keys(memory))
+    scored = score.compare(score.transform_queries(states), score.transform_keys(memory))
     weights = scored.masked_fill(documents[:, None] == 0, -torch.inf).softmax(-1)
     torch.testing.assert_close(attention(states, attention.read(memory), view), weights @ memory, **EXACT)
 

@@ -59,7 +59,7 @@ def learn(attention: Attention, backend: Backend, view: View, x: Tensor, memory:
 
 
 def check_the_same(attention: Attention, backend: Backend, view: View, x: Tensor, memory: Tensor | None = None) -> None:
-    said, expected = (learn(attention, b, view.afresh(), x, memory) for b in (backend, Eager()))
+    said, expected = (learn(attention, b, view.without_cache(), x, memory) for b in (backend, Eager()))
     for one, other in zip(said, expected, strict=True):
         torch.testing.assert_close(one, other, **EXACT)
 

@@ -106,7 +106,7 @@ def test_blocked_drops_the_weights_that_eager_drops(share: float):
     found = []
     for backend in (Blocked(), Eager()):
         torch.manual_seed(3)
-        found.append(learn(attention, backend, view.afresh(), randn(2, 5, 12)))
+        found.append(learn(attention, backend, view.without_cache(), randn(2, 5, 12)))
     for one, other in zip(*found, strict=True):
         torch.testing.assert_close(one, other, **EXACT)
 

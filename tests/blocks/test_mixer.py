@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from zoo.blocks.attention import GroupedAttention
-from zoo.blocks.mixer import AttentionMixer, mixers, take_rows
+from zoo.blocks.mixer import AttentionMixer, mixers, select_rows
 from zoo.blocks.position import Rotary
 from zoo.blocks.rows.documents import Documents
 from zoo.blocks.rows.view import View, Visibility
@@ -25,7 +25,7 @@ def test_reordered_rows_go_on_where_their_parents_were():
     whole, at = Documents.of(None, x), torch.arange(4).expand(3, 4)
     first, fourth = (Documents(whole.numbers[:, s], positions=at[:, s]) for s in (slice(3), slice(3, 4)))
     _, state = mixer.step(x[:, :3], View(Visibility(first, first, causal=True), rotary), None)
-    last, _ = mixer.step(x[:, 3:], View(Visibility(fourth, whole, 3, causal=True), rotary), take_rows(state, rows))
+    last, _ = mixer.step(x[:, 3:], View(Visibility(fourth, whole, 3, causal=True), rotary), select_rows(state, rows))
     expected = mixer(torch.cat([x[rows, :3], x[:, 3:]], dim=1), View(Visibility(whole, whole, causal=True), rotary))
     torch.testing.assert_close(last, expected[:, 3:], rtol=1e-12, atol=1e-12)
 
@@ -42,4 +42,4 @@ def test_a_state_is_carried_both_ways_where_that_is_asked_for_and_nothing_is_to_
 
 
 def test_a_state_that_has_seen_nothing_can_be_reordered():
-    assert take_rows(None, torch.tensor([0, 0, 1])) is None
+    assert select_rows(None, torch.tensor([0, 0, 1])) is None

@@ -19,7 +19,7 @@ def randn(*shape: int) -> Tensor:
 
 
 def rotate(position: Position, heads: Tensor, at: Tensor) -> Tensor:
-    return position.rotate(heads, position.turns(at, heads.dtype))
+    return position.rotate(heads, position.rotations(at, heads.dtype))
 
 
 @pytest.mark.parametrize("d_model", [6, 7])
@@ -142,7 +142,7 @@ def test_layers_share_what_their_position_turns_by():
     rotary, documents = Rotary(16, 2, 8, 64, True), Documents(torch.tensor([[1, 1, 2, 2, 0]]))
     view, heads = View(Visibility(documents, documents), rotary), randn(1, 2, 5, 8)
     assert torch.equal(view.rotate(heads), rotate(rotary, heads, documents.positions))
-    assert view.turns(torch.float64) is view.turns(torch.float64) is not view.turns(torch.float32)
+    assert view.rotations(torch.float64) is view.rotations(torch.float64) is not view.rotations(torch.float32)
     assert View(Visibility(documents, documents)).rotate(heads) is heads
 
 
@@ -151,7 +151,7 @@ def test_what_layers_turn_by_is_there_before_the_first_of_them_asks():
     documents = Documents(torch.tensor([[1, 1, 2]]))
     view = View(Visibility(documents, documents), Rotary(16, 2, 8, 64, True))
     FullAttention(16, 2).prepare(view, torch.bfloat16)
-    assert ("turns", torch.bfloat16) in view.cache
+    assert ("rotations", torch.bfloat16) in view.cache
 
 
 def test_a_position_of_ones_own_is_asked_by_the_hook_that_it_fills():

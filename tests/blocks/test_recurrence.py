@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence
 
 from zoo.blocks.attention import FullAttention
-from zoo.blocks.mixer import mixers, take_rows
+from zoo.blocks.mixer import mixers, select_rows
 from zoo.blocks.recurrence import cells
 from zoo.blocks.rows.documents import Documents
 from zoo.blocks.rows.view import View
@@ -86,7 +86,7 @@ def test_reordered_rows_go_on_where_their_parents_were(choice: dict[str, Any]):
     rows = torch.tensor([2, 2, 0])
     x, ones = randn(3, 5, 6), torch.ones(3, 5, dtype=torch.long)
     _, state = mixer.step(x[:, :4], View.of(Documents(ones[:, :4])), None)
-    last, _ = mixer.step(x[rows, 4:], View.of(Documents(ones[:, 4:])), take_rows(state, rows))
+    last, _ = mixer.step(x[rows, 4:], View.of(Documents(ones[:, 4:])), select_rows(state, rows))
     torch.testing.assert_close(last, mixer(x, View.of(Documents(ones)))[rows, 4:], **EXACT)
 
 

@@ -47,7 +47,9 @@ def test_scaled_positions_turn_as_transformers_turns_them(ours: dict[str, Any], 
     cos, sin = LlamaRotaryEmbedding(config)(queries, at)
     wanted = apply_rotary_pos_emb(queries, queries, cos, sin)[0]
     rotary = positions.build({"name": "rotary", "base": 300.0, "scaling": ours}, WIDTH, 3, WIDTH, LONG, True)
-    torch.testing.assert_close(rotary.rotate(queries, rotary.turns(at, queries.dtype)), wanted, rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(
+        rotary.rotate(queries, rotary.rotations(at, queries.dtype)), wanted, rtol=1e-4, atol=1e-4
+    )
 
 
 @pytest.mark.parametrize("width", [10, 80, 128])

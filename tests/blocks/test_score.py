@@ -31,7 +31,7 @@ def drawn(*shape: int, seed: int) -> Tensor:
 
 
 def compared(score: Score, queries: Tensor, keys: Tensor) -> Tensor:
-    return score.compare(score.turn_queries(queries), score.turn_keys(keys))
+    return score.compare(score.transform_queries(queries), score.transform_keys(keys))
 
 
 def one_by_one(score: Score, name: str, queries: Tensor, keys: Tensor) -> Tensor:
@@ -50,7 +50,7 @@ def test_a_score_is_its_formula(name: str):
 def test_learned_scores_compare_queries_and_keys_of_other_widths(name: str, options: dict[str, int]):
     score, queries, keys = build(name, 3, 5, **options), drawn(2, 3, seed=8), drawn(7, 5, seed=9)
     torch.testing.assert_close(compared(score, queries, keys), one_by_one(score, name, queries, keys), **EXACT)
-    assert score.turn_queries(queries).shape[-1] == options.get("d_hidden", 5)  # as wide as a key
+    assert score.transform_queries(queries).shape[-1] == options.get("d_hidden", 5)  # as wide as a key
 
 
 @pytest.mark.parametrize("name", ["dot", "scaled_dot"])

@@ -24,7 +24,7 @@ def test_products_are_the_formula(position: str | None, window: int | None, spar
     view = view_of(UNORDERED, UNORDERED, causal=True, position=made)
     queries, keys, values = randn(2, 4, 6, 3), randn(2, 2, 6, 3), randn(2, 2, 6, 5)
     rule = FullAttention(8, 4, d_key=3, window=window).double().rule(False)
-    expected = Eager().attend(queries, keys, values, view.afresh(), rule)
+    expected = Eager().attend(queries, keys, values, view.without_cache(), rule)
     keys, values = (F.pad(x, (0, 0, 0, spare)) for x in (keys, values))  # of places that are not yet written
     if not whole:
         keys, values = (x.transpose(1, 2).contiguous().transpose(1, 2) for x in (keys, values))
@@ -64,7 +64,7 @@ def test_a_source_that_many_rows_have_is_kept_as_their_own_places_are(
     view = view_of(torch.ones(rows, beams, dtype=torch.long), torch.ones(rows, 13, dtype=torch.long))
     with torch.no_grad():
         read = attention.read(source)
-        kept = attention.remember(read)
+        kept = attention.to_fast_layout(read)
         found, expected = attention.step(x, kept, view), attention.step(x, read.to(torch.float32), view)
     assert len(asked) == by_matrices
     assert kept.keys.is_contiguous() == kept.values.is_contiguous() == (rows == 16)
@@ -92,14 +92,14 @@ def test_spare_slots_weigh_nothing_whatever_computes(dropout: float, training: b
 def test_masks_become_numbers_once_for_all_layers_in_rows_that_kernels_need_not_copy():
     numbers = torch.tensor([[1, 1, 1, 2, 2, 0, 0, 0, 0, 0, 0], [1] * 11])
     view = view_of(numbers, numbers, causal=True)
-    seen, added = view.scores(None), view.addends(None, torch.bfloat16)
+    seen, added = view.mask_and_bias(None), view.additive_mask(None, torch.bfloat16)
     assert seen is not None and added is not None and added.dtype == torch.bfloat16
     assert torch.equal(added == 0, seen) and torch.equal(added == -torch.inf, ~seen)
     assert added.shape == seen.shape and all(stride % 8 == 0 for stride in added.stride()[:-1])
-    assert view.addends(None, torch.bfloat16) is added and view.addends(None, torch.float32) is not added
+    assert view.additive_mask(None, torch.bfloat16) is added and view.additive_mask(None, torch.float32) is not added
     position = positions.build("alibi", 12, 4, 4, 16, True)
     biased = view_of(numbers, numbers, causal=True, position=position)
-    assert torch.equal(biased.addends(None, torch.float32), biased.scores(None))
+    assert torch.equal(biased.additive_mask(None, torch.float32), biased.mask_and_bias(None))
 
 
 def test_gradients_of_a_learned_bias_are_added_up_in_its_own_dtype():
@@ -110,13 +110,13 @@ def test_gradients_of_a_learned_bias_are_added_up_in_its_own_dtype():
     weights = [p for p in position.parameters() if p.requires_grad]
     small = 2.0**-9
     # what 256 layers say of each score: 1, and 255 times what 1 in bfloat16 is not changed by
-    layers = [view.addends(None, torch.bfloat16) for _ in range(256)]
+    layers = [view.additive_mask(None, torch.bfloat16) for _ in range(256)]
     said = sum(
         (layer.masked_fill(layer == -torch.inf, 0) * (small if n else 1.0)).float().sum()
         for n, layer in enumerate(layers)
     )
     (gradient,) = torch.autograd.grad(said, weights)
-    scores = view.afresh().scores(None)
+    scores = view.without_cache().mask_and_bias(None)
     assert scores is not None
     (one,) = torch.autograd.grad(scores.masked_fill(scores == -torch.inf, 0).sum(), weights)
     torch.testing.assert_close(gradient, one * (1 + 255 * small))
@@ -143,8 +143,8 @@ def test_a_long_text_read_from_left_to_right_has_no_mask(position: str | None):
     order = None if position is None else positions[position](8, 2, 4, 200, True)
     view = View(Visibility(*2 * [Documents.of(None, tokens)], causal=True), order)
     attention.prepare(view, torch.float32)
-    attention.read_itself(tokens, view)
-    assert not view.visibility.cache and not [key for key in view.cache if key[0] != "turns"]
+    attention.attend_itself(tokens, view)
+    assert not view.visibility.cache and not [key for key in view.cache if key[0] != "rotations"]
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float64])
@@ -163,8 +163,8 @@ def test_masks_have_the_dtype_of_the_queries_as_kernels_of_gpus_demand(
     view = view_of(numbers, numbers, causal=True, position=made)
     attention, x = FullAttention(16, 4, sinks=sinks).to(dtype), randn(2, places, 16).to(dtype)
     with torch.no_grad():
-        found = attention.read_itself(x, view)
+        found = attention.attend_itself(x, view)
         attention.backend = Eager()
-        expected = attention.read_itself(x, view.afresh())
+        expected = attention.attend_itself(x, view.without_cache())
     assert [mask.dtype for mask in masks] == [dtype]
     torch.testing.assert_close(found, expected, **(EXACT if dtype == torch.float64 else {"atol": 0.02, "rtol": 0.02}))

@@ -109,4 +109,4 @@ def test_what_is_read_of_short_documents_is_prepared_for_all_layers(used: list[t
     view = View(Visibility(SHORT, SHORT, causal=True))
     rule = Rule(scores.build("scaled_dot", 8, 8), None, None, 0.0)
     Varlen().prepare(view, rule, torch.float32)
-    assert ("addends", None, torch.float32) in view.cache and "ends" not in view.visibility.cache
+    assert ("additive_mask", None, torch.float32) in view.cache and "ends" not in view.visibility.cache

@@ -144,7 +144,7 @@ def reads() -> list[str]:
     return silent
 
 
-turns, turned = Rotary.turns, set[str]()
+turns, turned = Rotary.rotations, set[str]()
 
 
 def noted(position: Rotary, at: Tensor, dtype: torch.dtype) -> Any:
@@ -153,7 +153,7 @@ def noted(position: Rotary, at: Tensor, dtype: torch.dtype) -> Any:
     return turns(position, at, dtype)
 
 
-Rotary.turns = noted  # type: ignore[method-assign]
+Rotary.rotations = noted  # type: ignore[method-assign]
 SHAPES = torch.library.Library("aten", "IMPL", "Meta")
 for silent in ("_fused_sgd_", "record_stream"):
     SHAPES.impl(silent, lambda *given, **named: None)  # they return nothing; torch has no rule that says so

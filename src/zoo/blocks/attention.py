@@ -116,42 +116,44 @@ class Attention(nn.Module, Drops, ABC):
             view: of the memory's own tokens, whose positions rotate the keys; None: keys are not rotated.
         """
         keys, values = project(memory, (self.key, self.value))
-        return self.read_mapped(keys, values, view)
+        return self.finish_keys_values(keys, values, view)
 
-    def read_mapped(
+    def finish_keys_values(
         self, keys: Float[Tensor, "batch memory _"], values: Float[Tensor, "batch memory _"], view: View | None
     ) -> KeysValues:
         """Split projected keys and values into heads; normalize, rotate and transform the keys."""
         keys = self.normed(self.key_norm, in_heads(keys, self.n_kv_heads))
         values = in_heads(values, self.n_kv_heads)
         keys = keys if view is None else view.rotate(keys)
-        return KeysValues(self.score.turn_keys(keys), values)
+        return KeysValues(self.score.transform_keys(keys), values)
 
     @staticmethod
     def normed(norm: nn.Module, heads: Tensor) -> Tensor:
         """Normalize heads and keep their dtype, which `prepare` counts on: a GPU's autocast runs norms in float32."""
         return norm(heads).to(heads.dtype)
 
-    def ask(self, x: Float[Tensor, "batch queries d_model"], view: View) -> Tensor:
+    def project_queries(self, x: Float[Tensor, "batch queries d_model"], view: View) -> Tensor:
         """Compute queries, ready for the score's `compare`."""
-        return self.ask_mapped(self.query(x), view)
+        return self.finish_queries(self.query(x), view)
 
-    def ask_mapped(self, queries: Float[Tensor, "batch queries _"], view: View) -> Tensor:
+    def finish_queries(self, queries: Float[Tensor, "batch queries _"], view: View) -> Tensor:
         """Split projected queries into heads; normalize, rotate and transform them."""
         queries = self.normed(self.query_norm, in_heads(queries, self.n_heads))
-        return self.score.turn_queries(view.rotate(queries))
+        return self.score.transform_queries(view.rotate(queries))
 
     def forward(
         self, x: Float[Tensor, "batch queries d_model"], memory: KeysValues, view: View
     ) -> Float[Tensor, "batch queries width"]:
         """Attend from whole rows to a memory (cross-attention)."""
-        return self.attend(self.ask(x, view), memory, view)
+        return self.attend(self.project_queries(x, view), memory, view)
 
-    def read_itself(self, x: Float[Tensor, "batch length d_model"], view: View) -> Float[Tensor, "batch length width"]:
+    def attend_itself(
+        self, x: Float[Tensor, "batch length d_model"], view: View
+    ) -> Float[Tensor, "batch length width"]:
         """Attend from whole rows to themselves (self-attention)."""
         # do not reorder: the order decides how autograd sums the gradients of x, and with it their last bits
         keys, values, queries = project(x, (self.key, self.value, self.query))
-        return self.attend(self.ask_mapped(queries, view), self.read_mapped(keys, values, view), view)
+        return self.attend(self.finish_queries(queries, view), self.finish_keys_values(keys, values, view), view)
 
     def attend(self, queries: Tensor, memory: KeysValues, view: View) -> Float[Tensor, "batch queries width"]:
         """Attend with the queries of whole rows to a memory, and apply the output map."""
@@ -160,7 +162,7 @@ class Attention(nn.Module, Drops, ABC):
 
     def prepare(self, view: View, dtype: torch.dtype) -> None:
         """Compute what layers share of a view, before the first layer runs; `dtype` is that of queries and keys."""
-        view.turns(dtype)
+        view.rotations(dtype)
         self.backend_for(view).prepare(view, self.rule(self.training), dtype)
 
     def backend_for(self, view: View) -> Backend:
@@ -174,22 +176,22 @@ class Attention(nn.Module, Drops, ABC):
         backend: Backend = SDPA
         if view.recorder is not None:
             backend, memory = EAGER, memory.first(view.visibility.n_keys)
-        queries = self.ask(x, view)
+        queries = self.project_queries(x, view)
         wide = queries.to(torch.promote_types(queries.dtype, memory.keys.dtype))
         heads = backend.attend(wide, *memory, view, self.rule(self.training))
         return self.output(heads.to(queries.dtype).transpose(1, 2).flatten(2))
 
-    def remember(self, memory: KeysValues) -> KeysValues:
+    def to_fast_layout(self, memory: KeysValues) -> KeysValues:
         """Convert a memory to the dtype and layout that `step` reads fastest."""
         rule = self.rule(False)
-        if SDPA.in_parts(memory.keys, rule):  # matrix products read whole tensors
+        if SDPA.needs_whole_tensors(memory.keys, rule):  # matrix products read whole tensors
             return KeysValues(memory.keys.contiguous(), memory.values.contiguous())
-        return memory.to(SDPA.remembered(memory.keys, rule))
+        return memory.to(SDPA.cache_dtype(memory.keys, rule))
 
     def cache(self, new: KeysValues, room: int) -> Cache:
         """Create an empty cache for keys and values of this shape, with `room` slots per row."""
         rule = self.rule(False)
-        return Cache.of(new, room, SDPA.remembered(new.keys, rule), SDPA.in_parts(new.keys, rule))
+        return Cache.of(new, room, SDPA.cache_dtype(new.keys, rule), SDPA.needs_whole_tensors(new.keys, rule))
 
 
 attentions: Slot[Attention] = Slot("attention")

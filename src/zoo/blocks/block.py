@@ -32,9 +32,9 @@ class SourceView:
     states: Float[Tensor, "batch memory d_memory"]
     view: View
 
-    def afresh(self) -> "SourceView":
+    def without_cache(self) -> "SourceView":
         """Return the same memory with empty caches in its view."""
-        return SourceView(self.states, self.view.afresh())
+        return SourceView(self.states, self.view.without_cache())
 
 
 class BlockState(NamedTuple):
@@ -120,7 +120,7 @@ class Block(nn.Module, ABC):
         """Build the state before the first token; the memory is projected to keys and values once, here."""
         if self.cross is None or states is None:
             return BlockState(None, None)
-        return BlockState(None, self.cross.remember(self.cross.read(states)))
+        return BlockState(None, self.cross.to_fast_layout(self.cross.read(states)))
 
     def step(self, x: Stream, view: View, source_view: View | None, state: BlockState) -> tuple[Stream, BlockState]:
         """Apply the layer to new tokens; return their outputs and the state after them.

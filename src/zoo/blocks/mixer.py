@@ -24,8 +24,8 @@ class Mixer(nn.Module, ABC):
     """Mixes the positions of a row, within their documents.
 
     `forward` takes whole rows. `step` takes new tokens only and keeps what it needs of earlier ones in a state: nested
-    tuples of caches and of tensors whose first axis is the batch, so that `take_rows` can reorder it. Padding (document
-    0) leaves the state unchanged. `step` may write into the state it is given, so use each state only once.
+    tuples of caches and of tensors whose first axis is the batch, so that `select_rows` can reorder it. Padding
+    (document 0) leaves the state unchanged. `step` may write into the state it is given, so use each state only once.
 
     Class attributes:
         attends: whether it uses positions that act on queries, keys or scores.
@@ -57,19 +57,19 @@ class Mixer(nn.Module, ABC):
 mixers: Slot[Mixer] = Slot("mixer")
 
 
-def take_rows(state: Any, rows: Int[Tensor, " chosen"]) -> Any:
+def select_rows(state: Any, rows: Int[Tensor, " chosen"]) -> Any:
     """Select rows of every tensor and cache in a state, as beam search reorders beams."""
 
     def take(x: Tensor | Cache) -> Tensor | Cache:
-        return x.take(rows) if isinstance(x, Cache) else x.index_select(0, rows)
+        return x.select_rows(rows) if isinstance(x, Cache) else x.index_select(0, rows)
 
     # a private module, but torch.export is built on it and transformers imports it
     return tree_map_only((Tensor, Cache), take, state)
 
 
-def settle(state: Any) -> None:
-    """Make every cache in a state fixed in shape (`Cache.settle`)."""
-    tree_map_only(Cache, Cache.settle, state)
+def fix_shapes(state: Any) -> None:
+    """Make every cache in a state fixed in shape (`Cache.fix_shape`)."""
+    tree_map_only(Cache, Cache.fix_shape, state)
 
 
 def tensors_of(state: Any) -> list[Tensor]:
@@ -103,7 +103,7 @@ class AttentionMixer(Mixer):
         self.attention = attention()
 
     def forward(self, x: Float[Tensor, "batch length d_model"], view: View) -> Float[Tensor, "batch length d_model"]:
-        return self.attention.read_itself(x, view)
+        return self.attention.attend_itself(x, view)
 
     def prepare(self, view: View, dtype: torch.dtype) -> None:
         self.attention.prepare(view, dtype)
@@ -111,7 +111,7 @@ class AttentionMixer(Mixer):
     def step(self, x: New, view: View, state: Cache | None) -> tuple[New, Cache]:
         new, window = self.attention.read(x, view), self.attention.window
         room = view.room if window is None else min(view.room, window)
-        cache = self.attention.cache(new, room) if state is None else state.grown(room)
+        cache = self.attention.cache(new, room) if state is None else state.with_capacity(room)
         seen, added = view.visibility, x.shape[1]
         # shared by the layers: on a GPU, computing the slots takes three kernels
         slots = seen.cached(("slots", added, cache.room), lambda: cache.slots(seen.start, added))
@@ -119,7 +119,7 @@ class AttentionMixer(Mixer):
             cache.write(new, slots, seen.n_keys)
             return self.attention.step(x, cache.read(), view.recent(cache.room)), cache
         # several new tokens: the first of them still see tokens that the last ones overwrite in the cache
-        memory = cache.followed_by(new, seen.start)
+        memory = cache.concatenate(new, seen.start)
         cache.write(new, slots, seen.n_keys)
         return self.attention.step(x, memory, view.last(memory.keys.shape[2])), cache
 

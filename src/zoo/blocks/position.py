@@ -17,13 +17,13 @@ from zoo.registry import Slot
 Vectors = Float[Tensor, "batch length d_model"]
 Heads = Float[Tensor, "batch heads length d_key"]
 Bias = Float[Tensor, "heads queries keys"]
-Turns = tuple[Float[Tensor, "batch 1 length d_key"], Float[Tensor, "batch 1 length d_key"]]
+Rotations = tuple[Float[Tensor, "batch 1 length d_key"], Float[Tensor, "batch 1 length d_key"]]
 
 
 class Position(nn.Module):
     """How a model knows the order of tokens.
 
-    A variant overrides one of three hooks: `embed`, `rotate` (with `turns`) or `bias`; the defaults do nothing.
+    A variant overrides one of three hooks: `embed`, `rotate` (with `rotations`) or `bias`; the defaults do nothing.
 
     Class attributes:
         embeds, rotates, biases: which hook the variant overrides; set automatically.
@@ -48,11 +48,11 @@ class Position(nn.Module):
         """
         return x
 
-    def turns(self, at: At, dtype: torch.dtype) -> Turns:
+    def rotations(self, at: At, dtype: torch.dtype) -> Rotations:
         """Compute the cosines and sines for `rotate`, once for all layers; `dtype` is that of queries and keys."""
         raise NotImplementedError(f"{type(self).__name__} does not implement turns")
 
-    def rotate(self, heads: Heads, turns: Turns) -> Heads:
+    def rotate(self, heads: Heads, turns: Rotations) -> Heads:
         """Rotate queries or keys."""
         return heads
 
@@ -165,7 +165,7 @@ class Rotary(Position):
         self.base, self.d_key = base, d_key
         self.scaling = None if scaling is None else scalings.build(scaling, base, d_key)
 
-    def turns(self, at: At, dtype: torch.dtype) -> Turns:
+    def rotations(self, at: At, dtype: torch.dtype) -> Rotations:
         # bfloat16 has not all integers above 256, so angles are computed in at least float32.
         wide, scaling = torch.promote_types(dtype, torch.float32), self.scaling
         rates = plain_rates(self.base, self.d_key, at.device)
@@ -179,7 +179,7 @@ class Rotary(Position):
         # a pair (a, b) becomes (a cos - b sin, b cos + a sin)
         return torch.cat([cos, cos], dim=-1), torch.cat([-sin, sin], dim=-1)
 
-    def rotate(self, heads: Heads, turns: Turns) -> Heads:
+    def rotate(self, heads: Heads, turns: Rotations) -> Heads:
         cos, sin = turns
         others = heads.roll(self.d_key // 2, dims=-1)  # each feature's partner in its pair
         return heads * cos + others * sin

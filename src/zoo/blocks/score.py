@@ -12,8 +12,8 @@ from zoo.registry import Choice, Slot, refuse_below
 
 Queries = Float[Tensor, "*batch queries d_query"]
 Keys = Float[Tensor, "*batch keys d_key"]
-TurnedQueries = Float[Tensor, "*batch queries width"]
-TurnedKeys = Float[Tensor, "*batch keys width"]
+TransformedQueries = Float[Tensor, "*batch queries width"]
+TransformedKeys = Float[Tensor, "*batch keys width"]
 
 
 class Score(nn.Module, ABC):
@@ -29,15 +29,15 @@ class Score(nn.Module, ABC):
 
     scale: float | None = 1.0
 
-    def turn_queries(self, queries: Queries) -> TurnedQueries:
+    def transform_queries(self, queries: Queries) -> TransformedQueries:
         """Transform queries for `compare`."""
         return queries
 
-    def turn_keys(self, keys: Keys) -> TurnedKeys:
+    def transform_keys(self, keys: Keys) -> TransformedKeys:
         """Transform keys for `compare`."""
         return keys
 
-    def compare(self, queries: TurnedQueries, keys: TurnedKeys) -> Float[Tensor, "*batch queries keys"]:
+    def compare(self, queries: TransformedQueries, keys: TransformedKeys) -> Float[Tensor, "*batch queries keys"]:
         """Compute the scores of transformed queries and keys."""
         assert self.scale is not None
         return (queries * self.scale) @ keys.transpose(-1, -2)
@@ -94,7 +94,7 @@ class Bilinear(Score):
         super().__init__()
         self.query = nn.Linear(d_query, d_key, bias=False)  # its weight is W'
 
-    def turn_queries(self, queries: Queries) -> TurnedQueries:
+    def transform_queries(self, queries: Queries) -> TransformedQueries:
         return self.query(queries)
 
 
@@ -117,13 +117,13 @@ class Additive(Score):
         self.key = nn.Linear(d_key, d_hidden, bias=False)
         self.weigh = nn.Linear(d_hidden, 1, bias=False)
 
-    def turn_queries(self, queries: Queries) -> TurnedQueries:
+    def transform_queries(self, queries: Queries) -> TransformedQueries:
         return self.query(queries)
 
-    def turn_keys(self, keys: Keys) -> TurnedKeys:
+    def transform_keys(self, keys: Keys) -> TransformedKeys:
         return self.key(keys)
 
-    def compare(self, queries: TurnedQueries, keys: TurnedKeys) -> Float[Tensor, "*batch queries keys"]:
+    def compare(self, queries: TransformedQueries, keys: TransformedKeys) -> Float[Tensor, "*batch queries keys"]:
         hidden = torch.tanh(queries[..., :, None, :] + keys[..., None, :, :])
         scored: Tensor = self.weigh(hidden)
         return scored.squeeze(-1)

@@ -23,8 +23,8 @@ def test_documents_without_numbers_are_whole_rows():
 
 
 def test_rows_of_documents_keep_what_is_known_of_them():
-    assert Documents(DOCUMENTS, whole=True).take(slice(1)).whole
-    assert torch.equal(Documents(DOCUMENTS).take(torch.tensor([1, 1])).numbers, DOCUMENTS[[1, 1]])
+    assert Documents(DOCUMENTS, whole=True).select_rows(slice(1)).whole
+    assert torch.equal(Documents(DOCUMENTS).select_rows(torch.tensor([1, 1])).numbers, DOCUMENTS[[1, 1]])
 
 
 def test_borders_are_those_of_each_rows_documents_and_then_of_its_empty_places():

@@ -66,27 +66,27 @@ def test_new_places_see_what_they_would_see_in_the_whole_row():
 def test_scores_are_the_bias_where_a_place_may_see_and_minus_infinity_elsewhere():
     alibi = positions.build("alibi", 8, 2, 4, 16, True)
     view = View(seen(causal=True), alibi)
-    scores, mask = view.scores(None), view.visibility.mask(None)
+    scores, mask = view.mask_and_bias(None), view.visibility.mask(None)
     bias = alibi.bias(torch.arange(7), torch.arange(7)).expand(2, 2, 7, 7)
     assert torch.equal(scores, torch.where(mask, bias, -torch.inf))
 
 
 def test_scores_without_a_bias_are_the_mask():
     view = View(seen(), NoPosition(8, 2, 4, 16, False))
-    assert view.scores(None) is view.visibility.mask(None)
+    assert view.mask_and_bias(None) is view.visibility.mask(None)
 
 
 def test_layers_with_other_positions_share_masks_but_not_scores():
     base = seen()
     first, second = (View(base, positions.build("alibi", 8, n, 4, 16, False)) for n in (2, 4))
     assert first.visibility.mask(None) is second.visibility.mask(None)
-    assert first.scores(None).shape != second.scores(None).shape
+    assert first.mask_and_bias(None).shape != second.mask_and_bias(None).shape
 
 
 def test_a_fresh_view_has_computed_nothing():
     view = View(seen())
-    view.scores(None)
-    fresh = view.afresh()
+    view.mask_and_bias(None)
+    fresh = view.without_cache()
     assert view.cache and view.visibility.cache and not fresh.cache and not fresh.visibility.cache
 
 

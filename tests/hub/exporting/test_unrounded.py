@@ -11,7 +11,7 @@ AT = torch.arange(7)
 
 
 def turned(position: Position, heads: Tensor) -> Tensor:
-    return position.rotate(heads, position.turns(AT[None], heads.dtype)) if position.rotates else heads
+    return position.rotate(heads, position.rotations(AT[None], heads.dtype)) if position.rotates else heads
 
 
 @pytest.mark.parametrize("name", positions.names())

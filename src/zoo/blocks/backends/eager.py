@@ -18,7 +18,7 @@ class Eager(Backend):
         shared = queries.shape[1] // keys.shape[1]
         keys, values = (t.repeat_interleave(shared, dim=1).to(queries.dtype) for t in (keys, values))
         scores = rule.score.compare(queries, keys)
-        mask, blind = view.opened(rule.window), view.visibility.blind(rule.window)
+        mask, blind = view.nan_free_mask_and_bias(rule.window), view.visibility.sees_no_key(rule.window)
         if mask is not None:
             scores = scores.masked_fill(~mask, -torch.inf) if mask.dtype == torch.bool else scores + mask
         n_keys = scores.shape[-1]
@@ -33,7 +33,7 @@ class Eager(Backend):
         return heads if blind is None else heads.masked_fill(blind, 0.0)
 
     def prepare(self, view: View, rule: Rule, dtype: torch.dtype) -> None:
-        view.opened(rule.window)
+        view.nan_free_mask_and_bias(rule.window)
 
 
 EAGER = Eager()  # stateless, so all layers share one

@@ -46,7 +46,7 @@ class Sdpa(Backend):
         keys, values = keys.to(queries.dtype), values.to(queries.dtype)
         causal = is_causal(view, rule)
         # with is_causal kernels skip half of the work, but then accept no mask
-        mask = None if causal else view.addends(rule.window, queries.dtype)
+        mask = None if causal else view.additive_mask(rule.window, queries.dtype)
         if rule.sinks is not None:
             mask, keys, values = with_sinks(mask, queries, keys, values, rule.sinks)
         shared = queries.shape[1] // keys.shape[1]
@@ -63,7 +63,7 @@ class Sdpa(Backend):
         if is_slow(rule, device):
             EAGER.prepare(view, rule, dtype)
         elif not is_causal(view, rule):
-            view.addends(rule.window, torch.float32 if widens(dtype, device, view.visibility.n_keys) else dtype)
+            view.additive_mask(rule.window, torch.float32 if widens(dtype, device, view.visibility.n_keys) else dtype)
 
     def by_formula(self, rule: Rule, device: str) -> str | None:
         if not is_slow(rule, torch.device(device)):
@@ -72,18 +72,18 @@ class Sdpa(Backend):
             return f"computes score '{scores.name_of(rule.score)}' by the formula"
         return f"computes attention dropout by the formula on a {device}, and attention.dropout is {rule.dropout}"
 
-    def remembered(self, memory: Keys, rule: Rule) -> torch.dtype:
+    def cache_dtype(self, memory: Keys, rule: Rule) -> torch.dtype:
         """The fastest dtype for cached keys and values in step-by-step decoding.
 
         On a CPU torch's kernel for few queries is two to five times faster in float32 than in bfloat16. With many rows
         bfloat16 wins: half as much memory is read, and moved when beams are reordered. Scores that are no inner
         products have parameters of their own and keep the memory's dtype.
         """
-        if memory.device.type != "cpu" or rule.score.scale is None or self.in_parts(memory, rule):
+        if memory.device.type != "cpu" or rule.score.scale is None or self.needs_whole_tensors(memory, rule):
             return memory.dtype
         return torch.promote_types(memory.dtype, torch.float32)
 
-    def in_parts(self, memory: Keys, rule: Rule) -> bool:
+    def needs_whole_tensors(self, memory: Keys, rule: Rule) -> bool:
         """Whether keys and values are read by bfloat16 matrix products, which need whole tensors: see `Cache`."""
         many = memory.shape[0] * memory.shape[1] >= MANY
         return many and memory.device.type == "cpu" and memory.dtype == torch.bfloat16 and multiplies(rule)
@@ -144,7 +144,7 @@ def by_products(queries: Queries, keys: Keys, values: Values, view: View, rule: 
 
     Keys and values may have spare slots after those that the view knows: zeros, which get a weight of 0.
     """
-    mask, blind = view.opened(rule.window), view.visibility.blind(rule.window)
+    mask, blind = view.nan_free_mask_and_bias(rule.window), view.visibility.sees_no_key(rule.window)
     (rows, heads, n, _), (_, groups, slots, _), known = queries.shape, keys.shape, view.visibility.n_keys
     assert rule.score.scale is not None
     asking = (queries * rule.score.scale).reshape(rows, groups, -1, queries.shape[-1])

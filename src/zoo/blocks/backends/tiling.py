@@ -8,7 +8,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from zoo.blocks.backends.backend import Queries
-from zoo.blocks.rows.view import View, Visibility, as_addends
+from zoo.blocks.rows.view import View, Visibility, to_additive_mask
 from zoo.devices.precision import has_amx
 
 # Queries per tile where causality or a window hides keys: a smaller tile computes fewer hidden scores. With AMX, matrix
@@ -177,8 +177,8 @@ def tiles_of(region: Region, reach: tuple[int | None, int | None], heads: int) -
 
 def masks(view: View, window: int | None, dtype: torch.dtype) -> tuple[Tensor | None, Tensor | None]:
     """`added` and `seeing` of a tiling, cached for all layers; float masks, since boolean ones are ten times slower."""
-    seen, opened = view.visibility, view.opened(window)
+    seen, opened = view.visibility, view.nan_free_mask_and_bias(window)
     sees_itself = seen.whole and seen.queries is seen.keys  # so no query is without a key
-    blind = None if sees_itself else seen.blind(window)
-    added = view.cached(("added", window, dtype), lambda: None if opened is None else as_addends(opened, dtype))
+    blind = None if sees_itself else seen.sees_no_key(window)
+    added = view.cached(("added", window, dtype), lambda: None if opened is None else to_additive_mask(opened, dtype))
     return added, view.cached(("seeing", window, dtype), lambda: None if blind is None else (~blind).to(dtype))

@@ -6,9 +6,10 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-Place = Int[Tensor, ""]  # index in the row, kept on the device so that the host need not wait for it
+RowIndex = Int[Tensor, ""]  # index in the row, kept on the device so that the host need not wait for it
 Slots = Int[Tensor, " slots"]
-PART = 32  # slots that a cache in parts grows by, at least: fewer mean more copies, more mean that more zeros are read
+# slots that a growing cache grows by, at least: fewer mean more copies, more mean that more zeros are read
+MIN_GROWTH = 32
 
 
 class KeysValues(NamedTuple):
@@ -32,13 +33,13 @@ class Cache:
     A layer with a window thus needs only as many slots as its window, and new tokens overwrite those that it no longer
     sees. The slots of a head are adjacent in memory, as matrix products read them.
 
-    A cache in parts allocates its slots as they are needed and is read with the unwritten ones, which hold zeros:
+    A growing cache allocates its slots as they are needed and is read with the unwritten ones, which hold zeros:
     oneDNN multiplies whole tensors, and torch would copy the written part for every product.
 
     Args:
         keys, values: the buffers.
         filled: number of slots that have been written.
-        room: the most slots per row that a cache in parts may grow to; None: all slots are allocated.
+        room: the most slots per row that a growing cache may grow to; None: all slots are allocated.
     """
 
     def __init__(
@@ -49,29 +50,29 @@ class Cache:
         room: int | None = None,
     ) -> None:
         self.tensors, self.filled = (keys, values), filled
-        self.in_parts, self.room = room is not None, keys.shape[2] if room is None else room
+        self.grows, self.room = room is not None, keys.shape[2] if room is None else room
         self.spare: tuple[Tensor, Tensor] | None = None
 
     @staticmethod
-    def of(new: KeysValues, room: int, dtype: torch.dtype, in_parts: bool = False) -> "Cache":
+    def of(new: KeysValues, room: int, dtype: torch.dtype, grows: bool = False) -> "Cache":
         """An empty cache with the shapes and device of `new`, in `dtype`, with `room` slots per row."""
-        slots = 0 if in_parts else room
+        slots = 0 if grows else room
         keys, values = (x.new_empty(*x.shape[:2], slots, x.shape[3], dtype=dtype) for x in new)
-        return Cache(keys, values, room=room if in_parts else None)
+        return Cache(keys, values, room=room if grows else None)
 
-    def grown(self, room: int) -> "Cache":
+    def with_capacity(self, room: int) -> "Cache":
         """Return a cache with at least `room` slots; to grow, no token may have been overwritten yet."""
         if room <= self.room:
             return self
-        if self.in_parts:
+        if self.grows:
             return Cache(*self.tensors, self.filled, room)
         return Cache(*self.extended(room), self.filled)
 
     def extended(self, slots: int) -> tuple[Tensor, Tensor]:
-        """Copy keys and values to tensors with `slots` slots; a cache in parts has zeros in the unwritten ones."""
+        """Copy keys and values to tensors with `slots` slots; a growing cache has zeros in the unwritten ones."""
 
         def extend(x: Tensor) -> Tensor:
-            make = x.new_zeros if self.in_parts else x.new_empty
+            make = x.new_zeros if self.grows else x.new_empty
             wide = make(*x.shape[:2], slots, x.shape[3])
             wide[:, :, : self.filled] = x[:, :, : self.filled]
             return wide
@@ -79,7 +80,7 @@ class Cache:
         keys, values = map(extend, self.tensors)
         return keys, values
 
-    def slots(self, start: int | Place, added: int) -> int | Slots:
+    def slots(self, start: int | RowIndex, added: int) -> int | Slots:
         """Slots of `added` new tokens from index `start` of the row on; of more tokens than slots, the last `room`."""
         n = min(added, self.room)
         if n == 1 and isinstance(start, int):
@@ -95,7 +96,7 @@ class Cache:
         """
         filled = min(read, self.room)
         if filled > self.tensors[0].shape[2]:
-            self.tensors, self.spare = self.extended(min(self.room, filled + max(PART, filled // 8))), None
+            self.tensors, self.spare = self.extended(min(self.room, filled + max(MIN_GROWTH, filled // 8))), None
         self.filled = filled
         for tensor, x in zip(self.tensors, new, strict=True):
             if isinstance(slots, int):
@@ -104,18 +105,18 @@ class Cache:
                 tensor.index_copy_(2, slots, x[:, :, -len(slots) :].to(tensor.dtype))
 
     def read(self) -> KeysValues:
-        """Return the written slots in slot order; a cache in parts returns all that are allocated."""
-        return KeysValues(*self.tensors) if self.in_parts else KeysValues(*self.tensors).first(self.filled)
+        """Return the written slots in slot order; a growing cache returns all that are allocated."""
+        return KeysValues(*self.tensors) if self.grows else KeysValues(*self.tensors).first(self.filled)
 
-    def settle(self) -> None:
+    def fix_shape(self) -> None:
         """Make `read` return all `room` slots from now on, zeros in the unwritten ones, so that shapes stay fixed."""
-        if self.in_parts:
+        if self.grows:
             self.tensors = self.extended(self.room)
         for x in self.tensors:
             x[:, :, self.filled :] = 0.0
         self.filled = self.room
 
-    def followed_by(self, new: KeysValues, start: int | Place) -> KeysValues:
+    def concatenate(self, new: KeysValues, start: int | RowIndex) -> KeysValues:
         """Concatenate the cached tokens, in the row's order, with new ones that begin at index `start` of the row."""
         if not self.filled:
             return new
@@ -124,10 +125,10 @@ class Cache:
         return KeysValues(*(torch.cat([x, y.to(x.dtype)], dim=2) for x, y in zip(old, new, strict=True)))
 
     @torch.no_grad()
-    def take(self, rows: Int[Tensor, " chosen"]) -> "Cache":
+    def select_rows(self, rows: Int[Tensor, " chosen"]) -> "Cache":
         """Select rows (beams), without gradients.
 
-        Use only the returned cache afterwards: its next `take` writes into this cache's tensors.
+        Use only the returned cache afterwards: its next `select_rows` writes into this cache's tensors.
         """
         spare, slots = self.spare, self.tensors[0].shape[2]
         if spare is not None and (len(spare[0]) < len(rows) or spare[0].shape[2] != slots):
@@ -137,9 +138,9 @@ class Cache:
             x.new_empty(len(rows), *x.shape[1:]) if spare is None else spare[at][: len(rows)]
             for at, x in enumerate(self.tensors)
         )
-        kept = slots if self.in_parts else self.filled
+        kept = slots if self.grows else self.filled
         for taken, x in zip((keys, values), self.tensors, strict=True):
             torch.index_select(x.narrow(2, 0, kept), 0, rows, out=taken.narrow(2, 0, kept))
-        cache = Cache(keys, values, self.filled, self.room if self.in_parts else None)
+        cache = Cache(keys, values, self.filled, self.room if self.grows else None)
         cache.spare = self.tensors
         return cache

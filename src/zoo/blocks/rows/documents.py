@@ -196,6 +196,6 @@ class Documents(SharedCache):
         spans = spans_from_numbers(self.numbers) if lengths is None else spans_from_lengths(lengths, length)
         return Sequences(spans, (rows, length), self.numbers.device)
 
-    def take(self, rows: Int[Tensor, " chosen"] | slice) -> "Documents":
+    def select_rows(self, rows: Int[Tensor, " chosen"] | slice) -> "Documents":
         """Select rows of the batch; borders and lengths are dropped."""
         return Documents(self.numbers[rows], self.whole)

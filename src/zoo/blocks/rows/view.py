@@ -4,8 +4,8 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from zoo.blocks.position import Heads, Position, Turns
-from zoo.blocks.rows.cache import Place
+from zoo.blocks.position import Heads, Position, Rotations
+from zoo.blocks.rows.cache import RowIndex
 from zoo.blocks.rows.documents import Borders, Documents, SharedCache
 
 
@@ -26,7 +26,7 @@ class Visibility(SharedCache):
         self,
         queries: Documents,
         keys: Documents,
-        start: int | Place = 0,
+        start: int | RowIndex = 0,
         causal: bool = False,
         key_places: Int[Tensor, " keys"] | None = None,
     ) -> None:
@@ -48,7 +48,7 @@ class Visibility(SharedCache):
         at = self.start + torch.arange(queries.shape[1], device=queries.device)
         return at, torch.arange(self.n_keys, device=queries.device) if self.key_places is None else self.key_places
 
-    def sides(self) -> tuple[Int[Tensor, "1 queries 1"], Int[Tensor, "1 1 keys"]]:
+    def broadcast_places(self) -> tuple[Int[Tensor, "1 queries 1"], Int[Tensor, "1 1 keys"]]:
         """The same indices, shaped to broadcast; compare them: int64 differences take 8 times the memory of a mask."""
         queries, keys = self.places()
         return queries[None, :, None], keys[None, None]
@@ -90,10 +90,10 @@ class Visibility(SharedCache):
         parts = []
         n, n_keys = self.queries.numbers.shape[1], self.n_keys
         if self.causal and n > 1:
-            queries, keys = self.sides()
+            queries, keys = self.broadcast_places()
             parts.append(queries >= keys)
         if window is not None and max(n, n_keys) > window:
-            queries, keys = self.sides()
+            queries, keys = self.broadcast_places()
             parts += [queries - window < keys, queries + window > keys]
         if not self.whole:
             mine, theirs = self.queries.numbers, self.keys.numbers
@@ -105,10 +105,10 @@ class Visibility(SharedCache):
             allowed = allowed & part
         return allowed[:, None]
 
-    def blind(self, window: int | None) -> Bool[Tensor, "rows 1 queries 1"] | None:
+    def sees_no_key(self, window: int | None) -> Bool[Tensor, "rows 1 queries 1"] | None:
         """True for queries that see no key; None: there is no mask."""
         allowed = self.mask(window)
-        return None if allowed is None else self.cached(("blind", window), lambda: ~allowed.any(-1, keepdim=True))
+        return None if allowed is None else self.cached(("sees_no_key", window), lambda: ~allowed.any(-1, keepdim=True))
 
 
 class Recorder:
@@ -162,24 +162,26 @@ class View(SharedCache):
         """The documents of the queries; in self-attention also those of the keys."""
         return self.visibility.queries
 
-    def afresh(self) -> "View":
+    def without_cache(self) -> "View":
         """Return the same view with empty caches."""
         seen = self.visibility
-        return self.on(Visibility(seen.queries, seen.keys, seen.start, seen.causal, seen.key_places))
+        return self.with_visibility(Visibility(seen.queries, seen.keys, seen.start, seen.causal, seen.key_places))
 
     def recent(self, room: int) -> "View":
         """View of a single query on the last `room` tokens, as `Visibility.recent`."""
         if self.visibility.n_keys <= room:
             return self
-        return self.cached(("recent", room), lambda: self.on(self.visibility.recent(room)))
+        return self.cached(("recent", room), lambda: self.with_visibility(self.visibility.recent(room)))
 
     def last(self, n: int) -> "View":
         """The same queries with the last n keys only."""
         return (
-            self if n == self.visibility.n_keys else self.cached(("last", n), lambda: self.on(self.visibility.last(n)))
+            self
+            if n == self.visibility.n_keys
+            else self.cached(("last", n), lambda: self.with_visibility(self.visibility.last(n)))
         )
 
-    def on(self, visibility: Visibility) -> "View":
+    def with_visibility(self, visibility: Visibility) -> "View":
         """The same view with another visibility."""
         return View(visibility, self.position, self.recorder, self.room)
 
@@ -188,48 +190,48 @@ class View(SharedCache):
         if self.recorder is not None:
             self.recorder.end_layer()
 
-    def turns(self, dtype: torch.dtype) -> Turns | None:
+    def rotations(self, dtype: torch.dtype) -> Rotations | None:
         """Rotations (cosines and sines) for queries and keys of this dtype; None: the position does not rotate."""
         position = self.position
         if position is None or not position.rotates:
             return None
-        return self.cached(("turns", dtype), lambda: position.turns(self.documents.positions, dtype))
+        return self.cached(("rotations", dtype), lambda: position.rotations(self.documents.positions, dtype))
 
     def rotate(self, heads: Heads) -> Heads:
         """Rotate queries, or keys of the same tokens, by their positions."""
-        turns = self.turns(heads.dtype)
+        turns = self.rotations(heads.dtype)
         return heads if self.position is None or turns is None else self.position.rotate(heads, turns)
 
-    def scores(self, window: int | None) -> Tensor | None:
+    def mask_and_bias(self, window: int | None) -> Tensor | None:
         """The mask merged with the position's bias: boolean without a bias, else added to the scores (-inf: masked)."""
-        return self.cached(("scores", window), lambda: self.build_scores(window))
+        return self.cached(("mask_and_bias", window), lambda: self.build_mask_and_bias(window))
 
-    def build_scores(self, window: int | None) -> Tensor | None:
+    def build_mask_and_bias(self, window: int | None) -> Tensor | None:
         allowed = self.visibility.mask(window)
         bias = None if self.position is None else self.position.bias(*self.visibility.places())
         if bias is None:
             return allowed
         return bias[None] if allowed is None else bias[None].masked_fill(~allowed, -torch.inf)
 
-    def addends(self, window: int | None, dtype: torch.dtype) -> Tensor | None:
-        """`scores` as an additive float mask: from a boolean one, kernels would make it again in each layer."""
-        scores = self.scores(window)
+    def additive_mask(self, window: int | None, dtype: torch.dtype) -> Tensor | None:
+        """`mask_and_bias` as an additive float mask: from a boolean one, kernels would make it again in each layer."""
+        scores = self.mask_and_bias(window)
         if scores is None or scores.requires_grad:  # not shared: the layers' gradients must add up in the bias's dtype
             return None if scores is None else scores.to(dtype)
-        return self.cached(("addends", window, dtype), lambda: as_addends(scores, dtype))
+        return self.cached(("additive_mask", window, dtype), lambda: to_additive_mask(scores, dtype))
 
-    def opened(self, window: int | None) -> Tensor | None:
-        """`scores` without a mask on queries that see no key, whose softmax would be 0/0; the caller zeroes them."""
-        return self.cached(("opened", window), lambda: self.build_opened(window))
+    def nan_free_mask_and_bias(self, window: int | None) -> Tensor | None:
+        """`mask_and_bias`, open to queries that see no key: their softmax would be 0/0; the caller zeroes them."""
+        return self.cached(("nan_free_mask_and_bias", window), lambda: self.build_nan_free_mask_and_bias(window))
 
-    def build_opened(self, window: int | None) -> Tensor | None:
-        scores, blind = self.scores(window), self.visibility.blind(window)
+    def build_nan_free_mask_and_bias(self, window: int | None) -> Tensor | None:
+        scores, blind = self.mask_and_bias(window), self.visibility.sees_no_key(window)
         if scores is None or blind is None:
             return scores
         return scores | blind if scores.dtype == torch.bool else scores.masked_fill(blind, 0.0)
 
 
-def as_addends(scores: Tensor, dtype: torch.dtype) -> Tensor:
+def to_additive_mask(scores: Tensor, dtype: torch.dtype) -> Tensor:
     """Convert a boolean or additive mask to an additive one of `dtype`, in a layout that GPU kernels need not copy."""
     if scores.dtype != torch.bool:
         return scores.to(dtype)

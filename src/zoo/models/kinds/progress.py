@@ -5,7 +5,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from zoo.blocks.mixer import written
-from zoo.blocks.rows.cache import Place
+from zoo.blocks.rows.cache import RowIndex
 from zoo.blocks.rows.documents import Documents
 from zoo.blocks.rows.view import Visibility
 
@@ -29,7 +29,7 @@ class Progress:
         self.numbers = torch.zeros(rows, room or ROOM, dtype=torch.long, device=device)
         self.lengths = torch.zeros(rows, 1, dtype=torch.long, device=device)
         self.read, self.whole = 0, True
-        self.place: Place | None = None
+        self.place: RowIndex | None = None
 
     @property
     def room(self) -> int:
@@ -48,7 +48,7 @@ class Progress:
         seen = Documents(self.numbers[:, : self.read], self.whole and self.place is None)
         return Visibility(Documents(here.numbers, self.whole, at), seen, start, causal=True)
 
-    def note(self, numbers: Int[Tensor, "rows new"]) -> int | Place:
+    def note(self, numbers: Int[Tensor, "rows new"]) -> int | RowIndex:
         """Record the documents of new positions; return the first new position."""
         if self.place is not None:
             self.numbers.index_copy_(1, self.place[None], numbers)

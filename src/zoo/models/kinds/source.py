@@ -40,7 +40,7 @@ class SourceReading:
         """Return what these sequences read."""
         attended = self.attended
         if attended is not None:
-            attended = KeysValues(*(x[rows] for x in attended[0])), attended[1].take(rows)
+            attended = KeysValues(*(x[rows] for x in attended[0])), attended[1].select_rows(rows)
         return replace(self, summary=self.summary[rows], attended=attended)
 
 

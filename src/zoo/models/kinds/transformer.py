@@ -10,7 +10,7 @@ from torch.utils.checkpoint import checkpoint
 
 from zoo.blocks.attention import Attention
 from zoo.blocks.block import Block, BlockState, Picked, Places, SourceView
-from zoo.blocks.mixer import settle, take_rows, written
+from zoo.blocks.mixer import fix_shapes, select_rows, written
 from zoo.blocks.position import Position
 from zoo.blocks.rows.documents import Documents, positions_of
 from zoo.blocks.rows.view import Recorder, View, Visibility
@@ -85,7 +85,7 @@ def recomputed(block: Block, x: States, view: View, source: SourceView | None, p
     # the second would otherwise find those of the first in the view, and save none. Masks of a memory need no gradient,
     # but the compiler would build another graph where it finds them.
     def run(x: Tensor) -> Tensor:
-        return block(x, view.afresh(), None if source is None else source.afresh(), places)
+        return block(x, view.without_cache(), None if source is None else source.without_cache(), places)
 
     return checkpoint(run, x, use_reentrant=False)
 
@@ -183,15 +183,15 @@ class TransformerDecoder(Decoder):
 
     def settle(self, state: TransformerState) -> None:
         state.progress.settle()
-        settle(state.blocks)
+        fix_shapes(state.blocks)
 
     def reorder(
         self, state: TransformerState, rows: Int[Tensor, " chosen"], sources: Int[Tensor, " kept"] | None = None
     ) -> None:
         mixers, memories = ([getattr(block, name) for block in state.blocks] for name in ("mixer", "memory"))
-        taken = take_rows(mixers, rows)
+        taken = select_rows(mixers, rows)
         taken = taken if state.progress.moves(rows) else written(taken, mixers)
         state.progress.take(rows)
         if state.source is not None and sources is not None:
-            state.source, memories = state.source.take(sources), take_rows(memories, sources)
+            state.source, memories = state.source.select_rows(sources), select_rows(memories, sources)
         state.blocks = [BlockState(*both) for both in zip(taken, memories, strict=True)]
