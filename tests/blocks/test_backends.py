@@ -119,12 +119,12 @@ def test_what_a_packer_knows_spares_varlen_to_look_for_documents(
     view = View(
         Visibility(PACKED, PACKED, causal=causal), position_of("rotary", causal) if "d_key" not in options else None
     )
-    monkeypatch.setattr(varlen, "found_ends", None)
+    monkeypatch.setattr(varlen, "search_ends", None)
     check_the_same(build(16, 4, 2, **options), Varlen(), view, randn(4, 6, 16))
 
 
 def test_packed_documents_read_packed_sources(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(varlen, "found_ends", None)
+    monkeypatch.setattr(varlen, "search_ends", None)
     attention = filled(FullAttention(12, 4, 7, d_value=5))
     check_the_same(attention, Varlen(), View.of(PACKED, READ), randn(4, 6, 12), randn(4, 7, 7, seed=1))
 
@@ -142,7 +142,7 @@ def test_varlen_drops_weights_in_training_alone():
 
 @pytest.mark.parametrize("length", [1, 5])
 def test_varlen_looks_for_no_documents_where_rows_are_whole(length: int, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(varlen, "found_ends", None)
+    monkeypatch.setattr(varlen, "search_ends", None)
     x = randn(2, length, 12)
     check_the_same(build(12, 4), Varlen(), View.of(Documents.of(None, x), causal=True), x)
 

@@ -31,7 +31,7 @@ def blocks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
     queries, weights, remembered, fused = request.param
     monkeypatch.setattr(tiling, "QUERIES", queries)
     monkeypatch.setattr(tiling, "WEIGHTS", weights)
-    monkeypatch.setattr(blocked, "REMEMBERED", remembered)
+    monkeypatch.setattr(blocked, "MAX_SAVED_KEYS", remembered)
     monkeypatch.setattr(blocked, "FUSED", fused)
 
 
@@ -80,7 +80,7 @@ def test_torchs_kernel_is_asked_where_it_is_fused_and_faster(
 ):
     asked = []
     monkeypatch.setattr(blocked, "FUSED", True)
-    monkeypatch.setattr(blocked, "REMEMBERED", remembered)
+    monkeypatch.setattr(blocked, "MAX_SAVED_KEYS", remembered)
     monkeypatch.setattr(blocked, "fused", lambda queries, keys, values, tiling: asked.append(1) or values.clone())
     attention = build(12, 4, **options).train()
     attention.backend = Blocked()

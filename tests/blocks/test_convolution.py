@@ -6,7 +6,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from zoo.blocks.attention import FullAttention
-from zoo.blocks.convolution import taps
+from zoo.blocks.convolution import tap_offsets
 from zoo.blocks.mixer import ConvolutionMixer
 from zoo.blocks.rows.documents import Documents
 from zoo.blocks.rows.view import View
@@ -47,4 +47,4 @@ def test_each_document_is_convolved_as_torch_does_it_alone(causal: bool, depthwi
 @pytest.mark.parametrize(("options", "name"), [((0, 1), "kernel"), ((3, 0), "dilation")])
 def test_a_convolution_that_reads_nothing_is_refused(options: tuple[int, int], name: str):
     with pytest.raises(ValueError, match=rf"{name} must be at least 1, got 0"):
-        taps(*options, True)
+        tap_offsets(*options, True)

@@ -118,7 +118,7 @@ def test_under_autocast_several_maps_read_one_copy_and_gradients_are_added_up_in
 
 
 def test_vectors_that_autocast_leaves_alone_are_not_copied(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(projections, "Casts", None)
+    monkeypatch.setattr(projections, "CastOnce", None)
     found, x = maps(), torch.randn(2, 6)
     assert len(project_each(x, found)) == 3
     with torch.autocast("cpu", torch.bfloat16):

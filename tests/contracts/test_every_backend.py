@@ -141,7 +141,7 @@ def test_nothing_leaks_and_packed_a_document_says_what_it_says_alone(
 def test_rows_of_a_packer_reach_varlen_as_they_lie_and_leak_nothing(on_cpu: None, monkeypatch: pytest.MonkeyPatch):
     choice = {"name": "grouped", **NEEDED, "window": 3}
     model, formula = (attending(name, "attention", choice, torch.float64) for name in ("varlen", "eager"))
-    monkeypatch.setattr(varlen, "found_ends", None)  # which looks for documents that nobody knows
+    monkeypatch.setattr(varlen, "search_ends", None)  # which looks for documents that nobody knows
     numbers = torch.tensor([[1] * 3 + [2] * 4 + [0] * 3, [1] * 4 + [2] * 6])
     sources = torch.tensor([[1] * 2 + [2] * 3 + [0] * 3, [1] * 4 + [2] * 4])
     known = Documents.packed([[3, 4], [4, 6]], numbers), Documents.packed([[2, 3], [4, 4]], sources)

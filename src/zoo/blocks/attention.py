@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from zoo.blocks.backends.backend import Backend, Rule
 from zoo.blocks.backends.eager import EAGER
 from zoo.blocks.backends.sdpa import SDPA
-from zoo.blocks.dropout import Drops
+from zoo.blocks.dropout import UsesDropout
 from zoo.blocks.norm import NormOption, norms
 from zoo.blocks.projections import project
 from zoo.blocks.residual import IntoScores, IntoStream
@@ -57,7 +57,7 @@ def in_heads(x: Float[Tensor, "batch length _"], n_heads: int) -> Float[Tensor, 
     return x.view(rows, length, n_heads, width // n_heads).transpose(1, 2)
 
 
-class Attention(nn.Module, Drops, ABC):
+class Attention(nn.Module, UsesDropout, ABC):
     """softmax(score(Q, K)) V per head, concatenated; a variant defines the maps to Q, K and V, and the output map.
 
     Source: Vaswani et al. 2017, arXiv:1706.03762, section 3.2.

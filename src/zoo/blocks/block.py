@@ -89,7 +89,7 @@ class Block(nn.Module, ABC):
         """Apply all sublayers in order; with `places`, the feed-forward runs on these positions only."""
         for name, sublayer in sublayers.items():
             if name == "feed_forward" and places is not None:
-                x = pick(x, places)
+                x = gather_places(x, places)
             x = self.connect(x, self.norms[name], sublayer)
         return x
 
@@ -140,18 +140,20 @@ class Block(nn.Module, ABC):
         sublayers: dict[str, Sublayer] = {"mixer": mix}
         if self.cross is not None and memory is not None and source_view is not None:
             cross, known, seen = self.cross, memory, source_view
-            sublayers["cross"] = lambda h: cross.step(by_memory(h, known), known, seen).view_as(h)
+            sublayers["cross"] = lambda h: cross.step(group_by_memory(h, known), known, seen).view_as(h)
         sublayers["feed_forward"] = self.feed_forward
         return self.combine(x, sublayers), BlockState(carried, memory)
 
 
-def pick(x: Stream, places: Places) -> Float[Tensor, "1 places d_model"]:
+def gather_places(x: Stream, places: Places) -> Float[Tensor, "1 places d_model"]:
     """Gather the vectors at flat indices (row * length + index) as one row."""
     # not x[places]: on a GPU its gradient adds repeated indices one by one, and unused slots all repeat one index
     return x.flatten(0, 1).index_select(0, places)[None]
 
 
-def by_memory(x: Float[Tensor, "rows new d_model"], memory: KeysValues) -> Float[Tensor, "sources queries d_model"]:
+def group_by_memory(
+    x: Float[Tensor, "rows new d_model"], memory: KeysValues
+) -> Float[Tensor, "sources queries d_model"]:
     """Concatenate the tokens of the rows that share a row of the memory."""
     return x.reshape(len(memory.keys), -1, x.shape[-1])
 
@@ -220,6 +222,6 @@ class Parallel(Block):
         normalized = self.norms["mixer"](x)
         for name, sublayer in sublayers.items():
             if name == "feed_forward" and places is not None:
-                x, normalized = pick(x, places), pick(normalized, places)
+                x, normalized = gather_places(x, places), gather_places(normalized, places)
             x = x + sublayer(normalized)
         return x

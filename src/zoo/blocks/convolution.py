@@ -10,7 +10,7 @@ from torch.nn import functional as F
 from zoo.registry import refuse_below
 
 
-def taps(kernel: int, dilation: int, causal: bool) -> list[int]:
+def tap_offsets(kernel: int, dilation: int, causal: bool) -> list[int]:
     """The offsets that a convolution reads, in ascending order: 0 is the position itself, -1 the one before it.
 
     Args:

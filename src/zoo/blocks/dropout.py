@@ -14,7 +14,7 @@ BYTE = 2**8  # values of a random byte
 GROUP = 512  # elements whose random bytes are compared with one threshold
 
 
-class Drops:
+class UsesDropout:
     """Mixin of modules that apply dropout.
 
     Attributes:
@@ -37,8 +37,8 @@ def dropout(x: Float[Tensor, "*any"], share: float, training: bool, byte_dropout
     if x.device.type != "cpu" or not byte_dropout:
         return F.dropout(x, share)
     if is_transformed():
-        return thinned(x, draw_kept(x, dropped), dropped)
-    found: Tensor = Dropped.apply(x, dropped)  # type: ignore[no-untyped-call]
+        return apply_kept(x, draw_kept(x, dropped), dropped)
+    found: Tensor = ByteDropout.apply(x, dropped)  # type: ignore[no-untyped-call]
     return found
 
 
@@ -47,17 +47,17 @@ def dropped_steps(share: float) -> int:
     return min(STEPS - 1, round(share * STEPS))
 
 
-def enlarged(dropped: int) -> float:
+def keep_scale(dropped: int) -> float:
     """The factor 1 / (1 - p) that kept elements are multiplied by."""
     return STEPS / (STEPS - dropped)
 
 
-def thinned(x: Float[Tensor, "*any"], kept: Int8[Tensor, "*any"], dropped: int) -> Float[Tensor, "*any"]:
+def apply_kept(x: Float[Tensor, "*any"], kept: Int8[Tensor, "*any"], dropped: int) -> Float[Tensor, "*any"]:
     """Zero the dropped elements and scale the kept ones."""
-    return x * kept.to(x.dtype).mul_(enlarged(dropped))
+    return x * kept.to(x.dtype).mul_(keep_scale(dropped))
 
 
-class Dropped(torch.autograd.Function):
+class ByteDropout(torch.autograd.Function):
     """Dropout on a CPU that saves its mask as bytes."""
 
     @staticmethod
@@ -65,12 +65,12 @@ class Dropped(torch.autograd.Function):
         kept = draw_kept(x, dropped)
         ctx.save_for_backward(kept)
         ctx.dropped = dropped
-        return thinned(x, kept, dropped)
+        return apply_kept(x, kept, dropped)
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
         (kept,) = ctx.saved_tensors
-        return thinned(gradient, kept, ctx.dropped), None
+        return apply_kept(gradient, kept, ctx.dropped), None
 
 
 def draw_kept(x: Float[Tensor, "*any"], dropped: int, byte_dropout: bool = True) -> Int8[Tensor, "*any"]:
@@ -93,7 +93,7 @@ def draw_kept(x: Float[Tensor, "*any"], dropped: int, byte_dropout: bool = True)
     return numbers.ge_(least[:, None]).view(-1)[: x.numel()].view(x.shape)
 
 
-class Dropout(nn.Module, Drops):
+class Dropout(nn.Module, UsesDropout):
     """`dropout` as a module; it drops in training only.
 
     Args:

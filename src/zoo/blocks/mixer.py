@@ -10,8 +10,8 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves, tree_map_only
 
 from zoo.blocks.attention import Attention
-from zoo.blocks.convolution import neighbours, taps
-from zoo.blocks.recurrence import CellOption, cells, hold
+from zoo.blocks.convolution import neighbours, tap_offsets
+from zoo.blocks.recurrence import CellOption, cells, keep_at_padding
 from zoo.blocks.residual import IntoStream
 from zoo.blocks.rows.cache import Cache
 from zoo.blocks.rows.view import View
@@ -79,7 +79,7 @@ def tensors_of(state: Any) -> list[Tensor]:
 
 
 @torch.no_grad()
-def written(new: Any, state: Any) -> Any:
+def copy_state(new: Any, state: Any) -> Any:
     """Copy a new state into the tensors of the old one, which have the same shapes; return the old one.
 
     CUDA graphs need this: they read and write fixed memory.
@@ -165,7 +165,7 @@ class RecurrentMixer(Mixer):
         vectors = self.cell.start(x) if state is None else state.transpose(0, 1)
         seen = []
         for at in range(x.shape[1]):
-            vectors = hold(vectors, self.cell.step(x[:, at], vectors), view.documents.numbers[:, at] > 0)
+            vectors = keep_at_padding(vectors, self.cell.step(x[:, at], vectors), view.documents.numbers[:, at] > 0)
             seen.append(vectors[0])
         return self.output(torch.stack(seen, dim=1)), vectors.transpose(0, 1)
 
@@ -194,7 +194,7 @@ class ConvolutionMixer(Mixer):
         depthwise: bool = False,
     ) -> None:
         super().__init__()
-        self.taps = taps(kernel, dilation, causal)
+        self.taps = tap_offsets(kernel, dilation, causal)
         self.filters = nn.Conv1d(d_model, d_model, kernel, groups=d_model, bias=False) if depthwise else None
         self.output = IntoStream(d_model if depthwise else kernel * d_model, d_model)
 

@@ -38,11 +38,11 @@ def project_each(x: Vectors, maps: Sequence[nn.Module]) -> list[Mapped]:
     dtype, changed = dtype_of_products(x), torch.compiler.is_compiling() or is_transformed()
     if dtype == x.dtype or x.device.type != "cpu" or changed or not are_plain(maps):
         return [one(x) for one in maps]
-    copies = Casts.apply(x, dtype, len(maps))  # type: ignore[no-untyped-call]
+    copies = CastOnce.apply(x, dtype, len(maps))  # type: ignore[no-untyped-call]
     return [one(copy) for one, copy in zip(maps, copies, strict=True)]
 
 
-class Casts(torch.autograd.Function):
+class CastOnce(torch.autograd.Function):
     """Cast vectors to a narrower dtype once and return several views of the result.
 
     Their gradients are summed in the wider dtype; if all layers read one tensor, autograd would round each partial sum
@@ -69,13 +69,13 @@ def are_plain(maps: Sequence[nn.Module]) -> bool:
     """Whether all modules are plain linear layers, all or none with a bias, all or none of them trainable."""
     kinds = set()
     for one in maps:
-        if type(one).forward is not nn.Linear.forward or does_more(one):
+        if type(one).forward is not nn.Linear.forward or is_wrapped(one):
             return False
         kinds.add((one.bias is None, one.weight.requires_grad))
     return len(kinds) == 1
 
 
-def does_more(module: nn.Module) -> bool:
+def is_wrapped(module: nn.Module) -> bool:
     """Whether calling a module does more than its class's `forward`: it has hooks, or `forward` is replaced.
 
     LoRA adds hooks; accelerate replaces `forward` to load offloaded weights.

@@ -92,7 +92,7 @@ def becomes_float16(x: Tensor | PackedSequence) -> bool:
     return x.is_cuda and torch.is_autocast_enabled("cuda") and torch.get_autocast_dtype("cuda") != torch.float16
 
 
-def hold(state: States, new: States, there: Bool[Tensor, " rows"]) -> States:
+def keep_at_padding(state: States, new: States, there: Bool[Tensor, " rows"]) -> States:
     """Return the new state in rows that read a token (`there`), the old one in the others."""
     return torch.where(there[None, :, None], new, state.to(new.dtype))
 

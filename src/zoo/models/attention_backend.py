@@ -111,7 +111,7 @@ def fastest(layers: list[Layer], on: Hardware, training: bool = True) -> ChosenB
 def formulas(by_layer: list[Backend], layers: list[Layer], on: Hardware, training: bool = True) -> list[str]:
     """Return messages, each once, on what backends compute by the plain formula instead of their kernel."""
     rules = (attention.rule(training) for attention, _ in layers)
-    said = ((one, one.by_formula(rule, on.device)) for one, rule in zip(by_layer, rules, strict=True))
+    said = ((one, one.unfused(rule, on.device)) for one, rule in zip(by_layer, rules, strict=True))
     return list(dict.fromkeys(f"{backends.name_of(one)} {formula}" for one, formula in said if formula is not None))
 
 

@@ -8,7 +8,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from zoo.blocks.projections import does_more
+from zoo.blocks.projections import is_wrapped
 from zoo.devices.compiling import is_transformed
 from zoo.devices.precision import dtype_of_products
 from zoo.models.heads.cross_entropy import are_few
@@ -47,7 +47,7 @@ class TokenTable:
 
     def holds(self, tokens: nn.Embedding) -> bool:
         """Whether a module only looks up rows of this matrix: `look_up` ignores hooks and options such as max_norm."""
-        plain = type(tokens) is nn.Embedding and not does_more(tokens)
+        plain = type(tokens) is nn.Embedding and not is_wrapped(tokens)
         options = tokens.padding_idx, tokens.max_norm, tokens.scale_grad_by_freq or None, tokens.sparse or None
         return plain and tokens.weight is self.weight and options == (None,) * 4
 

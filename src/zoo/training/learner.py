@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from zoo.blocks.dropout import Drops
+from zoo.blocks.dropout import UsesDropout
 from zoo.devices.precision import forward_dtype, mixed, thawed
 from zoo.models.kinds.part import Part
 from zoo.models.model import Model
@@ -42,7 +42,7 @@ class Learner:
                 module.checkpointing = settings.checkpointing
             if isinstance(module, Model):
                 module.chunked_loss, module.skip_unread = settings.chunked_loss, settings.skip_unread
-            if isinstance(module, Drops):
+            if isinstance(module, UsesDropout):
                 module.byte_dropout = settings.byte_dropout
         use_backends(model, settings, processes.device)
         # the order matters: weights and names are read before FSDP shards the tensors; the optimizer needs the shards

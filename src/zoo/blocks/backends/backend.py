@@ -25,7 +25,7 @@ class Rule:
         window: a query sees keys at distances below it (tokens); None: all.
         sinks: extra logits per head that take part in the softmax and have no value.
         dropout: fraction of the weights dropped; 0 in evaluation.
-        byte_dropout: as in `Drops`.
+        byte_dropout: as in `UsesDropout`.
     """
 
     score: Score
@@ -34,19 +34,19 @@ class Rule:
     dropout: float
     byte_dropout: bool = True
 
-    def other_score(self) -> str | None:
+    def score_obstacle(self) -> str | None:
         """Why inner-product kernels cannot compute its score, worded as in `Backend.obstacle`; None: they can."""
         if self.score.scale is not None:
             return None
         return f"supports only inner products, unlike score '{scores.name_of(self.score)}'"
 
-    def beside_products(self, position: Position | None) -> str | None:
+    def plain_kernel_obstacle(self, position: Position | None) -> str | None:
         """Why kernels of plain softmax(QK') V cannot compute it, worded as in `Backend.obstacle`; None: they can."""
         if self.sinks is not None:
             return "does not support sinks"
         if position is not None and position.biases:
             return f"does not support position '{positions.name_of(position)}', which adds to the scores"
-        return self.other_score()
+        return self.score_obstacle()
 
 
 Queries = Float[Tensor, "batch heads queries width"]
@@ -86,7 +86,7 @@ class Backend(ABC):
         """Why it cannot compute a layer, as a verb phrase for messages ("does not support sinks"); None: it can."""
         return None
 
-    def by_formula(self, rule: Rule, device: str) -> str | None:
+    def unfused(self, rule: Rule, device: str) -> str | None:
         """What it computes without a fused kernel on a device type, as a verb phrase for messages; None: nothing."""
         return None
 
@@ -94,7 +94,7 @@ class Backend(ABC):
 backends: Slot[Backend] = Slot("backend")
 
 
-def filled(x: Float[Tensor, "batch heads length width"], width: int) -> Float[Tensor, "batch heads length wider"]:
+def pad_width(x: Float[Tensor, "batch heads length width"], width: int) -> Float[Tensor, "batch heads length wider"]:
     """Pad heads with zeros to at least `width`; unpadded ones are returned as they are, since F.pad would copy them."""
     return F.pad(x, (0, width - x.shape[-1])) if x.shape[-1] < width else x
 

@@ -11,13 +11,13 @@ from torch.nn import functional as F
 
 from zoo.blocks.backends.backend import Backend, Heads, Keys, Queries, Rule, Values, backends, in_one_dtype
 from zoo.blocks.backends.tiling import Region, Tile, Tiling, masks, part_of
-from zoo.blocks.dropout import draw_kept, dropped_steps, enlarged
+from zoo.blocks.dropout import draw_kept, dropped_steps, keep_scale
 from zoo.blocks.position import Position
 from zoo.blocks.rows.view import View
 from zoo.devices.precision import has_amx
 
 FUSED = has_amx()  # whether torch's fused kernel has the faster forward pass; its backward pass is slower either way
-REMEMBERED = 128  # keys: weights are saved for backward up to this length; beyond it they are recomputed to save memory
+MAX_SAVED_KEYS = 128  # weights are saved for backward up to this length; beyond it they are recomputed to save memory
 
 Weights = Float[Tensor, "rows heads asking answering"]
 Write = Callable[[Tensor, Tensor], Tensor]
@@ -52,7 +52,7 @@ class Blocked(Backend):
         masks(view, rule.window, dtype)
 
     def obstacle(self, rule: Rule, d_key: int, d_value: int, position: Position | None) -> str | None:
-        return rule.beside_products(position)
+        return rule.plain_kernel_obstacle(position)
 
 
 class BlockedAttention(torch.autograd.Function):
@@ -67,7 +67,7 @@ class BlockedAttention(torch.autograd.Function):
         ctx: Any, queries: Queries, keys: Keys, values: Values, tiling: Tiling, rule: Rule, recorded: bool
     ) -> Heads:
         kept: list[Tensor] = []  # per tile: its weights if remembered, then its dropout mask
-        dropped, remembered = dropped_steps(rule.dropout), recorded and keys.shape[2] <= REMEMBERED
+        dropped, remembered = dropped_steps(rule.dropout), recorded and keys.shape[2] <= MAX_SAVED_KEYS
         alike = queries.shape[-1] == values.shape[-1]  # the fused kernel needs d_key = d_value
         if FUSED and alike and not (dropped or remembered):
             said = fused(queries, keys, values, tiling)
@@ -77,22 +77,22 @@ class BlockedAttention(torch.autograd.Function):
                 weights = weigh(queries, keys, tile, tiling)
                 left = [draw_kept(weights, dropped, rule.byte_dropout)] if dropped else []
                 heads = (weights * left[0].to(weights.dtype) if dropped else weights) @ values[tile.rows, :, tile.keys]
-                keep(Tensor.copy_, said, tile.queries, tile, heads)
+                write_own(Tensor.copy_, said, tile.queries, tile, heads)
                 kept += [*([weights] if remembered else []), *(left if recorded else [])]
         ctx.save_for_backward(queries, keys, values, *kept)
         ctx.tiling, ctx.dropped, ctx.remembered = tiling, dropped, remembered
-        return scale_(said, tiling.seeing, dropped)
+        return scale_(said, tiling.sees_any, dropped)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         queries, keys, values, *kept = ctx.saved_tensors
         tiling, dropped, waiting = ctx.tiling, ctx.dropped, iter(kept)
-        gradient = scale_(gradient.clone(memory_format=torch.contiguous_format), tiling.seeing, dropped)
+        gradient = scale_(gradient.clone(memory_format=torch.contiguous_format), tiling.sees_any, dropped)
         of_queries, of_keys, of_values = (heads_like(x, x.shape[-1], tiling) for x in (queries, keys, values))
         write: Write = Tensor.copy_
         sums = of_keys, of_values
-        if tiling.several:  # several tiles add to one key: accumulate in float32
+        if tiling.shares_keys:  # several tiles add to one key: accumulate in float32
             write, sums = Tensor.add_, (sums_like(keys), sums_like(values))
         for tile in tiling.tiles:
             rows, asking, answering = tile.rows, tile.queries, tile.keys
@@ -105,10 +105,10 @@ class BlockedAttention(torch.autograd.Function):
             else:
                 left = weights
             of_scores = torch.ops.aten._softmax_backward_data(of_weights, weights, -1, weights.dtype)
-            keep(Tensor.copy_, of_queries, asking, tile, of_scores @ keys[rows, :, answering])
-            keep(write, sums[0], answering, tile, of_scores.transpose(-1, -2) @ queries[rows, :, asking])
-            keep(write, sums[1], answering, tile, left.transpose(-1, -2) @ gradient[rows, :, asking])
-        if tiling.several:
+            write_own(Tensor.copy_, of_queries, asking, tile, of_scores @ keys[rows, :, answering])
+            write_own(write, sums[0], answering, tile, of_scores.transpose(-1, -2) @ queries[rows, :, asking])
+            write_own(write, sums[1], answering, tile, left.transpose(-1, -2) @ gradient[rows, :, asking])
+        if tiling.shares_keys:
             of_keys.copy_(sums[0])
             of_values.copy_(sums[1])
         return of_queries, of_keys, of_values, None, None, None
@@ -118,18 +118,18 @@ def fused(queries: Queries, keys: Keys, values: Values, tiling: Tiling) -> Heads
     """Compute attention without dropout with torch's fused kernel, region by region."""
     found = []
     for rows, asking, answering, _, masked in tiling.regions:
-        added = tiling.added_to(rows, asking, answering) if masked else None
+        added = tiling.mask_for(rows, asking, answering) if masked else None
         given = queries[rows, :, asking], keys[rows, :, answering], values[rows, :, answering]
         found.append(F.scaled_dot_product_attention(*given, added, is_causal=tiling.causal and not masked, scale=1.0))
-    if len(found) == 1 and tiling.complete:
+    if len(found) == 1 and tiling.covers_all:
         return found[0]
     said = heads_like(queries, values.shape[-1], tiling)
     for region, heads in zip(tiling.regions, found, strict=True):
-        keep(Tensor.copy_, said, region.queries, region, heads)
+        write_own(Tensor.copy_, said, region.queries, region, heads)
     return said
 
 
-def keep(write: Write, into: Tensor, places: slice, of: Region | Tile, found: Tensor) -> None:
+def write_own(write: Write, into: Tensor, places: slice, of: Region | Tile, found: Tensor) -> None:
     """Write `found`, the result for `places` in all heads, to `into`, except positions that another region owns."""
     own = part_of(places, of.own)
     if own != places:
@@ -141,7 +141,7 @@ def weigh(queries: Queries, keys: Keys, tile: Tile, tiling: Tiling) -> Weights:
     """Attention weights of a tile: 0 for masked keys, except that a query that sees no key sees all."""
     rows, asking, answering, _, masked = tile
     scores = queries[rows, :, asking] @ keys[rows, :, answering].transpose(-1, -2)
-    added = tiling.added_to(rows, asking, masked)
+    added = tiling.mask_for(rows, asking, masked)
     if added is not None:
         scores[..., masked.start - answering.start : masked.stop - answering.start] += added
     return scores.softmax(-1)
@@ -151,7 +151,7 @@ def scale_(heads: Heads, seeing: Tensor | None, dropped: int) -> Heads:
     """Scale the output or its gradient in place: 0 for queries that see no key, and dropout's 1 / (1 - p)."""
     if seeing is not None:
         heads *= seeing
-    return heads.mul_(enlarged(dropped)) if dropped else heads
+    return heads.mul_(keep_scale(dropped)) if dropped else heads
 
 
 def sums_like(x: Tensor) -> Tensor:
@@ -165,5 +165,5 @@ def heads_like(x: Float[Tensor, "rows heads places width"], width: int, tiling: 
     Positions that no region covers see nothing and are 0.
     """
     rows, heads, places, _ = x.shape
-    make = x.new_empty if tiling.complete else x.new_zeros
+    make = x.new_empty if tiling.covers_all else x.new_zeros
     return make(rows, places, heads, width).transpose(1, 2)

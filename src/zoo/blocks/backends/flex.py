@@ -13,7 +13,7 @@ from torch.nn.attention.flex_attention import (
     flex_attention,
 )
 
-from zoo.blocks.backends.backend import Backend, Heads, Keys, Queries, Rule, Values, backends, filled, in_one_dtype
+from zoo.blocks.backends.backend import Backend, Heads, Keys, Queries, Rule, Values, backends, in_one_dtype, pad_width
 from zoo.blocks.backends.sdpa import SDPA
 from zoo.blocks.position import Position
 from zoo.blocks.rows.view import View, Visibility
@@ -60,8 +60,8 @@ class Flex(Backend):
         d_value, grouped = values.shape[-1], keys.shape[1] != queries.shape[1]
         attention = compiled(flex_attention, GRAPHS, fullgraph=True) if queries.is_cuda else flex_attention
         heads, also = attention(
-            *(filled(x, LEAST_WIDTH) for x in (queries, keys, values)),
-            score_mod=added(view),
+            *(pad_width(x, LEAST_WIDTH) for x in (queries, keys, values)),
+            score_mod=make_score_mod(view),
             block_mask=blocks,
             scale=rule.score.scale,
             enable_gqa=grouped,
@@ -76,14 +76,14 @@ class Flex(Backend):
 
     def prepare(self, view: View, rule: Rule, dtype: torch.dtype) -> None:
         blocks_in(view, rule.window)
-        added(view)
+        make_score_mod(view)
 
     def obstacle(self, rule: Rule, d_key: int, d_value: int, position: Position | None) -> str | None:
         if rule.dropout:
             return f"does not support attention dropout, but attention.dropout is {rule.dropout}"
         if max(d_key, d_value) > WIDEST:
             return f"supports heads up to {WIDEST} wide, but d_key is {d_key}, d_value {d_value}"
-        return rule.other_score()
+        return rule.score_obstacle()
 
 
 def blocks_in(view: View, window: int | None) -> BlockMask:
@@ -115,7 +115,7 @@ def blocks_of(visibility: Visibility, window: int | None) -> BlockMask:
     return blocks
 
 
-def added(view: View) -> Callable[[Tensor, Tensor, Tensor, Tensor, Tensor], Tensor] | None:
+def make_score_mod(view: View) -> Callable[[Tensor, Tensor, Tensor, Tensor, Tensor], Tensor] | None:
     """Return flex attention's `score_mod` that adds the position's bias; None: the position adds none."""
     position = view.position
     if position is None or not position.biases:

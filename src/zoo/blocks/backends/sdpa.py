@@ -13,7 +13,7 @@ from zoo.blocks.rows.view import View
 from zoo.blocks.score import scores
 
 # thresholds, measured on CPUs; "products" are two bfloat16 matrix products in place of torch's kernel (`by_products`)
-SHORT = 128  # keys: up to this number, bfloat16 is slower than float32 (`widens`)
+SHORT = 128  # keys: up to this number, bfloat16 is slower than float32 (`uses_float32`)
 FEW = 64  # queries per row that products still pay for: new tokens, or beams that share one source
 MANY = 64  # rows times heads: with fewer, the overhead of operators exceeds what reading bfloat16 saves
 LONG = 32  # keys: with fewer, products pay only if the keys are contiguous
@@ -40,7 +40,7 @@ class Sdpa(Backend):
             keys, values = keys[:, :, :known], values[:, :, :known]
         if slow:
             return EAGER.attend(queries, keys, values, view, rule)
-        if widens(queries.dtype, queries.device, keys.shape[2]):
+        if uses_float32(queries.dtype, queries.device, keys.shape[2]):
             with torch.autocast("cpu", enabled=False):
                 return self.attend(queries.float(), keys.float(), values.float(), view, rule).to(queries.dtype)
         keys, values = keys.to(queries.dtype), values.to(queries.dtype)
@@ -63,9 +63,11 @@ class Sdpa(Backend):
         if is_slow(rule, device):
             EAGER.prepare(view, rule, dtype)
         elif not is_causal(view, rule):
-            view.additive_mask(rule.window, torch.float32 if widens(dtype, device, view.visibility.n_keys) else dtype)
+            view.additive_mask(
+                rule.window, torch.float32 if uses_float32(dtype, device, view.visibility.n_keys) else dtype
+            )
 
-    def by_formula(self, rule: Rule, device: str) -> str | None:
+    def unfused(self, rule: Rule, device: str) -> str | None:
         if not is_slow(rule, torch.device(device)):
             return None
         if rule.score.scale is None:
@@ -86,7 +88,7 @@ class Sdpa(Backend):
     def needs_whole_tensors(self, memory: Keys, rule: Rule) -> bool:
         """Whether keys and values are read by bfloat16 matrix products, which need whole tensors: see `Cache`."""
         many = memory.shape[0] * memory.shape[1] >= MANY
-        return many and memory.device.type == "cpu" and memory.dtype == torch.bfloat16 and multiplies(rule)
+        return many and memory.device.type == "cpu" and memory.dtype == torch.bfloat16 and is_plain_product(rule)
 
 
 SDPA = Sdpa()  # stateless, so all layers share one
@@ -99,7 +101,7 @@ def kernels_for(queries: Queries, mask: Tensor | None) -> AbstractContextManager
     return sdpa_kernel(TAKE_LENGTHS if mask is None else TAKE_MASKS)
 
 
-def widens(dtype: torch.dtype, device: torch.device, n_keys: int) -> bool:
+def uses_float32(dtype: torch.dtype, device: torch.device, n_keys: int) -> bool:
     """Whether to compute bfloat16 attention over few keys in float32.
 
     In bfloat16 the backward pass of torch's CPU kernel takes 1.5 times as long at 128 keys, and 3 times at 64.
@@ -121,7 +123,7 @@ def is_slow(rule: Rule, device: torch.device) -> bool:
     return rule.score.scale is None or (rule.dropout > 0 and device.type == "cpu")
 
 
-def multiplies(rule: Rule) -> bool:
+def is_plain_product(rule: Rule) -> bool:
     """Whether scores are inner products, without sinks."""
     return rule.score.scale is not None and rule.sinks is None
 
@@ -136,7 +138,7 @@ def reads_by_products(queries: Queries, keys: Keys, known: int, rule: Rule) -> b
         return False
     rows, heads, n, _ = queries.shape
     few, enough = n <= FEW, rows * heads * n * known >= ENOUGH and (known > LONG or keys.is_contiguous())
-    return few and enough and multiplies(rule)
+    return few and enough and is_plain_product(rule)
 
 
 def by_products(queries: Queries, keys: Keys, values: Values, view: View, rule: Rule) -> Heads:

@@ -57,20 +57,20 @@ class Tiling(NamedTuple):
     Args:
         regions: cover all positions that see any key.
         tiles: the regions cut into blocks of queries.
-        several: whether queries of several tiles may see the same key, so that gradients of keys are sums.
-        complete: whether the regions cover every position.
+        shares_keys: whether queries of several tiles may see the same key, so that gradients of keys are sums.
+        covers_all: whether the regions cover every position.
         causal: whether a query sees only keys at or before its own index.
-        added: additive mask: -inf where a query may not see a key, all 0 for a query that sees none; None: no mask.
-        seeing: 0 for a query that sees no key, else 1; None: all see some.
+        additive_mask: -inf where a query may not see a key, all 0 for a query that sees none; None: no mask.
+        sees_any: 0 for a query that sees no key, else 1; None: all see some.
     """
 
     regions: list[Region]
     tiles: list[Tile]
-    several: bool
-    complete: bool
+    shares_keys: bool
+    covers_all: bool
     causal: bool
-    added: Float[Tensor, "rows 1 queries keys"] | None
-    seeing: Float[Tensor, "rows 1 queries 1"] | None
+    additive_mask: Float[Tensor, "rows 1 queries keys"] | None
+    sees_any: Float[Tensor, "rows 1 queries 1"] | None
 
     @staticmethod
     def of(view: View, window: int | None, queries: Queries) -> "Tiling":
@@ -83,17 +83,17 @@ class Tiling(NamedTuple):
         tiles = [list(tiles_of(region, reach, heads)) for region in regions]
         several = any(len({tile.queries.start for tile in of_one}) > 1 for of_one in tiles)
         together = [tile for of_one in tiles for tile in of_one]
-        complete = sum(map(places_of, regions)) == seen.queries.numbers.numel()
+        complete = sum(map(count_own_queries, regions)) == seen.queries.numbers.numel()
         return Tiling(regions, together, several, complete, seen.causal, *masks(view, window, queries.dtype))
 
-    def added_to(self, rows: slice, queries: slice, keys: slice) -> Tensor | None:
+    def mask_for(self, rows: slice, queries: slice, keys: slice) -> Tensor | None:
         """Select a part of the additive mask; None: nothing is masked there."""
-        if self.added is None or keys.start == keys.stop:
+        if self.additive_mask is None or keys.start == keys.stop:
             return None
-        return (self.added[rows] if len(self.added) > 1 else self.added)[:, :, queries, keys]
+        return (self.additive_mask[rows] if len(self.additive_mask) > 1 else self.additive_mask)[:, :, queries, keys]
 
 
-def places_of(region: Region) -> int:
+def count_own_queries(region: Region) -> int:
     """Number of a region's own queries, over all its rows."""
     return (region.rows.stop - region.rows.start) * width(part_of(region.queries, region.own))
 
@@ -176,9 +176,11 @@ def tiles_of(region: Region, reach: tuple[int | None, int | None], heads: int) -
 
 
 def masks(view: View, window: int | None, dtype: torch.dtype) -> tuple[Tensor | None, Tensor | None]:
-    """`added` and `seeing` of a tiling, cached for all layers; float masks, since boolean ones are ten times slower."""
+    """`additive_mask` and `sees_any` of a tiling, cached for all layers; boolean masks would be ten times slower."""
     seen, opened = view.visibility, view.nan_free_mask_and_bias(window)
     sees_itself = seen.whole and seen.queries is seen.keys  # so no query is without a key
     blind = None if sees_itself else seen.sees_no_key(window)
-    added = view.cached(("added", window, dtype), lambda: None if opened is None else to_additive_mask(opened, dtype))
-    return added, view.cached(("seeing", window, dtype), lambda: None if blind is None else (~blind).to(dtype))
+    added = view.cached(
+        ("tiled_mask", window, dtype), lambda: None if opened is None else to_additive_mask(opened, dtype)
+    )
+    return added, view.cached(("sees_any", window, dtype), lambda: None if blind is None else (~blind).to(dtype))

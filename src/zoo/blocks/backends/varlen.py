@@ -7,7 +7,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional as F
 
-from zoo.blocks.backends.backend import Backend, Heads, Keys, Queries, Rule, Values, backends, filled, in_one_dtype
+from zoo.blocks.backends.backend import Backend, Heads, Keys, Queries, Rule, Values, backends, in_one_dtype, pad_width
 from zoo.blocks.backends.sdpa import SDPA
 from zoo.blocks.position import Position
 from zoo.blocks.rows.view import View, Visibility
@@ -34,7 +34,7 @@ class Varlen(Backend):
     def attend(self, queries: Queries, keys: Keys, values: Values, view: View, rule: Rule) -> Heads:
         (batch, n_heads, length, d_key), d_value = queries.shape, values.shape[-1]
         width = -(-max(d_key, d_value) // WIDTHS) * WIDTHS
-        queries, keys, values = (filled(x, width) for x in in_one_dtype(queries, keys, values))
+        queries, keys, values = (pad_width(x, width) for x in in_one_dtype(queries, keys, values))
         if needs_no_ends(width, view, rule):
             shared, causal = keys.shape[1] != n_heads, view.visibility.causal
             # no mask, so that torch may choose cuDNN: see TAKE_MASKS in sdpa.py
@@ -42,9 +42,9 @@ class Varlen(Backend):
                 queries, keys, values, is_causal=causal, scale=rule.score.scale, enable_gqa=shared
             )
             return said[..., :d_value]
-        if are_short(view):
+        if prefer_mask(view):
             return SDPA.attend(queries, keys, values, view, rule)[..., :d_value]
-        asking, answering = ends_in(view)
+        asking, answering = cached_ends(view)
         back, ahead = (-1 if far is None else far for far in view.visibility.reach(rule.window))
         # the operator behind torch.nn.attention.varlen, which itself has no dropout, no grouped-query attention before
         # torch 2.12, and takes 3 seconds to import
@@ -66,20 +66,20 @@ class Varlen(Backend):
         heads: Tensor = said[..., :d_value]
         if asking.places is not None:
             # 0 * heads instead of zeros, so that every parameter gets a gradient: DDP waits for all of them
-            heads = heads if asking.there else 0 * heads
+            heads = heads if asking.any_document else 0 * heads
             heads = heads.new_zeros(batch * length, n_heads, d_value).index_copy(0, asking.places, heads)
         return heads.view(batch, length, n_heads, d_value).transpose(1, 2)
 
     def prepare(self, view: View, rule: Rule, dtype: torch.dtype) -> None:
-        if are_short(view):
+        if prefer_mask(view):
             SDPA.prepare(view, rule, dtype)
         else:
-            ends_in(view)  # even if this layer needs none: layers with windows may need them
+            cached_ends(view)  # even if this layer needs none: layers with windows may need them
 
     def obstacle(self, rule: Rule, d_key: int, d_value: int, position: Position | None) -> str | None:
         if max(d_key, d_value) > WIDEST:
             return f"supports heads up to {WIDEST} wide, but d_key is {d_key}, d_value {d_value}"
-        return rule.beside_products(position)
+        return rule.plain_kernel_obstacle(position)
 
 
 def needs_no_ends(width: int, view: View, rule: Rule) -> bool:
@@ -97,43 +97,43 @@ def needs_no_ends(width: int, view: View, rule: Rule) -> bool:
     return whole and width <= WIDEST_OF_CUDNN and rule.dropout == 0 and torch.is_grad_enabled()
 
 
-def are_short(view: View) -> bool:
+def prefer_mask(view: View) -> bool:
     """Whether documents are so short, on both sides, that a mask is cheaper than a tile per document."""
     return view.visibility.queries.prefers_mask and view.visibility.keys.prefers_mask
 
 
 @dataclass(frozen=True)
-class Ends:
+class PackedSide:
     """The documents of one side of an attention, concatenated; both sides list them in the same order.
 
     Args:
         ends: cumulative lengths of the documents from 0 (`cu_seqlens`).
         longest: an upper bound of the documents' lengths (tokens).
         places: flat index (row * length + index) of each token, document by document; None: the batch as it lies.
-        there: whether there is any document; if not, one dummy position is computed and its result multiplied by 0.
+        any_document: whether there is one; if not, one dummy position is computed and its result multiplied by 0.
     """
 
     ends: Int[Tensor, " borders"]
     longest: int
     places: Int[Tensor, " places"] | None = None
-    there: bool = True
+    any_document: bool = True
 
 
-def ends_in(view: View) -> tuple[Ends, Ends]:
+def cached_ends(view: View) -> tuple[PackedSide, PackedSide]:
     """Documents of the queries and of the keys, cached for all layers."""
     return view.visibility.cached("ends", lambda: ends_of(view.visibility))
 
 
-def ends_of(visibility: Visibility) -> tuple[Ends, Ends]:
+def ends_of(visibility: Visibility) -> tuple[PackedSide, PackedSide]:
     """Documents of the queries and of the keys: from the packer's borders, or else searched on the device."""
     borders = visibility.borders()
     if borders is None:
-        return found_ends(visibility)
+        return search_ends(visibility)
     asking, answering = borders
-    return Ends(asking.queries, asking.longest), Ends(answering.keys, answering.longest)
+    return PackedSide(asking.queries, asking.longest), PackedSide(answering.keys, answering.longest)
 
 
-def found_ends(visibility: Visibility) -> tuple[Ends, Ends]:
+def search_ends(visibility: Visibility) -> tuple[PackedSide, PackedSide]:
     """Search the documents that have both queries and keys; makes the host wait for the device."""
     sides = visibility.queries.numbers, visibility.keys.numbers
     # document k of row r gets the number r * most + k, so that one bincount counts the tokens of every document
@@ -145,17 +145,17 @@ def found_ends(visibility: Visibility) -> tuple[Ends, Ends]:
     met[::most] = False  # document 0 is none
     found = bool(met.any())
 
-    def side(number: Tensor, count: Tensor) -> Ends:
+    def side(number: Tensor, count: Tensor) -> PackedSide:
         order = number.argsort(stable=True)  # stable: tokens keep their order within a document
         places = order[met[number[order]]] if found else order[:1]
         lengths = count[met] if found else torch.ones_like(count[:1])
-        return Ends(F.pad(lengths.cumsum(0), (1, 0)).int(), int(lengths.max()), places, found)
+        return PackedSide(F.pad(lengths.cumsum(0), (1, 0)).int(), int(lengths.max()), places, found)
 
     asking, answering = (side(number, count) for number, count in zip(numbers, counts, strict=True))
     return asking, answering
 
 
-def end_to_end(x: Float[Tensor, "batch heads length width"], ends: Ends) -> Float[Tensor, "places heads width"]:
+def end_to_end(x: Float[Tensor, "batch heads length width"], ends: PackedSide) -> Float[Tensor, "places heads width"]:
     """Concatenate the documents' tokens."""
     flat = x.transpose(1, 2).flatten(0, 1)
     return flat if ends.places is None else flat.index_select(0, ends.places)

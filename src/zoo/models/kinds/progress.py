@@ -4,7 +4,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from zoo.blocks.mixer import written
+from zoo.blocks.mixer import copy_state
 from zoo.blocks.rows.cache import RowIndex
 from zoo.blocks.rows.documents import Documents
 from zoo.blocks.rows.view import Visibility
@@ -70,7 +70,7 @@ class Progress:
     def take(self, rows: Int[Tensor, " chosen"]) -> None:
         """Keep only these rows, in this order."""
         kept = self.numbers.index_select(0, rows), self.lengths.index_select(0, rows)
-        self.numbers, self.lengths = kept if self.moves(rows) else written(kept, (self.numbers, self.lengths))
+        self.numbers, self.lengths = kept if self.moves(rows) else copy_state(kept, (self.numbers, self.lengths))
 
     def moves(self, rows: Int[Tensor, " chosen"]) -> bool:
         """Whether a state with these rows gets new tensors; after `settle`, only if the number of rows changes."""

@@ -10,9 +10,9 @@ from torch import Tensor, nn
 
 from zoo.blocks.attention import Attention, attentions
 from zoo.blocks.dropout import Dropout
-from zoo.blocks.mixer import written
+from zoo.blocks.mixer import copy_state
 from zoo.blocks.position import Position
-from zoo.blocks.recurrence import Cell, hold
+from zoo.blocks.recurrence import Cell, keep_at_padding
 from zoo.blocks.rows.view import Recorder
 from zoo.models.embeddings import Embeddings, EmbeddingSettings
 from zoo.models.kinds.part import Decoder, Memory, Numbers, PartInput, States, Tokens, decoders
@@ -61,7 +61,7 @@ class RecurrentDecoderState:
     def keep(self, new: Vectors) -> None:
         """Replace the vectors; if `steady`, in place as long as the shape stays."""
         stays = self.steady and new[0].shape == self.vectors[0].shape
-        self.vectors = written(new, self.vectors) if stays else new
+        self.vectors = copy_state(new, self.vectors) if stays else new
 
 
 @decoders.register("recurrent")
@@ -191,7 +191,7 @@ class RecurrentDecoder(Decoder):
         for at in range(tokens.shape[1]):
             context = self.context(state.vectors, state.source)
             new = self.advance(words[:, at], state.vectors, context)
-            state.keep([hold(old, n, there[:, at] > 0) for old, n in zip(state.vectors, new, strict=True)])
+            state.keep([keep_at_padding(old, n, there[:, at] > 0) for old, n in zip(state.vectors, new, strict=True)])
             said.append(self.read_out(state.vectors[-1][0], words[:, at], context))
         return torch.stack(said, dim=1)
 

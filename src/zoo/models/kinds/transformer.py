@@ -10,7 +10,7 @@ from torch.utils.checkpoint import checkpoint
 
 from zoo.blocks.attention import Attention
 from zoo.blocks.block import Block, BlockState, Picked, Places, SourceView
-from zoo.blocks.mixer import fix_shapes, select_rows, written
+from zoo.blocks.mixer import copy_state, fix_shapes, select_rows
 from zoo.blocks.position import Position
 from zoo.blocks.rows.documents import Documents, positions_of
 from zoo.blocks.rows.view import Recorder, View, Visibility
@@ -178,7 +178,7 @@ class TransformerDecoder(Decoder):
         for number, (block, view) in enumerate(zip(self.stack.blocks, views, strict=True)):
             before = state.blocks[number]
             x, after = block.step(x, view, source_view, before)
-            state.blocks[number] = after if progress.place is None else written(after, before)
+            state.blocks[number] = after if progress.place is None else copy_state(after, before)
         return self.stack.norm(x)
 
     def settle(self, state: TransformerState) -> None:
@@ -190,7 +190,7 @@ class TransformerDecoder(Decoder):
     ) -> None:
         mixers, memories = ([getattr(block, name) for block in state.blocks] for name in ("mixer", "memory"))
         taken = select_rows(mixers, rows)
-        taken = taken if state.progress.moves(rows) else written(taken, mixers)
+        taken = taken if state.progress.moves(rows) else copy_state(taken, mixers)
         state.progress.take(rows)
         if state.source is not None and sources is not None:
             state.source, memories = state.source.select_rows(sources), select_rows(memories, sources)
