@@ -19,7 +19,7 @@ from zoo.batches.feed import Feed
 from zoo.batches.order import Examples
 from zoo.data.sources.find import load_rows
 from zoo.data.task import load_task
-from zoo.devices.memory import set_imports_aside
+from zoo.devices.memory import freeze_imports
 from zoo.examples.form import inputs
 from zoo.experiments.tokenizers import train_tokenizer
 from zoo.inference.measure import read_examples
@@ -68,7 +68,7 @@ def main() -> None:
     parser.add_argument("--peak", type=float, default=H200, help="FLOP/s")
     parser.add_argument("--workers", type=int, default=0, help="processes that build; 0: a thread")
     options = parser.parse_args()
-    set_imports_aside()  # as a training command does
+    freeze_imports()  # as a training command does
     for name in options.models:
         model = on_meta(load_settings(name, []))
         examples = examples_of(model, *ROWS[name], options.data)

@@ -75,7 +75,7 @@ def kernel_of(node: BaseSchedulerNode) -> Kernel:
 
 GraphLowering.compile_to_module = note  # type: ignore[method-assign]
 triton_helpers.set_driver_to_gpu = lambda: None  # keep the driver of `pretend`, which compiles but cannot load
-flex.or_plain = lambda compiled, plain: compiled  # no fallback: a failure must be reported
+flex.with_fallback = lambda compiled, plain: compiled  # no fallback: a failure must be reported
 functions.force_non_lazy_backward_lowering = True  # compile the backward now: the backward pass is never run
 
 

@@ -5,8 +5,8 @@ import torch
 from torch import nn
 
 from zoo.devices.choose import choose_device, choose_placement, with_dtype
-from zoo.devices.defaults import ordinary_tensors
-from zoo.devices.precision import forward_dtype, has_bfloat16, nearest_precision, warn_of_emulation, widest
+from zoo.devices.defaults import default_torch_settings
+from zoo.devices.precision import forward_dtype, has_bfloat16, nearest_precision, warn_of_emulation, widest_dtype
 
 MISSING = "--device: no device 'cuda:2' here"
 
@@ -113,8 +113,8 @@ def test_a_gpu_beside_a_newer_one_is_asked_itself_for_bfloat16(monkeypatch: pyte
 
 
 def test_a_dtype_that_a_device_lacks_is_computed_on_the_cpu(monkeypatch: pytest.MonkeyPatch):
-    assert (widest(torch.device("mps")), widest(torch.device("cpu"))) == (torch.float32, torch.float64)
-    monkeypatch.setattr("zoo.devices.choose.widest", lambda device: torch.float32)
+    assert (widest_dtype(torch.device("mps")), widest_dtype(torch.device("cpu"))) == (torch.float32, torch.float64)
+    monkeypatch.setattr("zoo.devices.choose.widest_dtype", lambda device: torch.float32)
     model = nn.Linear(1, 1, device="meta")
     monkeypatch.setattr(model, "to", lambda device, dtype: (device.type, dtype))
     wanted = torch.float32, torch.float64
@@ -131,7 +131,7 @@ def test_products_of_float32_are_exact_where_the_caller_has_rough_ones(way: str)
             torch.set_float32_matmul_precision("medium")
         else:
             backend.fp32_precision = "bf16"
-        with ordinary_tensors():
+        with default_torch_settings():
             assert backend.fp32_precision == "ieee" and torch.equal(rows @ rows, expected)
             if way == "of old":  # torch refuses to say it where both ways were taken
                 assert not torch.backends.cuda.matmul.allow_tf32
@@ -149,7 +149,7 @@ def test_what_a_caller_told_one_kind_of_device_alone_is_told_no_other():
     try:
         torch.backends.cuda.matmul.allow_tf32 = True
         mine = [backend.fp32_precision for backend in told]
-        with ordinary_tensors():
+        with default_torch_settings():
             assert [backend.fp32_precision for backend in told] == ["ieee", "ieee"]
         assert [backend.fp32_precision for backend in told] == mine == ["tf32", before[1]]
         assert torch.get_float32_matmul_precision() == "high"

@@ -124,5 +124,5 @@ def test_memory_that_is_full_while_something_is_compiled_is_no_failure_of_the_co
 
     monkeypatch.setattr(compiling, "failures", [])
     with pytest.raises(Wrapped):
-        compiling.or_plain(fail, lambda: None)()
+        compiling.with_fallback(fail, lambda: None)()
     assert not compiling.failures and is_out_of_memory(Wrapped())

@@ -29,7 +29,7 @@ ROUNDING = {torch.float32: 2e-6, torch.bfloat16: 8e-3, torch.float16: 1e-3}
 @pytest.fixture
 def kernel(monkeypatch: pytest.MonkeyPatch) -> Any:
     """What scores by the kernel, in blocks so short that most rows have several."""
-    found = load("zoo.devices.logits_kernel:score_")
+    found = load("zoo.devices.logits_kernel:cross_entropy_")
     monkeypatch.setitem(found.__globals__, "BLOCK", 32)
     if INTERPRETED:
         monkeypatch.setattr(torch.cuda, "device", lambda device: nullcontext())

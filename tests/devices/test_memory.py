@@ -44,7 +44,7 @@ def test_a_batch_that_memory_does_not_hold_is_halved_and_so_are_those_after_it(c
             raise torch.OutOfMemoryError("CUDA out of memory")
         return sum(batch)
 
-    assert sum(memory.in_batches(range(11), 8, work)) == sum(range(11))
+    assert sum(memory.map_batches(range(11), 8, work)) == sum(range(11))
     assert asked == [8, 4, 2, 2, 2, 2, 2, 1]
     assert [record.args for record in caplog.records] == [(8, 4), (4, 2)]
 
@@ -54,7 +54,7 @@ def test_a_single_item_that_memory_does_not_hold_is_an_error_that_says_what_to_d
         raise MemoryError
 
     with pytest.raises(RuntimeError, match="^out of memory with a batch of 1; choose --device cpu. MemoryError$"):
-        list(memory.in_batches([1, 2], 2, work))
+        list(memory.map_batches([1, 2], 2, work))
 
 
 def test_another_error_of_a_batch_is_passed_on():
@@ -62,7 +62,7 @@ def test_another_error_of_a_batch_is_passed_on():
         raise RuntimeError("expected 3 axes")
 
     with pytest.raises(RuntimeError, match="^expected 3 axes$"):
-        list(memory.in_batches([1, 2], 2, work))
+        list(memory.map_batches([1, 2], 2, work))
 
 
 def test_devices_and_libraries_say_in_their_own_words_that_memory_is_full():
@@ -99,11 +99,11 @@ def test_the_collector_leaves_imports_alone_and_frees_what_came_later(own: int, 
     """Whether Python has objects of its own aside, as 3.12 does, or none."""
     gc.unfreeze()  # another test may have trained
     monkeypatch.setattr(gc, "get_freeze_count", lambda count=gc.get_freeze_count: count() + own)
-    memory.set_imports_aside()
+    memory.freeze_imports()
     aside = gc.get_freeze_count()
     assert aside > 10_000
     later = loop()
-    memory.set_imports_aside()
+    memory.freeze_imports()
     assert gc.get_freeze_count() <= aside  # some are freed, since nothing refers to them any more
     gc.collect()
     assert later() is None

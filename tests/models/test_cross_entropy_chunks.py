@@ -99,7 +99,7 @@ def kernel(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
         return module.score_in_parts_(logits, classes, targets, wanted)[0][1]
 
     monkeypatch.setattr(module, "has_kernel", lambda device: True)
-    monkeypatch.setattr(module, "load", lambda place: {"zoo.devices.logits_kernel:score_": score_}[place])
+    monkeypatch.setattr(module, "load", lambda place: {"zoo.devices.logits_kernel:cross_entropy_": score_}[place])
     return told
 
 
@@ -140,7 +140,9 @@ def test_a_kernel_that_cannot_be_written_is_done_without(
         raise OSError("No space left on device")
 
     monkeypatch.setattr(compiling, "failures", [])
-    monkeypatch.setattr(module, "score_at_once_", compiling.or_plain(module.score_by_kernel_, module.score_in_parts_))
+    monkeypatch.setattr(
+        module, "score_at_once_", compiling.with_fallback(module.score_by_kernel_, module.score_in_parts_)
+    )
     one = given(torch.float32)
     monkeypatch.setattr(module, "load", fail)
     losses = [one.scores.cross_entropy(one.targets).sum for _ in range(2)]

@@ -94,7 +94,7 @@ def test_logits_of_attention_do_not_decay_whatever_their_shape(name: str):
 def test_muon_is_torchs_muon_for_the_matrices_of_layers_and_adamw_for_the_rest(
     nesterov: bool, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(muon_module, "rough_dtype", lambda device: torch.bfloat16)  # torch's Muon has no other
+    monkeypatch.setattr(muon_module, "fastest_dtype", lambda device: torch.bfloat16)  # torch's Muon has no other
     ours, theirs = create_model("gpt2-nano"), create_model("gpt2-nano")
     choice = {"name": "muon", "weight_decay": 0.2, "momentum": 0.9, "betas": [0.8, 0.9], "eps": 1e-6}
     choice |= {"nesterov": nesterov}
@@ -116,7 +116,7 @@ def test_muon_is_torchs_muon_for_the_matrices_of_layers_and_adamw_for_the_rest(
 def test_weights_of_one_shape_are_updated_together_as_each_is_alone(
     name: str, count: int, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(muon_module, "rough_dtype", lambda device: torch.float64)
+    monkeypatch.setattr(muon_module, "fastest_dtype", lambda device: torch.float64)
     together, alone = (create_model("bert-nano", d_model=64).double() for _ in range(2))
     taken = [len(found) for found in optimizer_module.group_by_shape(together.parameters())]
     assert max(taken) > 3
@@ -130,7 +130,7 @@ def test_weights_of_one_shape_are_updated_together_as_each_is_alone(
 
 
 def test_muon_moves_a_matrix_as_far_beside_many_others_as_alone(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(muon_module, "rough_dtype", lambda device: torch.float64)
+    monkeypatch.setattr(muon_module, "fastest_dtype", lambda device: torch.float64)
     together = nn.ModuleList(nn.Linear(3, 2, bias=False) for _ in range(8)).double()
     alone = deepcopy(together)
     expected = updated(together, optimizers.build("muon", together, 0.1))
@@ -145,7 +145,7 @@ def test_muons_matrices_are_about_the_same_in_float32_where_bfloat16_would_be_em
     matrix, found = torch.randn(shape, generator=torch.Generator().manual_seed(0)), {}
     before = matrix.clone()
     for dtype in (torch.float32, torch.bfloat16):
-        monkeypatch.setattr(muon_module, "rough_dtype", lambda device, dtype=dtype: dtype)
+        monkeypatch.setattr(muon_module, "fastest_dtype", lambda device, dtype=dtype: dtype)
         found[dtype] = muon_module.orthogonalize(matrix[None])[0]
         assert found[dtype].dtype == dtype and torch.equal(matrix, before)  # which may be the momentum itself
     torch.testing.assert_close(found[torch.bfloat16].float(), found[torch.float32], rtol=0.0, atol=0.02)
@@ -157,7 +157,7 @@ def test_muons_matrices_are_about_the_same_in_float32_where_bfloat16_would_be_em
 def test_products_that_need_few_digits_are_never_emulated(emulated: bool, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(precision, "emulates_bfloat16", lambda device: emulated)
     expected = torch.float32 if emulated else torch.bfloat16
-    assert precision.rough_dtype.__wrapped__(torch.device("cpu")) == expected
+    assert precision.fastest_dtype.__wrapped__(torch.device("cpu")) == expected
 
 
 @pytest.mark.parametrize(

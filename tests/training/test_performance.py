@@ -113,7 +113,7 @@ def test_large_blocks_are_kept_after_the_first_step(keep: bool, tmp_path: Path, 
 
 
 def test_a_training_sets_imports_aside_before_anything_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(launch, "set_imports_aside", lambda: 1 / 0)
+    monkeypatch.setattr(launch, "freeze_imports", lambda: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         launch.start_processes(settings(), tmp_path)
 

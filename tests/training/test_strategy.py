@@ -12,7 +12,7 @@ from torch import distributed
 from torch.distributed.tensor import DTensor
 
 from zoo.blocks.rows.documents import Documents
-from zoo.devices.precision import mixed
+from zoo.devices.precision import autocast_to
 from zoo.models.create import create_model
 from zoo.models.model import Model
 from zoo.training.devices.shards import gather_full
@@ -108,7 +108,7 @@ def gradients(model: Model, dtype: torch.dtype | None) -> dict[str, torch.Tensor
     laid = torch.tensor([[k for k, n in enumerate(row, 1) for _ in range(n)] + [0] * (8 - sum(row)) for row in rows])
     documents, tokens = Documents.packed(rows, laid), torch.arange(24).view(3, 8)
     source = (None, None) if model.encoder is None or model.decoder is None else (tokens, documents)
-    with mixed(torch.device("cpu"), dtype):
+    with autocast_to(torch.device("cpu"), dtype):
         said = model(tokens, source[0], documents, source[1])
     said.states.float().pow(3).mean().backward()
     return {name: gather_full(p.grad).flatten() for name, p in model.named_parameters() if p.grad is not None}

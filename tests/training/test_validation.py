@@ -78,7 +78,7 @@ def test_a_device_without_float64_makes_no_validation_better_than_an_equal_one(
     tmp_path: Path, value: float, higher: bool, monkeypatch: pytest.MonkeyPatch
 ):
     """Rounded to float32, 0.7 is less, and 0.3 is more."""
-    monkeypatch.setattr(processes, "widest", lambda _: torch.float32)
+    monkeypatch.setattr(processes, "widest_dtype", lambda _: torch.float32)
     training = settings(steps=4, evaluate_every=1, patience=2)
     _, state = train_tiny(tmp_path, training, observers=judged(*[value] * 4, higher=higher))
     assert state.best == {"step": 1, "metric": "score", "value": value} and (state.step, state.stale) == (3, 2)

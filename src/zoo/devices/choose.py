@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from zoo.devices.defaults import UNROUNDED
-from zoo.devices.precision import AUTO, forward_dtype, widest
+from zoo.devices.precision import AUTO, forward_dtype, widest_dtype
 from zoo.registry import check
 from zoo.wording import nearest
 
@@ -40,7 +40,7 @@ AS_STORED = Placement(torch.device(CPU), torch.float32)
 def with_dtype(model: M, dtype: torch.dtype) -> M:
     """Cast a model; move it to the CPU if its device does not support the dtype (float64 on MPS)."""
     device = next(model.parameters()).device
-    return model.to(torch.device(CPU) if dtype.itemsize > widest(device).itemsize else device, dtype)
+    return model.to(torch.device(CPU) if dtype.itemsize > widest_dtype(device).itemsize else device, dtype)
 
 
 def choose_placement(device: DeviceName = AUTO, precision: str = AUTO) -> Placement:

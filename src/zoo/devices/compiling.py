@@ -88,7 +88,7 @@ def compiled(function: Callable[..., Any], graphs: int, **options: Any) -> Any:
         options: of torch.compile.
     """
     if not torch.compiler.is_compiling():  # else it becomes a part of the graph being compiled
-        make_room(graphs)
+        raise_recompile_limits(graphs)
         compile_backward_at_once()
     return torch.compile(function, **options)
 
@@ -98,7 +98,7 @@ def compile_module(module: nn.Module) -> None:
     compile_backward_at_once()
     module.compile()
     assert module._compiled_call_impl is not None
-    module._compiled_call_impl = or_plain(module._compiled_call_impl, module._call_impl)
+    module._compiled_call_impl = with_fallback(module._compiled_call_impl, module._call_impl)
 
 
 def compile_backward_at_once() -> None:
@@ -106,7 +106,7 @@ def compile_backward_at_once() -> None:
     torch._functorch.config.force_non_lazy_backward_lowering = True
 
 
-def or_plain(compiled: Callable[..., Any], plain: Callable[..., Any]) -> Callable[..., Any]:
+def with_fallback(compiled: Callable[..., Any], plain: Callable[..., Any]) -> Callable[..., Any]:
     """Wrap a compiled function so that it falls back to `plain` if compiling fails.
 
     Compiling depends on drivers, other compilers and disk space. After a failure in this process, nothing else is
@@ -144,7 +144,7 @@ def is_of_a_compiler(error: Exception) -> bool:
     return isinstance(error, torch._dynamo.exc.TorchDynamoException)
 
 
-def make_room(graphs: int) -> None:
+def raise_recompile_limits(graphs: int) -> None:
     """Raise torch's recompile limits to at least `graphs`.
 
     The default limit is 8: beyond it, functions run uncompiled with a single log line, or fail under `fullgraph`.

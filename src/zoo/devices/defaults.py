@@ -11,7 +11,7 @@ UNROUNDED = ("ieee", "none")  # values of a backend's fp32_precision that keep f
 
 
 @contextmanager
-def ordinary_tensors() -> Iterator[None]:
+def default_torch_settings() -> Iterator[None]:
     """Context with torch's usual defaults: new tensors on the CPU, no inference mode, exact float32 matrix products.
 
     A notebook may have called `torch.set_default_device`, but zoo builds small tensors on the CPU and copies them from

@@ -11,7 +11,7 @@ BLOCK, WARPS = 2048, 4
 NOWHERE, LOWEST = tl.constexpr(2**31 - 1), tl.constexpr(-3.4028234663852886e38)  # no index found; the lowest float32
 
 
-def score_(
+def cross_entropy_(
     logits: Float[Tensor, "rows room"],
     classes: int,
     targets: Int[Tensor, " rows"],

@@ -57,7 +57,7 @@ def set_malloc(parameter: int, value: int) -> bool:
     return platform.libc_ver()[0] == "glibc" and ctypes.CDLL(None).mallopt(parameter, value) == 1
 
 
-def set_imports_aside() -> None:
+def freeze_imports() -> None:
     """Exclude everything imported so far from Python's garbage collection, for good (`gc.freeze`).
 
     A full collection, which runs whenever the number of objects has grown by a quarter, would scan all objects of torch
@@ -83,7 +83,7 @@ def empty_cache() -> None:
         torch.mps.empty_cache()
 
 
-def in_batches(items: Sequence[T], size: int, work: Callable[[Sequence[T]], R]) -> Iterator[R]:
+def map_batches(items: Sequence[T], size: int, work: Callable[[Sequence[T]], R]) -> Iterator[R]:
     """Apply `work` to batches of `size` items and yield the results.
 
     If a batch runs out of memory, it and all later ones are halved, as with `training.micro_batch: auto`.

@@ -52,7 +52,7 @@ def nearest_precision(precision: str, device: torch.device) -> str:
     return AUTO
 
 
-def mixed(device: torch.device, dtype: torch.dtype | None) -> torch.autocast:
+def autocast_to(device: torch.device, dtype: torch.dtype | None) -> torch.autocast:
     """Autocast context for a model with float32 weights, as in training and validation; no autocast if dtype is None.
 
     Casts of weights that require a gradient are cached until the context ends.
@@ -61,7 +61,7 @@ def mixed(device: torch.device, dtype: torch.dtype | None) -> torch.autocast:
 
 
 @contextmanager
-def thawed(model: nn.Module) -> Iterator[None]:
+def require_gradients(model: nn.Module) -> Iterator[None]:
     """Context in which frozen parameters require a gradient; use it under `no_grad` only.
 
     Autocast caches casts only of parameters that require a gradient, and would cast the others for every new token.
@@ -118,7 +118,7 @@ def emulates_bfloat16(device: torch.device) -> bool:
 
 
 @cache  # optimizers call it per matrix and step
-def rough_dtype(device: torch.device) -> torch.dtype:
+def fastest_dtype(device: torch.device) -> torch.dtype:
     """The fastest dtype for matrix products that need no more precision than bfloat16."""
     return torch.float32 if emulates_bfloat16(device) else torch.bfloat16
 
@@ -130,6 +130,6 @@ def warn_of_emulation(kind: str, place: str) -> None:
     logger.warning(said, place.removeprefix("--"), NAMES[kind])  # the name of the option in Python too
 
 
-def widest(device: torch.device) -> torch.dtype:
+def widest_dtype(device: torch.device) -> torch.dtype:
     """The floating-point dtype with the most precision on a device: Apple's GPUs have no float64."""
     return torch.float32 if device.type == "mps" else torch.float64

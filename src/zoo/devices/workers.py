@@ -7,7 +7,7 @@ from zoo.devices.cores import available_cores
 MOST = 8
 
 
-def building_workers(wanted: int | None, device: torch.device, processes: int) -> int:
+def count_workers(wanted: int | None, device: torch.device, processes: int) -> int:
     """Number of worker processes that build batches: as set, else one per core that training leaves idle.
 
     Training on a CPU leaves none idle. With a GPU, one core drives it and the others build batches, at most `MOST`.
@@ -21,6 +21,6 @@ def building_workers(wanted: int | None, device: torch.device, processes: int) -
     return 0 if device.type == "cpu" else max(0, min(MOST, available_cores() // processes - 1))
 
 
-def builders(workers: int) -> str:
+def describe_workers(workers: int) -> str:
     """Describe the batch builders for logs."""
     return "a thread" if workers == 0 else "a process" if workers == 1 else f"{workers} processes"

@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from zoo.devices.choose import EXACT, DeviceName, choose_placement
-from zoo.devices.defaults import ordinary_tensors
-from zoo.devices.precision import AUTO, mixed
+from zoo.devices.defaults import default_torch_settings
+from zoo.devices.precision import AUTO, autocast_to
 from zoo.hub.checkpoint import load_checkpoint, resolve
 from zoo.hub.exporting.export import ExportReport, export_model
 from zoo.hub.exporting.trained_model import load_trained
@@ -18,7 +18,7 @@ from zoo.registry import check, refuse_below
 
 
 @for_python
-@ordinary_tensors()
+@default_torch_settings()
 def load(path: str | Path, *, device: DeviceName = AUTO, precision: str = EXACT) -> Model:
     """Load the model of a CHECKPOINT, in evaluation mode.
 
@@ -36,7 +36,7 @@ def load(path: str | Path, *, device: DeviceName = AUTO, precision: str = EXACT)
 
 
 @for_python
-@ordinary_tensors()
+@default_torch_settings()
 def pipeline(path: str | Path, *, device: DeviceName = AUTO, precision: str = AUTO, batch: int = BATCH) -> Pipeline:
     """Load the model, tokenizer and task of a CHECKPOINT as one object; call it with one text or several.
 
@@ -55,7 +55,7 @@ def pipeline(path: str | Path, *, device: DeviceName = AUTO, precision: str = AU
 
 
 @for_python
-@ordinary_tensors()
+@default_torch_settings()
 def export(
     path: str | Path, folder: str | Path, target: str | None = None, *, device: DeviceName = AUTO
 ) -> ExportReport:
@@ -89,5 +89,5 @@ def check_paths(**given: Any) -> None:
 def export_on(path: str | Path, folder: Path, target: str | None, device: DeviceName) -> ExportReport:
     """Export for the command, as `export` does: in float32, also under the caller's autocast."""
     where = choose_placement(device, EXACT)
-    with mixed(where.device, None):
+    with autocast_to(where.device, None):
         return export_model(load_trained(resolve(path), where), folder, target)

@@ -13,8 +13,8 @@ from zoo.batches.collate import MicroBatch, collate, documents_from, encoder_inp
 from zoo.batches.order import Examples, PackedRow
 from zoo.data.store.split import Split
 from zoo.data.store.store import Progress
-from zoo.devices.memory import in_batches
-from zoo.devices.precision import widest
+from zoo.devices.memory import map_batches
+from zoo.devices.precision import widest_dtype
 from zoo.inference.gathered import GATHERED, About, Compared, Passed
 from zoo.inference.loaded import Loaded
 from zoo.inference.predictors.predictor import first_predictor
@@ -152,7 +152,7 @@ class Evaluation:
             if number % self.processes == 0:
                 self.between()
             if number % self.processes == self.process:
-                for found in in_batches(rows, self.batch, scored):
+                for found in map_batches(rows, self.batch, scored):
                     sums.add(found)
             done += sum(len(row.plans) for row in rows)
             self.progress("examples", done, self.examples.count)
@@ -192,7 +192,7 @@ class Evaluation:
         for start in range(0, -(-len(everyone) // self.processes), self.batch):
             self.between()
             some = longest_first[start : start + self.batch]
-            for found in in_batches(some, self.batch, lambda few: self.write(loaded, few, count)):
+            for found in map_batches(some, self.batch, lambda few: self.write(loaded, few, count)):
                 written |= found
             self.progress("texts", min((start + self.batch) * self.processes, len(everyone)), len(everyone))
         if self.kept is not None:
@@ -274,7 +274,7 @@ def numbers_of(terms: Mapping[str, Term]) -> dict[tuple[str, str], Tensor]:
 
 def read_at_once(numbers: Mapping[tuple[str, str], Tensor]) -> dict[tuple[str, str], float]:
     """Copy numbers from the device, all at once: each copy would wait for the device."""
-    exact = widest(next(iter(numbers.values())).device)
+    exact = widest_dtype(next(iter(numbers.values())).device)
     values = torch.stack([number.to(exact) for number in numbers.values()]).tolist()
     whole = [not number.is_floating_point() for number in numbers.values()]
     return {key: int(v) if count else v for key, v, count in zip(numbers, values, whole, strict=True)}

@@ -15,7 +15,7 @@ from zoo.data.store.split import Split
 from zoo.data.store.store import Progress, open_store
 from zoo.data.task import Task
 from zoo.data.tokenizers.tokenizer import Tokenizer
-from zoo.devices.precision import AUTO, forward_dtype, mixed, nearest_precision, thawed
+from zoo.devices.precision import AUTO, autocast_to, forward_dtype, nearest_precision, require_gradients
 from zoo.examples.form import inputs
 from zoo.inference.evaluate import Evaluation, unseen
 from zoo.inference.gathered import About
@@ -116,7 +116,7 @@ def measure(
     if examples.truncates:
         report_truncated(split, examples, examples.count_truncated())
     kept = None if show.predictions is None else dict[int, list[Any]]()
-    with thawed(loaded.model), mixed(device, dtype):
+    with require_gradients(loaded.model), autocast_to(device, dtype):
         asked = Evaluation(examples, opened, batch, generate, progress=show.progress, kept=kept)
         values = asked.run(loaded, task.metrics)
     # metrics are not checked: perplexity may overflow even if the loss is finite

@@ -10,8 +10,8 @@ import numpy as np
 
 from zoo.config import merge
 from zoo.data.ids import MESSAGES
-from zoo.devices.defaults import ordinary_tensors
-from zoo.devices.precision import mixed
+from zoo.devices.defaults import default_torch_settings
+from zoo.devices.precision import autocast_to
 from zoo.inference.loaded import Loaded
 from zoo.inference.predict import predict
 from zoo.inference.predictors.causal_lm import chats
@@ -37,7 +37,7 @@ class Pipeline:
     batch: int = BATCH
 
     @for_python
-    @ordinary_tensors()
+    @default_torch_settings()
     def __call__(
         self,
         texts: str | Iterable[str] | Conversation | Iterable[Conversation],
@@ -62,7 +62,7 @@ class Pipeline:
         settings = parse_generate(merge(self.loaded.task.generate, {} if generate is None else generate))
         seconds = None if pair is None else several(pair, "pair")
         first = several(as_texts(self.loaded, texts), "texts")
-        with mixed(self.loaded.model.device, None):  # turns off the caller's autocast
+        with autocast_to(self.loaded.model.device, None):  # turns off the caller's autocast
             found = predict(self.loaded, first, seconds, settings, writes=bool(generate), batch=self.batch)
         return [answer._asdict() for answer in found]
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from zoo.devices.memory import in_batches
+from zoo.devices.memory import map_batches
 from zoo.inference.loaded import Loaded, refuse_not_finite
 from zoo.inference.predictors.predictor import Prediction, Predictor, Questions, Texts, pair_obstacle, predictors
 from zoo.inference.typed import BATCH, WINDOW
@@ -111,7 +111,7 @@ def answer_sorted(
         predictor = alike[0].predictor
         writes = not isinstance(predictor, str) and predictor.writes
         with packed(loaded.model) if writes and how.settings.fast else nullcontext():
-            found = [one for some in in_batches(alike, batch, partial(answer, loaded, how=how)) for one in some]
+            found = [one for some in map_batches(alike, batch, partial(answer, loaded, how=how)) for one in some]
         answers |= {question.number: one for question, one in zip(alike, found, strict=True)}
     return answers
 

@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from zoo.data.ids import Label
-from zoo.devices.precision import widest
+from zoo.devices.precision import widest_dtype
 from zoo.models.heads.scores import Scores
 from zoo.wording import refuse_unknown
 
@@ -113,7 +113,7 @@ class OneClass(Answer):
         """Return the class weights on a device; cached, since each copy would wait for the GPU."""
         assert self.weights is not None
         if device not in self.placed:
-            self.placed[device] = self.weights.to(device, widest(device))
+            self.placed[device] = self.weights.to(device, widest_dtype(device))
         return self.placed[device]
 
     def known(self, targets: Tensor) -> Tensor:

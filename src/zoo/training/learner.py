@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from zoo.blocks.dropout import UsesDropout
-from zoo.devices.precision import forward_dtype, mixed, thawed
+from zoo.devices.precision import autocast_to, forward_dtype, require_gradients
 from zoo.models.kinds.part import Part
 from zoo.models.model import Model
 from zoo.runs.checkpoint import Checkpoint
@@ -66,7 +66,7 @@ class Learner:
 
     def autocast(self) -> AbstractContextManager[Any]:
         """Return the autocast context of the forward pass."""
-        return mixed(self.processes.device, self.dtype)
+        return autocast_to(self.processes.device, self.dtype)
 
     def backward(self, loss: Tensor) -> None:
         """Accumulate the gradients of a loss that is divided by the counts of all processes."""
@@ -111,7 +111,7 @@ class Learner:
         self.model.eval()
         try:
             with uncompiled(self.model), swapped_in(self.model, self.published_weights), unsharded(self.model):
-                with torch.no_grad(), thawed(self.model), self.autocast():
+                with torch.no_grad(), require_gradients(self.model), self.autocast():
                     yield self.model
         finally:
             self.model.train()

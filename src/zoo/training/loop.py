@@ -12,7 +12,7 @@ from zoo.batches.ahead import Step, StepDataset, build_ahead
 from zoo.batches.feed import Feed
 from zoo.devices.copying import has_async_copies
 from zoo.devices.memory import explain_memory, keep_large_blocks
-from zoo.devices.workers import builders, building_workers
+from zoo.devices.workers import count_workers, describe_workers
 from zoo.objectives.mixture import Mixture
 from zoo.runs.metrics import Line
 from zoo.runs.run import Run
@@ -92,8 +92,8 @@ def train(
 def remaining_steps(feed: Feed, state: State, settings: Training, processes: Processes) -> Generator[Step, None, None]:
     """Return a generator of the remaining steps' batches, built ahead by a thread or by worker processes."""
     assert settings.steps is not None, "fix_training comes first"
-    if workers := building_workers(settings.workers, processes.device, processes.local_count):
-        logger.info("batches are built by %s (training.workers)", builders(workers))
+    if workers := count_workers(settings.workers, processes.device, processes.local_count):
+        logger.info("batches are built by %s (training.workers)", describe_workers(workers))
     left = settings.steps - state.step
     steps = StepDataset(feed, left, settings.batch, state.micro_batch, processes.rank, processes.count)
     return build_ahead(steps, settings.pin_memory and has_async_copies(processes.device), workers)

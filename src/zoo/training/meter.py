@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from zoo.batches.collate import MicroBatch
-from zoo.devices.precision import widest
+from zoo.devices.precision import widest_dtype
 from zoo.objectives.objective import Term
 from zoo.runs.metrics import Line
 from zoo.training.supervision.processes import Processes
@@ -54,7 +54,7 @@ class Tally:
             norm: of the gradients, the same in every process.
             flags: the signals that this process received.
         """
-        exact = widest(processes.device)
+        exact = widest_dtype(processes.device)
         numbers = torch.stack(self.rows).to(exact).sum(0)
         finite = norm.isfinite() & numbers[: len(self.weights)].isfinite().all()
         rest = processes.to_device([*flags, self.tokens, self.occupancy, len(self.rows)])

@@ -5,7 +5,7 @@ from torch import nn
 from zoo.devices.copying import has_async_copies
 from zoo.devices.memory import map_large_blocks
 from zoo.devices.precision import name_of_dtype
-from zoo.devices.workers import builders, building_workers
+from zoo.devices.workers import count_workers, describe_workers
 from zoo.models.heads.cross_entropy import FEW, has_kernel, logits_at_once
 from zoo.models.kinds.part import Part
 from zoo.strict_yaml import Tree
@@ -26,7 +26,7 @@ def describe_performance(settings: Training, processes: Processes, model: nn.Mod
         ValueError: the settings do not fit the device, or the number of processes.
     """
     device = processes.device
-    workers = building_workers(settings.workers, device, processes.local_count)
+    workers = count_workers(settings.workers, device, processes.local_count)
     pinned = ", in pinned memory" if settings.pin_memory and has_async_copies(device) else ""
     chunks = f"in chunks of about {logits_at_once(device):,} logits, each with its gradient"
     chunks += f", by one kernel from {FEW:,} classes on" if has_kernel(device) else ""
@@ -43,7 +43,7 @@ def describe_performance(settings: Training, processes: Processes, model: nn.Mod
         if settings.skip_unread and skips_unread(model)
         else "of all positions",
         "dropout": drawn if settings.byte_dropout and device.type == "cpu" else "torch's",
-        "batches": f"built ahead by {builders(workers)}{pinned}",
+        "batches": f"built ahead by {describe_workers(workers)}{pinned}",
         # set when the process started; setting it again returns whether the C library accepts it
         "large_blocks": "kept" if settings.keep_memory and map_large_blocks() else "returned",
     }

@@ -17,7 +17,7 @@ from zoo.blocks.backends.backend import Backend, Heads, Keys, Queries, Rule, Val
 from zoo.blocks.backends.sdpa import SDPA
 from zoo.blocks.position import Position
 from zoo.blocks.rows.view import View, Visibility
-from zoo.devices.compiling import compiled, or_plain
+from zoo.devices.compiling import compiled, with_fallback
 
 LEAST_WIDTH = 16  # least width of a head in torch's kernels
 # Greatest width of a head. Kernels for 192 need 107 to 173 KB of shared memory, and GPUs of compute capability 8.6 and
@@ -45,7 +45,7 @@ class Flex(Backend):
     rank = 2
 
     def __init__(self) -> None:
-        self.kernel_or_sdpa = or_plain(self.by_kernel, SDPA.attend)
+        self.kernel_or_sdpa = with_fallback(self.by_kernel, SDPA.attend)
 
     def attend(self, queries: Queries, keys: Keys, values: Values, view: View, rule: Rule) -> Heads:
         # inside a compiled block, a failing kernel fails the whole block, so there is nothing to fall back from here
@@ -98,7 +98,9 @@ def blocks_of(visibility: Visibility, window: int | None) -> BlockMask:
     back, ahead = (max(length, n_keys) if far is None else far for far in visibility.reach(window))
     # tensors, since torch would compile a kernel per pair of Python numbers; `full` on the device needs no host copy
     nearest, farthest = (torch.full((), far, device=mine.device) for far in (-ahead, back))
-    create = or_plain(compiled(create_block_mask, GRAPHS), create_block_mask) if mine.is_cuda else create_block_mask
+    create = (
+        with_fallback(compiled(create_block_mask, GRAPHS), create_block_mask) if mine.is_cuda else create_block_mask
+    )
     blocks: BlockMask = create(
         lambda row, head, query, key: (
             (mine[row, query] == theirs[row, key])

@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
-from zoo.devices.compiling import missing_for, or_plain
+from zoo.devices.compiling import missing_for, with_fallback
 from zoo.late import load
 from zoo.models.heads.scored_logits import LossesOfRows, Wanted, score_
 
@@ -198,7 +198,7 @@ def score_chunk_(
 
 def score_by_kernel_(logits: Tensor, classes: int, targets: Tensor, wanted: Wanted) -> list[tuple[slice, LossesOfRows]]:
     """Score all rows with one Triton kernel, which needs no float32 copy of the logits."""
-    kernel = load("zoo.devices.logits_kernel:score_")  # imported only here, since that needs Triton
+    kernel = load("zoo.devices.logits_kernel:cross_entropy_")  # imported only here, since that needs Triton
     return [(slice(None), kernel(logits, classes, targets, wanted.label_smoothing, wanted.guess, wanted.gradient))]
 
 
@@ -211,7 +211,7 @@ def score_in_parts_(logits: Tensor, classes: int, targets: Tensor, wanted: Wante
     return scored
 
 
-score_at_once_ = or_plain(score_by_kernel_, score_in_parts_)
+score_at_once_ = with_fallback(score_by_kernel_, score_in_parts_)
 
 
 def write_product_(total: Tensor, gradients: Tensor, states: Tensor, add: bool) -> None:

@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from zoo.blocks.projections import are_plain
-from zoo.devices.precision import autocast_dtype, dtype_of_products, mixed
+from zoo.devices.precision import autocast_dtype, autocast_to, dtype_of_products
 from zoo.models.heads.cross_entropy import (
     LinearCrossEntropy,
     SummedLoss,
@@ -84,7 +84,7 @@ class Scores:
     def logits(self) -> Float[Tensor, "*places n"]:
         """Compute all logits."""
         if self.map is not None:
-            with self.recording(), mixed(self.states.device, self.autocast) if self.autocast else nullcontext():
+            with self.recording(), autocast_to(self.states.device, self.autocast) if self.autocast else nullcontext():
                 return self.map(self.states)
         bias = None if self.bias is None else self.bias.to(self.dtype)
         with self.recording():

@@ -8,7 +8,7 @@ from torch import nn
 
 from zoo.blocks.block import Block
 from zoo.blocks.recurrence import Cell
-from zoo.devices.compiling import compile_module, make_room, missing_for
+from zoo.devices.compiling import compile_module, missing_for, raise_recompile_limits
 from zoo.training.settings import Training
 
 # The most graphs of one block: its query rows may be whole, packed or preferably masked (3), so may its key rows (3),
@@ -73,7 +73,7 @@ def compile_blocks(model: nn.Module) -> None:
     blocks = compilable_blocks(model)
     if not blocks:
         return
-    make_room(GRAPHS_PER_BLOCK * len(blocks))
+    raise_recompile_limits(GRAPHS_PER_BLOCK * len(blocks))
     # it would split graphs at DDP's buckets to exchange gradients earlier, but blocks are as small as buckets already
     torch._dynamo.config.optimize_ddp = False
     for block in blocks:

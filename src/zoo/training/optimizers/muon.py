@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from zoo.devices.precision import rough_dtype
+from zoo.devices.precision import fastest_dtype
 from zoo.models.embeddings import Embeddings
 from zoo.models.heads.head import Head
 from zoo.models.heads.pooler import Pooler
@@ -70,7 +70,7 @@ def orthogonalize(matrices: Float[Tensor, "count rows columns"]) -> Float[Tensor
     Source: Jordan et al. 2024, kellerjordan.github.io/posts/muon: five Newton-Schulz steps.
     """
     tall = matrices.shape[1] > matrices.shape[2]
-    x = matrices.to(rough_dtype(matrices.device), copy=True)
+    x = matrices.to(fastest_dtype(matrices.device), copy=True)
     x = x.mT if tall else x
     x.div_(x.norm(dim=(1, 2), keepdim=True).clamp(min=TINY))
     a, b, c = QUINTIC

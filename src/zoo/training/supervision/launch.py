@@ -14,7 +14,7 @@ from torch.distributed import DistNetworkError
 
 from zoo.devices.choose import choose_device, device_name
 from zoo.devices.compiling import refuse_without_compiler
-from zoo.devices.memory import map_large_blocks, set_imports_aside
+from zoo.devices.memory import freeze_imports, map_large_blocks
 from zoo.devices.precision import forward_dtype, name_of_dtype
 from zoo.training.devices.strategy import ONE, choose_strategy
 from zoo.training.settings import Training
@@ -52,7 +52,7 @@ def start_processes(settings: Training, folder: Path) -> Accelerator:
             raise ValueError(
                 f"training.trackers: the package of '{tracker}' is not installed; install it, or leave it out"
             )
-    set_imports_aside()
+    freeze_imports()
     if settings.keep_memory:
         map_large_blocks()
     launched = count_launched(os.environ)

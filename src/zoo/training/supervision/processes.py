@@ -10,7 +10,7 @@ from accelerate.utils import broadcast_object_list, gather_object
 from torch import Tensor
 
 from zoo.devices.copying import to_device
-from zoo.devices.precision import widest
+from zoo.devices.precision import widest_dtype
 
 T = TypeVar("T")
 
@@ -35,7 +35,7 @@ class Processes:
 
     def to_device(self, numbers: Sequence[float]) -> Tensor:
         """Return numbers as a tensor on this process's device, in the widest float type that it has."""
-        return to_device(torch.tensor(numbers, dtype=widest(self.device), device="cpu"), self.device)
+        return to_device(torch.tensor(numbers, dtype=widest_dtype(self.device), device="cpu"), self.device)
 
     def sum(self, mine: Tensor) -> Tensor:
         """Sum a tensor over all processes; the host does not wait for the result."""
