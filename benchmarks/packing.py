@@ -28,7 +28,7 @@ def read_examples(task: Task, rows: SplitRows, tokenizer: Tokenizer) -> Examples
     """The examples of the train split, with the task's row shape."""
     mixture = Mixture.of(task)
     form = form_for_some_model(mixture, rows.inputs)
-    split = open_store({"train": rows}, mixture.keep(form, task.source.language), tokenizer)["train"]
+    split = open_store({"train": rows}, mixture.stored_fields_in(form, task.source.language), tokenizer)["train"]
     return Examples(form, mixture, split.lengths, split.read, tokenizer.roles, scaled(task, form, 1))
 
 

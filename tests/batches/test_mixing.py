@@ -95,7 +95,7 @@ def test_a_mixture_is_evaluated_as_one_split():
     for row in whole.rows_in_order():
         assert [e.tokens.tolist() for e in whole.build(row)] == [e.tokens.tolist() for e in plain.build(row)]
         for example, plan in zip(plain.build(row), row.plans, strict=True):
-            assert sum(piece.stop - piece.start for piece in plan.pieces) == example.ordinary.sum()
+            assert sum(piece.stop - piece.start for piece in plan.pieces) == example.is_text.sum()
 
 
 def joined(piece: Piece) -> Ids:

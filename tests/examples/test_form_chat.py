@@ -56,7 +56,7 @@ def test_an_export_s_chat_template_gives_the_ids_and_marks_what_is_learned(kind:
     end = tokenizer.roles.id("end")
     assert found["input_ids"] == [*example.tokens.tolist(), end] and plan.length == len(example.tokens)
     marked = zip(found["input_ids"], found["assistant_masks"], strict=True)
-    assert [token if mask else -1 for token, mask in marked][1:] == example.following.tolist()
+    assert [token if mask else -1 for token, mask in marked][1:] == example.next_tokens.tolist()
 
 
 def test_a_conversation_that_is_too_long_loses_its_beginning():
@@ -66,4 +66,4 @@ def test_a_conversation_that_is_too_long_loses_its_beginning():
     assert plan.truncated == whole_plan.length - 9 and len(example.tokens) == 9
     assert example.tokens[0] == tokenizer.roles.start
     assert np.array_equal(example.tokens[1:], whole.tokens[-8:])
-    assert np.array_equal(example.following, whole.following[-9:])
+    assert np.array_equal(example.next_tokens, whole.next_tokens[-9:])

@@ -86,12 +86,12 @@ def built(form: Form, plans: list[ExamplePlan]) -> list[Example]:
 def restored(example: Example) -> list[int]:
     """The text that source and target together are of."""
     missing: dict[int, list[int]] = {}
-    for token in example.following[:-1].tolist():
+    for token in example.next_tokens[:-1].tolist():
         if token in SENTINELS:
             current = missing.setdefault(token, [])
         else:
             current.append(token)
-    assert example.source is not None and example.source[-1] == example.following[-1] == ROLES.end
+    assert example.source is not None and example.source[-1] == example.next_tokens[-1] == ROLES.end
     return [new for token in example.source[:-1].tolist() for new in missing.get(token, [token])]
 
 
@@ -116,7 +116,7 @@ def test_the_first_span_has_the_first_sentinel_on_both_sides():
         Corrupted(BOTH, False, share=0.4, mean_span=2.0), planned(Corrupted(BOTH, False, share=0.4, mean_span=2.0), 10)
     )
     assert one.source is not None
-    assert [t for t in one.source if t in SENTINELS] == [t for t in one.following if t in SENTINELS] == [99, 98]
+    assert [t for t in one.source if t in SENTINELS] == [t for t in one.next_tokens if t in SENTINELS] == [99, 98]
 
 
 @pytest.mark.parametrize("form", [Corrupted(BOTH, False), Prefix(BOTH, False)], ids=["corrupted", "prefix"])
@@ -138,7 +138,7 @@ def test_a_rest_goes_on_where_the_beginning_ends_and_nothing_is_lost():
 
 def test_only_the_last_rest_of_a_text_ends():
     plans = planned(Prefix(BOTH, False), 60)
-    ends = [int(one.following[-1]) == ROLES.end for one in built(Prefix(BOTH, False), plans)]
+    ends = [int(one.next_tokens[-1]) == ROLES.end for one in built(Prefix(BOTH, False), plans)]
     assert ends == [False] * (len(plans) - 1) + [True]
 
 

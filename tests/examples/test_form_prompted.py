@@ -21,7 +21,7 @@ def built(prompt: int, text: int, longest: int) -> tuple[ExamplePlan, Example]:
 def test_the_prompt_is_read_and_the_text_predicted():
     plan, example = built(3, 2, longest=20)
     assert example.tokens.tolist() == [2, 10, 11, 12, 50, 51] and plan.length == 6
-    assert example.following.tolist() == [-1, -1, -1, 50, 51, 3]
+    assert example.next_tokens.tolist() == [-1, -1, -1, 50, 51, 3]
     assert example.prompt.tolist() == [2, 10, 11, 12]
 
 
@@ -32,5 +32,5 @@ def test_a_long_prompt_loses_its_beginning():
 
 def test_a_long_text_loses_its_end_and_does_not_end():
     plan, example = built(2, 9, longest=7)
-    assert example.tokens.tolist() == [2, 10, 11, 50, 51, 52] and example.following[-1] == 53
+    assert example.tokens.tolist() == [2, 10, 11, 50, 51, 52] and example.next_tokens[-1] == 53
     assert (plan.length, plan.truncated, plan.final) == (6, 6, False)

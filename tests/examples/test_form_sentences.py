@@ -6,7 +6,7 @@ import pytest
 from zoo.data.ids import Lengths, Roles
 from zoo.examples.example import ExamplePlan
 from zoo.examples.form import Limits, ModelTraits
-from zoo.examples.forms.sentences import IS_NEXT, IS_OTHER, Sentences, Stretch, draw_other
+from zoo.examples.forms.sentences import IS_NEXT, IS_OTHER, Segment, Sentences, draw_other
 from zoo.objectives.kinds.next_sentence import NextSentence
 
 LIMITS = Limits(32)
@@ -87,7 +87,7 @@ def test_neither_length_nor_borders_tell_drawn_parts_from_true_ones(longest: int
 
 def test_a_drawn_part_that_ends_with_a_sentence_begins_with_one_that_fits():
     lengths = Lengths({"text": np.array([0, 4, 34, 37])}, sentences=np.array([0, 1, 3]))
-    like = Stretch(2, 4, begins_inside=False, goes_on=False)
+    like = Segment(2, 4, begins_inside=False, continues=False)
     drawn = {draw_other(lengths, 0, like, 5, np.random.default_rng(seed)) for seed in range(20)}
     assert {(piece.start, piece.stop) for piece in drawn} == {(34, 37)}
 

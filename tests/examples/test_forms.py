@@ -37,8 +37,8 @@ def examples(form: Form, lengths: Lengths, limits: Limits, document: int = 0) ->
 def test_an_encoders_text_stands_between_start_and_separator():
     [(plan, example)] = examples(Text(ENCODER, False), lengths_of(text=[3]), Limits(8))
     assert example.tokens.tolist() == [2, 10, 11, 12, 4]
-    assert example.ordinary.tolist() == [False, True, True, True, False]
-    assert example.following.tolist() == [-1] * 5
+    assert example.is_text.tolist() == [False, True, True, True, False]
+    assert example.next_tokens.tolist() == [-1] * 5
     assert plan.length == 5
 
 
@@ -52,13 +52,13 @@ def test_an_encoders_pair_has_segment_0_up_to_and_with_the_first_separator():
 def test_a_decoders_text_is_shifted_inside_the_document():
     [(_, example)] = examples(Text(DECODER, False), lengths_of(text=[3]), Limits(4))
     assert example.tokens.tolist() == [2, 10, 11, 12]
-    assert example.following.tolist() == [10, 11, 12, 3]
+    assert example.next_tokens.tolist() == [10, 11, 12, 3]
 
 
 def test_a_decoder_classifies_start_text_extract_and_still_predicts_the_next_token():
     [(_, example)] = examples(Text(DECODER, True), lengths_of(text=[2], labels=[7]), Limits(8))
     assert example.tokens.tolist() == [2, 10, 11, 5]
-    assert example.following.tolist() == [10, 11, 5, -1]
+    assert example.next_tokens.tolist() == [10, 11, 5, -1]
     assert (example.label, example.summary) == (7, -1)
 
 
@@ -72,7 +72,7 @@ def test_a_source_ends_with_end_and_a_target_is_shifted():
     [(plan, example)] = examples(form, lengths_of(source=[2], target=[3]), Limits(8, 8))
     assert example.source is not None and example.source.tolist() == [10, 11, 3]
     assert example.tokens.tolist() == [2, 500, 501, 502]
-    assert example.following.tolist() == [500, 501, 502, 3]
+    assert example.next_tokens.tolist() == [500, 501, 502, 3]
     assert (plan.length, plan.source_length, plan.truncated) == (4, 3, 0)
 
 
@@ -80,7 +80,7 @@ def test_too_long_translations_are_truncated_and_counted_and_teach_no_false_end(
     form = SourceTarget(BOTH, False)
     [(plan, example)] = examples(form, lengths_of(source=[9], target=[9]), Limits(4, 5))
     assert example.source is not None and example.source.tolist() == [10, 11, 12, 13, 3]
-    assert example.following.tolist() == [500, 501, 502, 503]
+    assert example.next_tokens.tolist() == [500, 501, 502, 503]
     assert plan.truncated == 5 + 6  # five of the source; five of the target and its end
 
 
@@ -134,7 +134,7 @@ def test_a_decoder_predicts_every_token_of_a_cut_text_once_and_one_end(longest: 
     for total in range(61):
         plans = form.plan(lengths_of(text=[5, total]), 1, total % 4, 7, Limits(longest))
         built = [form.build(plan, read, ROLES) for plan in plans]
-        predicted = np.concatenate([example.following for example in built])
+        predicted = np.concatenate([example.next_tokens for example in built])
         assert predicted.tolist() == [*range(15, 15 + total), 3]
         assert all(len(example.tokens) == plan.length <= longest for plan, example in zip(plans, built, strict=True))
         assert all(example.tokens[0] == 2 for example in built)
@@ -147,7 +147,7 @@ def test_a_decoder_predicts_every_token_of_a_cut_text_once_and_one_end(longest: 
 def test_an_encoder_sees_every_token_of_a_cut_text_once(longest: int):
     for total in range(61):
         built = examples(Text(ENCODER, False), lengths_of(text=[total]), Limits(longest))
-        seen = np.concatenate([example.tokens[example.ordinary] for _, example in built])
+        seen = np.concatenate([example.tokens[example.is_text] for _, example in built])
         assert seen.tolist() == list(range(10, 10 + total))
         assert all(len(example.tokens) == plan.length <= longest for plan, example in built)
 

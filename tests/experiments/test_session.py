@@ -137,7 +137,7 @@ def test_what_decides_a_count_is_remembered_with_it(tmp_path: Path, monkeypatch:
     changed = [replace(first, seed=1), replace(first, shape=RowShape(9)), replace(first, mixture=other)]
     changed += [
         replace(first, mix=(MixedSource("a", 1.0, lengths, Mock()),)),
-        replace(first, form=Text(form.stream, True)),
+        replace(first, form=Text(form.traits, True)),
     ]
     found = [remembered("rows", one, split, lambda every, n=n: n) for n, one in enumerate([first, *changed, first])]
     assert found == [*range(1 + len(changed)), 0]

@@ -44,7 +44,7 @@ def test_objectives_are_asked_once_what_is_kept(
     objective: Any, columns: list[str], language: str | None, asked: list[str]
 ) -> None:
     mixture = Mixture.parse(objective)
-    expected = mixture.keep(mixture.form_class(columns), language)
+    expected = mixture.stored_fields_in(mixture.form_class(columns), language)
     assert bool(expected.equal_counts) == (objective == "choice")
     assert stored(objective, columns, language) == stored(objective, columns, language) == expected
     assert asked == [tokenize.STORED]

@@ -28,7 +28,7 @@ def test_the_number_of_places_is_the_share_rounded_and_at_least_one(n: int):
     example = masked(MaskedLM(), list(range(7, 7 + n)))
     places = example.places["masked_lm"]
     assert len(places) == len(set(places.tolist())) == min(n, max(1, round(0.15 * n)))
-    assert example.ordinary[places].all()
+    assert example.is_text[places].all()
     assert example.targets["masked_lm"].tolist() == (places + 6).tolist(), "targets are the tokens before masking"
 
 
@@ -41,7 +41,7 @@ def test_of_the_places_80_percent_are_masked_10_random_10_kept():
     found = [(shown == 6).sum(), ((shown != 6) & (shown != 7)).sum(), (shown == 7).sum()]
     for got, expected in zip(found, [0.8, 0.1, 0.1], strict=True):
         assert abs(got - expected * count) < 5 * (expected * (1 - expected) * count) ** 0.5  # five standard deviations
-    untouched = np.setdiff1d(np.flatnonzero(example.ordinary), example.places["masked_lm"])
+    untouched = np.setdiff1d(np.flatnonzero(example.is_text), example.places["masked_lm"])
     assert (example.tokens[untouched] == 7).all()
 
 

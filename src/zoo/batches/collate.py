@@ -73,7 +73,7 @@ def collate(
     assert len(rows) <= micro_batch, f"{len(rows)} rows for a micro-batch of {micro_batch}"
     built = [examples.build(row) for row in rows]
     length, source = lengths or (examples.shape.length, examples.shape.source)
-    stream, pad = examples.form.stream, examples.roles.pad
+    stream, pad = examples.form.traits, examples.roles.pad
     documents_of = [[document for example in row for document in example.split()] for row in built]
     tokens, documents = concatenate_rows(documents_of, (micro_batch, length), pad)
     arrays: dict[str, NDArray[Any]] = {"tokens": tokens, "documents": documents}

@@ -210,7 +210,7 @@ class Examples:
         return self.mixture.whole or self.form.source or self.form.writes
 
     def count_truncated(self) -> tuple[int, int]:
-        """Return how many examples of epoch 0 are truncated, and what they lose in all (in the form's `truncates`)."""
+        """Return how many examples of epoch 0 are truncated, and their total loss (in the form's `truncation_unit`)."""
         count = tokens = 0
         for plan in self.plans(0, self.documents):
             count, tokens = count + (plan.truncated > 0), tokens + plan.truncated

@@ -20,7 +20,7 @@ class ExamplePlan(NamedTuple):
         pieces: the pieces to read from the store, in the order of the form's template.
         label: a class, a number or several classes; -1: unlabelled.
         final: whether the document ends with this example; false for all but the last part of a cut text.
-        truncated: how much of the document was left out, in tokens or the form's own unit (`Form.truncates`).
+        truncated: how much of the document was left out, in tokens or the form's own unit (`Form.truncation_unit`).
     """
 
     document: int
@@ -39,8 +39,8 @@ class Example:
 
     Args:
         tokens: the stream that the head scores.
-        ordinary: per position, whether it is text (True) or a special token of the template (False).
-        following: per position, the next token that a causal model should predict; -1: nothing is predicted.
+        is_text: per position, whether it is text (True) or a special token of the template (False).
+        next_tokens: per position, the next token that a causal model should predict; -1: nothing is predicted.
         summary: the position that represents the document; negative values count from its end.
         label: as in `ExamplePlan`.
         segments: 0 or 1 per position; None: the form has no segments.
@@ -54,8 +54,8 @@ class Example:
     """
 
     tokens: Ids
-    ordinary: NDArray[np.bool_]
-    following: Ids
+    is_text: NDArray[np.bool_]
+    next_tokens: Ids
     summary: int = 0
     label: Label = -1
     segments: Ids | None = None
@@ -71,7 +71,7 @@ class Example:
     @property
     def prompt(self) -> Ids:
         """The tokens that the model is given before it generates the example's last predicted text."""
-        unasked = np.flatnonzero(self.following < 0)
+        unasked = np.flatnonzero(self.next_tokens < 0)
         return self.tokens[: (int(unasked[-1]) + 1 if len(unasked) else 0) + 1]
 
     @property

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, NamedTuple
 from zoo.data.formats.format import Row
 from zoo.data.ids import LABEL, PICTURE, Lengths, Piece, Read, Roles, StoredFields
 from zoo.examples.example import Example, ExamplePlan
-from zoo.examples.template import Template, lay_out, roles_of
+from zoo.examples.template import Template, fill_template, roles_of
 from zoo.registry import Slot
 
 
@@ -51,30 +51,30 @@ class Form(ABC):
 
     Class attributes:
         stored: the columns that it reads, and how the token store keeps them.
-        smallest: least useful length of an example, or of each of its documents (tokens).
+        min_length: least useful length of an example, or of each of its documents (tokens).
         documents: least number of documents in an example; they share a row.
         source: whether examples have a source beside the scored stream.
         writes: whether the model generates a text that can be compared with the data's.
-        truncates: the unit of `ExamplePlan.truncated`, for messages.
-        lengths_tell: whether the lengths of texts alone tell which are too long; else examples must be planned.
-        goes_on: what happens to a text that is split over several examples, for messages.
+        truncation_unit: the unit of `ExamplePlan.truncated`, for messages.
+        lengths_suffice: whether the lengths of texts alone tell which are too long; else examples must be planned.
+        split_phrase: what happens to a text that is split over several examples, for messages.
 
     Args:
-        stream: the traits of the model.
+        traits: of the model.
         whole: whether a document must stay one example and is truncated if too long; else it is cut into several.
     """
 
     stored: ClassVar[StoredFields]
-    smallest: ClassVar[int] = 3
+    min_length: ClassVar[int] = 3
     documents: ClassVar[int] = 1
     source: ClassVar[bool] = False
     writes: ClassVar[bool] = False
-    truncates: ClassVar[str] = "tokens"
-    lengths_tell: ClassVar[bool] = True
-    goes_on: ClassVar[str] = "continued in further examples"
+    truncation_unit: ClassVar[str] = "tokens"
+    lengths_suffice: ClassVar[bool] = True
+    split_phrase: ClassVar[str] = "continued in further examples"
 
-    def __init__(self, stream: ModelTraits, whole: bool) -> None:
-        self.stream = stream
+    def __init__(self, traits: ModelTraits, whole: bool) -> None:
+        self.traits = traits
         self.whole = whole
 
     @property
@@ -98,7 +98,7 @@ class Form(ABC):
         return roles_of(self.template)
 
     @classmethod
-    def keep(cls, language: str | None) -> StoredFields:
+    def stored_fields_in(cls, language: str | None) -> StoredFields:
         """Return `stored` with the language whose rules split texts into sentences; None: the rule for all scripts.
 
         Raises:
@@ -122,14 +122,14 @@ class Form(ABC):
 
     def build(self, plan: ExamplePlan, read: Read, roles: Roles) -> Example:
         """Build a planned example: read its pieces and put them into the template."""
-        return lay_out(self.template, plan, read, roles, self.stream.causal)
+        return fill_template(self.template, plan, read, roles, self.traits.causal)
 
-    def given(self, row: Row) -> list[Any]:
+    def model_inputs(self, row: Row) -> list[Any]:
         """The columns of a data row that the model is given as input, without the image."""
         hidden = (PICTURE, *(self.stored.predicted if self.writes else ()))
         return [row[name] for name in self.stored.names if name not in hidden]
 
-    def expected(self, row: Row) -> str | list[str]:
+    def reference_texts(self, row: Row) -> str | list[str]:
         """The reference text of a data row for forms that write, or several references, each of which is right."""
         (name,) = self.stored.predicted
         found: str | list[str] = row[name]
@@ -139,7 +139,7 @@ class Form(ABC):
         """The predicted texts of a data row, each as the piece of all its tokens and as a string."""
         return [(lengths.span(name, document), row[name]) for name in self.stored.predicted]
 
-    def kept(self, plan: ExamplePlan) -> list[Piece]:
+    def predicted_pieces(self, plan: ExamplePlan) -> list[Piece]:
         """The pieces of predicted texts that an example contains; the rest was truncated."""
         return [piece for piece in plan.pieces if piece.field in self.stored.predicted]
 
@@ -153,10 +153,10 @@ class Form(ABC):
         if self.source and not self.pictures:  # an image takes one position, whatever the limits
             given["longest.source"] = limits.source
         for name, value in given.items():
-            if value < self.smallest:
-                raise ValueError(f"{name}: {value} is too short for an example; it must be at least {self.smallest}")
-        if self.documents > 1 and limits.row < self.documents * self.smallest:
-            least = f"it must be at least {self.documents * self.smallest}"
+            if value < self.min_length:
+                raise ValueError(f"{name}: {value} is too short for an example; it must be at least {self.min_length}")
+        if self.documents > 1 and limits.row < self.documents * self.min_length:
+            least = f"it must be at least {self.documents * self.min_length}"
             raise ValueError(f"length: {limits.row} is too short for {self.documents} documents; {least}")
 
 

@@ -16,8 +16,8 @@ ENCODED_PAIR: Template = ("start", None, "separator", None, "separator")
 # Radford et al. 2018 (GPT), figure 1: start, text, extract; the delimiter is the separator
 CLASSIFIED_TEXT: Template = ("start", None, "extract")
 CLASSIFIED_PAIR: Template = ("start", None, "separator", None, "extract")
-BEGUN: Template = ("start", None)
-CONTINUED: Template = ("start", None, "end")  # one token longer than its example: see `predict_next`
+STARTED_TEXT: Template = ("start", None)
+CAUSAL_TEXT: Template = ("start", None, "end")  # one token longer than its example: see `predict_next`
 
 
 def pair_template(causal: bool) -> Template:
@@ -36,7 +36,7 @@ def overhead(template: Template) -> int:
     return sum(role is not None for role in template)
 
 
-def lay_out(template: Template, plan: ExamplePlan, read: Read, roles: Roles, causal: bool) -> Example:
+def fill_template(template: Template, plan: ExamplePlan, read: Read, roles: Roles, causal: bool) -> Example:
     """Fill a template with the plan's pieces; segment 0 ends with the special token after the first piece.
 
     A role that the tokenizer lacks is left out: an imported model was pretrained without it. Training adds the token.
@@ -52,21 +52,21 @@ def lay_out(template: Template, plan: ExamplePlan, read: Read, roles: Roles, cau
         following[:-1] = tokens[1:]
     return Example(
         tokens=tokens,
-        ordinary=np.repeat([role is None for role in template], sizes),
-        following=following,
+        is_text=np.repeat([role is None for role in template], sizes),
+        next_tokens=following,
         summary=-1 if causal else 0,
         label=plan.label,
         segments=np.repeat(np.array([0, 0, 0, 1, 1], dtype=np.int64)[: len(sizes)], sizes),
     )
 
 
-def side_by_side(parts: Sequence[Example]) -> Example:
+def join_documents(parts: Sequence[Example]) -> Example:
     """Join examples as the documents of a single example, which has the label of the first."""
     none = np.zeros(0, dtype=np.int64)
     return Example(
         tokens=np.concatenate([part.tokens for part in parts]),
-        ordinary=np.concatenate([part.ordinary for part in parts]),
-        following=np.concatenate([part.following for part in parts]),
+        is_text=np.concatenate([part.is_text for part in parts]),
+        next_tokens=np.concatenate([part.next_tokens for part in parts]),
         summary=parts[0].summary,
         label=parts[0].label,
         segments=np.concatenate([none if part.segments is None else part.segments for part in parts]),
@@ -89,7 +89,7 @@ def predict_next(plan: ExamplePlan, text: Ids, roles: Roles, source: Ids | None 
     ordinary = np.ones(len(tokens), dtype=np.bool_)
     ordinary[0] = False
     read = None if source is None else with_end(source, roles)
-    return Example(tokens=tokens, ordinary=ordinary, following=following, summary=-1, label=plan.label, source=read)
+    return Example(tokens=tokens, is_text=ordinary, next_tokens=following, summary=-1, label=plan.label, source=read)
 
 
 def with_end(text: Ids, roles: Roles) -> Ids:

@@ -197,7 +197,7 @@ class Evaluation:
             self.progress("texts", min((start + self.batch) * self.processes, len(everyone)), len(everyone))
         if self.kept is not None:
             self.kept.update({document: [text] for document, text in written.items()})
-        texts = [self.examples.form.expected(self.split.rows[document]) for document in mine]
+        texts = [self.examples.form.reference_texts(self.split.rows[document]) for document in mine]
         references = [[t] if isinstance(t, str) else list(t) for t in texts]
         gathered = self.gather(([written[document] for document in mine], references, count))
         Written(sum(one.texts for *_, one in gathered), sum(one.full for *_, one in gathered)).tell(loaded)
@@ -211,7 +211,7 @@ class Evaluation:
             found = write_on(loaded, [example.prompt.tolist() for row in built for example in row], how)
         else:
             longest = max(0 if example.source is None else len(example.source) for row in built for example in row)
-            source, among = encoder_inputs(built, (len(built), longest), examples.roles.pad, examples.form.stream)
+            source, among = encoder_inputs(built, (len(built), longest), examples.roles.pad, examples.form.traits)
             found = write(loaded, torch.from_numpy(source).to(device), documents_from(among).to(device), how)
         return {n: loaded.tokenizer.decode(new.tokens) for n, new in zip(documents, found, strict=True)}
 
@@ -222,7 +222,7 @@ class Evaluation:
         if not (examples.truncates or sampled):
             return total
         for document, plans in groupby(examples.plans(0, examples.documents), lambda plan: plan.document):
-            pieces = [piece for plan in plans for piece in examples.form.kept(plan)]
+            pieces = [piece for plan in plans for piece in examples.form.predicted_pieces(plan)]
             for span, text in examples.form.predicted(examples.lengths, document, self.split.rows[document]):
                 own = [p for p in pieces if p.field == span.field and span.start <= p.start and p.stop <= span.stop]
                 read = [(piece.start - span.start, piece.stop - span.start) for piece in own]

@@ -164,9 +164,9 @@ def read_examples(
             raise ValueError(
                 f"task.metrics: {chosen.name} compares generated texts; it needs a column 'prompt' or 'messages'"
             )
-    splits = open_store(rows, mixture.keep(form, task.source.language), tokenizer, progress)
+    splits = open_store(rows, mixture.stored_fields_in(form, task.source.language), tokenizer, progress)
     shape, roles = row_shape(task, model), NO_ROLES if tokenizer is None else tokenizer.roles
-    size = form.stream.image_size
+    size = form.traits.image_size
 
     def examples_of(name: str, split: Split) -> Examples:
         mixture.refuse_obstacles({name: split}, shape.limits)
@@ -204,7 +204,7 @@ def report_truncated(split: str, examples: Examples, found: tuple[int, int]) -> 
     count, lost = found
     if count:
         said = "%s: %d of %d rows are too long for an example and truncated: %d %s are lost"
-        logger.warning(said, split, count, examples.lengths.documents, lost, examples.form.truncates)
+        logger.warning(said, split, count, examples.lengths.documents, lost, examples.form.truncation_unit)
 
 
 def mix(split: Split, image_size: int | None) -> tuple[MixedSource, ...]:

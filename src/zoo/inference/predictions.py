@@ -57,7 +57,7 @@ def told(about: About, kept: Mapping[int, Sequence[Any]]) -> Iterator[dict[str, 
     predictor = first_predictor(about.loaded)
     form, rows, numbers = about.examples.form, about.split.rows, about.split.row_numbers
     for document in sorted(kept):
-        given = form.given(rows[document])
+        given = form.model_inputs(rows[document])
         said = predictor.tell(about, document, kept[document])
         refuse_not_finite(numbers_in(said.scores))
         place = {"row": int(numbers[document]) + 1, "input": given[0] if len(given) == 1 else given or None}

@@ -13,7 +13,7 @@ from zoo.data.ids import Ids, Piece
 from zoo.disk import at_home
 from zoo.examples.example import Example, ExamplePlan
 from zoo.examples.form import forms
-from zoo.examples.template import Template, lay_out, overhead
+from zoo.examples.template import Template, fill_template, overhead
 from zoo.inference.loaded import Loaded
 from zoo.models.heads.scores import Scores
 from zoo.wording import counted
@@ -47,7 +47,7 @@ def typed_examples(loaded: Loaded, texts: Sequence[Ids], pairs: Sequence[Ids] | 
         if beyond > 0:
             limit = f"the model reads at most {most}, special tokens included"
             raise ValueError(f"the text is {counted(beyond, 'token')} too long: {limit}")
-        built.append(lay_out(template, plan, pieces.__getitem__, loaded.tokenizer.roles, loaded.stream.causal))
+        built.append(fill_template(template, plan, pieces.__getitem__, loaded.tokenizer.roles, loaded.stream.causal))
         if not len(built[-1].tokens):
             raise ValueError("the text is empty, and the tokenizer adds no special tokens: there is nothing to read")
     return built

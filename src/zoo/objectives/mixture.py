@@ -103,7 +103,7 @@ class Mixture:
         named = [forms[name] for member in self.members.values() for name in member.forms]
         form = min(named, key=lambda form: form.documents, default=Form)
         room = task.row_length.target // form.documents
-        return min(longest, room) if form.documents > 1 and room >= form.smallest else longest
+        return min(longest, room) if form.documents > 1 and room >= form.min_length else longest
 
     @property
     def whole(self) -> bool:
@@ -146,9 +146,9 @@ class Mixture:
         """List columns that must have an entry in all rows, with the setting that lifts this."""
         return {column: setting for member in self.members.values() for column, setting in member.filled.items()}
 
-    def keep(self, form: Form | type[Form], language: str | None) -> StoredFields:
-        """What the token store keeps for a form (`Form.keep`), and which lists must have equally many entries."""
-        return form.keep(language)._replace(equal_counts=tuple(self.even.items()))
+    def stored_fields_in(self, form: Form | type[Form], language: str | None) -> StoredFields:
+        """The fields stored for a form (`Form.stored_fields_in`), and which lists must have equally many entries."""
+        return form.stored_fields_in(language)._replace(equal_counts=tuple(self.even.items()))
 
     def form_name(self, columns: Collection[str]) -> str:
         """The name of the first form that suits every objective and whose columns the data has.
@@ -172,7 +172,7 @@ class Mixture:
 
     def obstacle_on(self, form: Form) -> str:
         """Why the objectives cannot train the form's model on examples of this form; '' if they can."""
-        stream, names = form.stream, " and ".join(self.members)
+        stream, names = form.traits, " and ".join(self.members)
         for name, member in self.members.items():
             if member.causal is not None and member.causal != stream.causal:
                 return f"objective: {name} cannot train this model: {member.why}. It needs {KINDS[member.causal]}"
@@ -257,13 +257,13 @@ class Mixture:
 
 
 def stored_by(objective: Mapping[str, Any], columns: Collection[str], language: str | None) -> StoredFields:
-    """What the token store keeps of data with these columns for a task's objectives, as `Mixture.keep`.
+    """What the token store keeps of data with these columns for a task's objectives, as `Mixture.stored_fields_in`.
 
     Raises:
         ValueError: the objectives are wrong, a column is missing, or no form reads sentences of a language.
     """
     mixture = Mixture.parse(objective)
-    return mixture.keep(mixture.form_class(columns), language)
+    return mixture.stored_fields_in(mixture.form_class(columns), language)
 
 
 def labelled_by(objective: Mapping[str, Any]) -> list[str]:

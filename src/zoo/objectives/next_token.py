@@ -15,4 +15,4 @@ class NextToken(Objective, ABC):
     causal = True
 
     def annotate(self, example: Example, randomness: Randomness, roles: Roles) -> None:
-        example.targets[self.head] = example.following
+        example.targets[self.head] = example.next_tokens

@@ -13,7 +13,7 @@ from zoo.data.sources.origin import TEST
 from zoo.data.store.split import Split
 from zoo.data.task import Task
 from zoo.examples.form import Form, ModelTraits
-from zoo.examples.template import CONTINUED, overhead
+from zoo.examples.template import CAUSAL_TEXT, overhead
 from zoo.objectives.mixture import Mixture
 from zoo.survey.lengths import CAP, TOKENS, LengthTally, totals
 
@@ -56,11 +56,11 @@ def try_sizes(
     found = []
     for factor in FACTORS:
         shape = scaled(task, form, factor)
-        limits, around = shape.limits, overhead(form.template) - (form.template == CONTINUED)  # the end is a target
+        limits, around = shape.limits, overhead(form.template) - (form.template == CAUSAL_TEXT)  # the end is a target
         longest = {name: limits.source - 1 if name == "source" else limits.longest - around for name in lengths}
         if min(longest.values(), default=1) < 1:
             continue
-        cut = cut_of(lengths, longest, mixture.whole or form.source) if form.lengths_tell else {}
+        cut = cut_of(lengths, longest, mixture.whole or form.source) if form.lengths_suffice else {}
         empty: float | None = None
         with suppress(ValueError):  # raised if no example fits
             examples = Examples(form, mixture, split.lengths, split.read, roles, shape)
@@ -97,7 +97,7 @@ def cut_of(lengths: Mapping[str, LengthTally], longest: Mapping[str, int], trunc
     return {
         "longer": sum(count for count, _ in beyond) / max(1, documents),
         "beyond": sum(count for _, count in beyond) / max(1, tokens),
-        "is": "truncated" if truncated else Form.goes_on,
+        "is": "truncated" if truncated else Form.split_phrase,
     }
 
 
@@ -108,7 +108,7 @@ def planned_cut(examples: Examples) -> dict[str, Any]:
     longer = sum(len(plans) > 1 or plans[0].truncated > 0 for plans in documents if plans)
     lost = sum(plan.truncated for plans in documents for plan in plans)
     held = sum(plan.length for plans in documents for plan in plans)
-    what = examples.form.goes_on if several else "truncated"
+    what = examples.form.split_phrase if several else "truncated"
     return {"longer": longer / max(1, len(documents)), "beyond": lost / max(1, lost + held), "is": what}
 
 

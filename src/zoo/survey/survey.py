@@ -85,7 +85,7 @@ class Surveyed:
             return found | {"remarks": [*found["remarks"], NO_TOKENIZER]}
         tokenizer = own_tokenizer(self.task, self.rows, retrain=False)
         tokenizer.add_sentinels(self.mixture.sentinels)
-        recipe = StoreRecipe(form.keep(self.task.source.language), tokenizer)
+        recipe = StoreRecipe(form.stored_fields_in(self.task.source.language), tokenizer)
         filling = filling_of(self.task, self.rows, self.data, recipe)
         if sum(shard.part.size for shard in filling.missing) >= LARGE:
             filling.fill_together(processes_for(len(filling.missing)))

@@ -110,8 +110,8 @@ def test_each_rule_has_a_name_of_its_own() -> None:
 
 def test_a_language_where_no_sentences_are_read_is_refused() -> None:
     with pytest.raises(ValueError, match="source.language: de: only next_sentence splits texts into sentences"):
-        forms["text"](ModelTraits(causal=True), whole=False).keep("de")
+        forms["text"](ModelTraits(causal=True), whole=False).stored_fields_in("de")
 
 
 def test_a_form_of_sentences_keeps_the_language() -> None:
-    assert forms["sentences"](ModelTraits(causal=False), whole=False).keep("de").language == "de"
+    assert forms["sentences"](ModelTraits(causal=False), whole=False).stored_fields_in("de").language == "de"

@@ -3,7 +3,7 @@
 from zoo.data.ids import Lengths, Read, Roles, StoredFields
 from zoo.examples.example import Example, ExamplePlan
 from zoo.examples.form import Form, Limits, forms
-from zoo.examples.template import CLASSIFIED_PAIR, lay_out, overhead, shorten_pair, side_by_side
+from zoo.examples.template import CLASSIFIED_PAIR, fill_template, join_documents, overhead, shorten_pair
 
 
 @forms.register("both_orders")
@@ -15,9 +15,9 @@ class BothOrders(Form):
     """
 
     stored = StoredFields(("text", "pair"), predicted=("text", "pair"))
-    smallest = 5
+    min_length = 5
     documents = 2
-    lengths_tell = False
+    lengths_suffice = False
     template = CLASSIFIED_PAIR
 
     def plan(self, lengths: Lengths, document: int, epoch: int, seed: int, limits: Limits) -> list[ExamplePlan]:
@@ -31,4 +31,6 @@ class BothOrders(Form):
     def build(self, plan: ExamplePlan, read: Read, roles: Roles) -> Example:
         texts = {piece: read(piece) for piece in plan.pieces}
         both = plan, plan._replace(pieces=plan.pieces[::-1])
-        return side_by_side([lay_out(self.template, one, texts.__getitem__, roles, causal=True) for one in both])
+        return join_documents(
+            [fill_template(self.template, one, texts.__getitem__, roles, causal=True) for one in both]
+        )

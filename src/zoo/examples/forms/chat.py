@@ -24,7 +24,7 @@ class Chat(Form):
     """
 
     stored = StoredFields((MESSAGES,), predicted=(MESSAGES,), lists=(MESSAGES,))
-    lengths_tell = False
+    lengths_suffice = False
     writes = True
     template = CHAT
 
@@ -34,17 +34,17 @@ class Chat(Form):
         kept = min(total, limits.longest)
         return [ExamplePlan(document, 0, kept, pieces=tuple(turns), truncated=total - kept)]
 
-    def given(self, row: Row) -> list[Any]:
+    def model_inputs(self, row: Row) -> list[Any]:
         return [as_messages(row[MESSAGES][:-1])]
 
-    def expected(self, row: Row) -> str:
+    def reference_texts(self, row: Row) -> str:
         turns: list[str] = row[MESSAGES]
         return answers_in(turns)[-1]
 
     def predicted(self, lengths: Lengths, document: int, row: Row) -> list[tuple[Piece, str]]:
         return list(zip(answers_in(lengths.entries(MESSAGES, document)), answers_in(row[MESSAGES]), strict=True))
 
-    def kept(self, plan: ExamplePlan) -> list[Piece]:
+    def predicted_pieces(self, plan: ExamplePlan) -> list[Piece]:
         pieces, left = list[Piece](), plan.length
         for turn in plan.pieces[::-1]:
             read = max(0, min(turn.length, left - 1))
@@ -58,8 +58,8 @@ class Chat(Form):
         tokens = np.append(stream[:1], stream[begin:-1])
         return Example(
             tokens=tokens,
-            ordinary=~np.isin(tokens, [roles.id(role) for role in ("start", "separator", "end")]),
-            following=np.where(learned[begin:], stream[begin:], -1),
+            is_text=~np.isin(tokens, [roles.id(role) for role in ("start", "separator", "end")]),
+            next_tokens=np.where(learned[begin:], stream[begin:], -1),
             summary=-1,
             label=plan.label,
         )

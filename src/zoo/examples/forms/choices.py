@@ -3,7 +3,7 @@
 from zoo.data.ids import CHOICES, CONTEXT, Lengths, Read, Roles, StoredFields
 from zoo.examples.example import Example, ExamplePlan
 from zoo.examples.form import Form, Limits, forms
-from zoo.examples.template import Template, lay_out, overhead, pair_template, shorten_pair, side_by_side
+from zoo.examples.template import Template, fill_template, join_documents, overhead, pair_template, shorten_pair
 
 
 @forms.register(CHOICES)
@@ -16,18 +16,18 @@ class Choices(Form):
     """
 
     stored = StoredFields((CONTEXT, CHOICES), lists=(CHOICES,))
-    smallest = 5
+    min_length = 5
     documents = 2
-    lengths_tell = False
+    lengths_suffice = False
 
     @property
     def template(self) -> Template:
-        return pair_template(self.stream.causal)
+        return pair_template(self.traits.causal)
 
     def plan(self, lengths: Lengths, document: int, epoch: int, seed: int, limits: Limits) -> list[ExamplePlan]:
         context, choices = lengths.span(CONTEXT, document), lengths.entries(CHOICES, document)
         each = min(limits.longest, limits.row // len(choices))
-        if each < self.smallest:
+        if each < self.min_length:
             raise ValueError(f"length: a sequence of {limits.row} tokens is too short for {len(choices)} choices")
         pairs = (shorten_pair(context, choice, each - overhead(self.template)) for choice in choices)
         pieces = tuple(piece for pair in pairs for piece in pair)
@@ -39,4 +39,4 @@ class Choices(Form):
     def build(self, plan: ExamplePlan, read: Read, roles: Roles) -> Example:
         pairs = zip(plan.pieces[::2], plan.pieces[1::2], strict=True)
         plans = (plan._replace(pieces=pair) for pair in pairs)
-        return side_by_side([lay_out(self.template, one, read, roles, self.stream.causal) for one in plans])
+        return join_documents([fill_template(self.template, one, read, roles, self.traits.causal) for one in plans])

@@ -10,7 +10,7 @@ from zoo.data.ids import Ids, Lengths, Piece, Read, Roles, StoredFields
 from zoo.examples.example import Example, ExamplePlan
 from zoo.examples.form import Form, Limits, ModelTraits, forms
 from zoo.examples.randomness import Purpose, keyed
-from zoo.examples.template import CONTINUED, cut, predict_next
+from zoo.examples.template import CAUSAL_TEXT, cut, predict_next
 
 
 class Noise(NamedTuple):
@@ -36,14 +36,14 @@ class Corrupted(Form):
     """
 
     stored = StoredFields(("text",), predicted=("text",))
-    lengths_tell = False
+    lengths_suffice = False
     source = True
-    template = CONTINUED
+    template = CAUSAL_TEXT
 
     def __init__(
-        self, stream: ModelTraits, whole: bool, *, share: float = 0.15, mean_span: float = 3.0, sentinels: int = 100
+        self, traits: ModelTraits, whole: bool, *, share: float = 0.15, mean_span: float = 3.0, sentinels: int = 100
     ) -> None:
-        super().__init__(stream, whole)
+        super().__init__(traits, whole)
         self.share, self.mean_span, self.sentinels = share, mean_span, sentinels
 
     def plan(self, lengths: Lengths, document: int, epoch: int, seed: int, limits: Limits) -> list[ExamplePlan]:

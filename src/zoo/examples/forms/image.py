@@ -12,7 +12,7 @@ class Image(Form):
     """An image, as a single position of the stream."""
 
     stored = StoredFields((PICTURE,))
-    smallest = 1
+    min_length = 1
     template = ()
 
     def plan(self, lengths: Lengths, document: int, epoch: int, seed: int, limits: Limits) -> list[ExamplePlan]:
@@ -20,4 +20,4 @@ class Image(Form):
 
     def build(self, plan: ExamplePlan, read: Read, roles: Roles) -> Example:
         one = np.zeros(1, dtype=np.int64)
-        return Example(tokens=one, ordinary=one > 0, following=one - 1, label=plan.label, picture=read(plan.pieces[0]))
+        return Example(tokens=one, is_text=one > 0, next_tokens=one - 1, label=plan.label, picture=read(plan.pieces[0]))

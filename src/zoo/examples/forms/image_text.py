@@ -3,7 +3,7 @@
 from zoo.data.ids import PICTURE, Lengths, Read, Roles, StoredFields
 from zoo.examples.example import Example, ExamplePlan
 from zoo.examples.form import Form, Limits, forms
-from zoo.examples.template import CONTINUED, predict_next
+from zoo.examples.template import CAUSAL_TEXT, predict_next
 
 
 @forms.register("image_text")
@@ -16,7 +16,7 @@ class ImageText(Form):
     stored = StoredFields((PICTURE, "text"), predicted=("text",))
     source = True
     writes = True
-    template = CONTINUED
+    template = CAUSAL_TEXT
 
     def plan(self, lengths: Lengths, document: int, epoch: int, seed: int, limits: Limits) -> list[ExamplePlan]:
         text = lengths.span("text", document)

@@ -14,11 +14,11 @@ class Pair(Form):
     """
 
     stored = StoredFields(("text", "pair"), predicted=("text", "pair"))
-    smallest = 5
+    min_length = 5
 
     @property
     def template(self) -> Template:
-        return pair_template(self.stream.causal)
+        return pair_template(self.traits.causal)
 
     def plan(self, lengths: Lengths, document: int, epoch: int, seed: int, limits: Limits) -> list[ExamplePlan]:
         first, second = lengths.span("text", document), lengths.span("pair", document)

@@ -4,7 +4,7 @@ from zoo.data.ids import Lengths, Piece, Read, Roles, StoredFields
 from zoo.examples.example import Example, ExamplePlan
 from zoo.examples.form import Form, Limits, forms
 from zoo.examples.randomness import Purpose, keyed
-from zoo.examples.template import CONTINUED, cut, predict_next
+from zoo.examples.template import CAUSAL_TEXT, cut, predict_next
 
 
 @forms.register("prefix")
@@ -18,9 +18,9 @@ class Prefix(Form):
     """
 
     stored = StoredFields(("text",), predicted=("text",))
-    lengths_tell = False
+    lengths_suffice = False
     source = True
-    template = CONTINUED
+    template = CAUSAL_TEXT
 
     def plan(self, lengths: Lengths, document: int, epoch: int, seed: int, limits: Limits) -> list[ExamplePlan]:
         span, generator = lengths.span("text", document), keyed(Purpose.PLAN, seed, epoch, document)

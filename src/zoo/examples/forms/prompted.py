@@ -5,7 +5,7 @@ import numpy as np
 from zoo.data.ids import PROMPT, Lengths, Piece, Read, Roles, StoredFields
 from zoo.examples.example import Example, ExamplePlan
 from zoo.examples.form import Form, Limits, forms
-from zoo.examples.template import CONTINUED, predict_next, shorten
+from zoo.examples.template import CAUSAL_TEXT, predict_next, shorten
 
 
 @forms.register("prompted")
@@ -17,9 +17,9 @@ class Prompted(Form):
     """
 
     stored = StoredFields((PROMPT, "text"), predicted=("text",))
-    lengths_tell = False
+    lengths_suffice = False
     writes = True
-    template = CONTINUED
+    template = CAUSAL_TEXT
 
     def plan(self, lengths: Lengths, document: int, epoch: int, seed: int, limits: Limits) -> list[ExamplePlan]:
         prompt, text = lengths.span(PROMPT, document), lengths.span("text", document)
@@ -32,5 +32,5 @@ class Prompted(Form):
     def build(self, plan: ExamplePlan, read: Read, roles: Roles) -> Example:
         prompt, text = (read(piece) for piece in plan.pieces)
         example = predict_next(plan, np.concatenate([prompt, text]), roles)
-        example.following[: len(prompt)] = -1
+        example.next_tokens[: len(prompt)] = -1
         return example

@@ -13,18 +13,18 @@ from zoo.examples.template import ENCODED_PAIR, overhead
 IS_NEXT, IS_OTHER = 0, 1
 
 
-class Stretch(NamedTuple):
+class Segment(NamedTuple):
     """A segment of text: tokens start:stop of a document.
 
     Args:
         begins_inside: whether it begins within a sentence.
-        goes_on: whether the document continues after it.
+        continues: whether the document continues after it.
     """
 
     start: int
     stop: int
     begins_inside: bool
-    goes_on: bool
+    continues: bool
 
     @property
     def length(self) -> int:
@@ -49,11 +49,11 @@ class Sentences(Form):
     """
 
     stored = StoredFields(("text",), predicted=("text",), sentences=True)
-    smallest = 5
+    min_length = 5
     template = ENCODED_PAIR
 
-    def __init__(self, stream: ModelTraits, whole: bool, *, order: bool = False) -> None:
-        super().__init__(stream, whole)
+    def __init__(self, traits: ModelTraits, whole: bool, *, order: bool = False) -> None:
+        super().__init__(traits, whole)
         self.order = order
 
     def plan(self, lengths: Lengths, document: int, epoch: int, seed: int, limits: Limits) -> list[ExamplePlan]:
@@ -93,7 +93,7 @@ def between(borders: Ids, first: int, last: int) -> Ids:
     return borders[start:stop]
 
 
-def next_pair(borders: Ids, at: int, room: int, generator: np.random.Generator) -> tuple[Piece, Stretch]:
+def next_pair(borders: Ids, at: int, room: int, generator: np.random.Generator) -> tuple[Piece, Segment]:
     """Draw A, from offset `at` on, and the segment that follows it in the document; together at most `room` tokens.
 
     They meet at the end of a sentence: a random one that leaves a whole sentence on each side, else any, else at a
@@ -104,25 +104,25 @@ def next_pair(borders: Ids, at: int, room: int, generator: np.random.Generator) 
     for meeting in (between(borders, at, stop)[1:-1], between(borders, at + 1, stop - 1)):
         if len(meeting):
             middle = int(meeting[generator.integers(len(meeting))])
-            return Piece("text", at, middle), Stretch(middle, stop, False, goes_on)
+            return Piece("text", at, middle), Segment(middle, stop, False, goes_on)
     middle = int(generator.integers(at + 1, stop))
-    return Piece("text", at, middle), Stretch(middle, stop, True, goes_on)
+    return Piece("text", at, middle), Segment(middle, stop, True, goes_on)
 
 
-def draw_other(lengths: Lengths, document: int, like: Stretch, room: int, generator: np.random.Generator) -> Piece:
+def draw_other(lengths: Lengths, document: int, like: Segment, room: int, generator: np.random.Generator) -> Piece:
     """Draw a segment of another document that begins and ends like `like`, with about its length, at most `room`."""
     other = int(generator.integers(lengths.documents - 1))  # any document but this one: see the next line
     borders = lengths.sentence_bounds("text", other + (other >= document))
     # sentences followed by enough text
     behind = np.arange(min(borders.searchsorted(borders[-1] - like.length, "right"), len(borders) - 1))
     # a true B that ends with a sentence begins with one that fits; cutting a drawn one would reveal it
-    whole = behind if like.goes_on else np.flatnonzero(np.diff(borders[: len(behind) + 1]) <= room)
+    whole = behind if like.continues else np.flatnonzero(np.diff(borders[: len(behind) + 1]) <= room)
     choice = next((sentences for sentences in (whole, behind) if len(sentences)), np.array([0]))
     sentence = int(choice[generator.integers(len(choice))])
     start, stop = int(borders[sentence]), int(borders[sentence + 1])
     if like.begins_inside and stop - start >= 2:
         start = int(generator.integers(start + 1, stop))
     ends = between(borders, start + 1, start + room)
-    if like.goes_on or not len(ends):
+    if like.continues or not len(ends):
         return Piece("text", start, min(start + like.length, int(borders[-1])))
     return Piece("text", start, int(ends[np.argmin(np.abs(ends - start - like.length))]))

@@ -7,7 +7,7 @@ import numpy as np
 from zoo.data.ids import Lengths, Piece, Read, Roles, StoredFields
 from zoo.examples.example import Example, ExamplePlan
 from zoo.examples.form import Form, Limits, forms
-from zoo.examples.template import CONTINUED, predict_next
+from zoo.examples.template import CAUSAL_TEXT, predict_next
 
 
 @forms.register("source_target")
@@ -18,10 +18,10 @@ class SourceTarget(Form):
     """
 
     stored = StoredFields(("source", "target"), predicted=("target",))
-    smallest = 2
+    min_length = 2
     source = True
     writes = True
-    template = CONTINUED
+    template = CAUSAL_TEXT
 
     def plan(self, lengths: Lengths, document: int, epoch: int, seed: int, limits: Limits) -> list[ExamplePlan]:
         return self.plan_all(lengths, [document], epoch, seed, limits)

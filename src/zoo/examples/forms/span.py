@@ -5,7 +5,7 @@ import numpy as np
 from zoo.data.ids import ANSWERS, CONTEXT, QUESTION, Lengths, Piece, Read, Roles, StoredFields
 from zoo.examples.example import Example, ExamplePlan
 from zoo.examples.form import Form, Limits, ModelTraits, forms
-from zoo.examples.template import Template, lay_out, overhead, pair_template
+from zoo.examples.template import Template, fill_template, overhead, pair_template
 
 
 @forms.register("span")
@@ -22,17 +22,17 @@ class Span(Form):
     """
 
     stored = StoredFields((QUESTION, CONTEXT), answers=((ANSWERS, CONTEXT),))
-    smallest = 5
-    lengths_tell = False
-    goes_on = "read in several windows"
+    min_length = 5
+    lengths_suffice = False
+    split_phrase = "read in several windows"
 
-    def __init__(self, stream: ModelTraits, whole: bool, *, stride: int = 128) -> None:
-        super().__init__(stream, whole)
+    def __init__(self, traits: ModelTraits, whole: bool, *, stride: int = 128) -> None:
+        super().__init__(traits, whole)
         self.stride = stride
 
     @property
     def template(self) -> Template:
-        return pair_template(self.stream.causal)
+        return pair_template(self.traits.causal)
 
     def plan(self, lengths: Lengths, document: int, epoch: int, seed: int, limits: Limits) -> list[ExamplePlan]:
         question, context = lengths.span(QUESTION, document), lengths.span(CONTEXT, document)
@@ -59,8 +59,8 @@ class Span(Form):
 
     def build(self, plan: ExamplePlan, read: Read, roles: Roles) -> Example:
         _, window, answers, offset = plan.pieces
-        example = lay_out(self.template, plan, read, roles, self.stream.causal)
-        context = np.flatnonzero(example.ordinary)[-window.length :]
+        example = fill_template(self.template, plan, read, roles, self.traits.causal)
+        context = np.flatnonzero(example.is_text)[-window.length :]
         borders = read(answers).reshape(-1, 2) - offset.start
         inside = borders[(borders[:, 0] >= 0) & (borders[:, 1] <= window.length)]
         first = example.summary % len(example.tokens)

@@ -5,7 +5,7 @@ import numpy as np
 from zoo.data.ids import TAGS, WORDS, Lengths, Piece, Read, Roles, StoredFields
 from zoo.examples.example import Example, ExamplePlan
 from zoo.examples.form import Form, Limits, forms
-from zoo.examples.template import BEGUN, ENCODED_TEXT, Template, lay_out, overhead
+from zoo.examples.template import ENCODED_TEXT, STARTED_TEXT, Template, fill_template, overhead
 
 
 @forms.register(TAGS)
@@ -17,11 +17,11 @@ class Tags(Form):
     """
 
     stored = StoredFields((WORDS,), words=(WORDS,), numbers=(TAGS,))
-    truncates = "words"
+    truncation_unit = "words"
 
     @property
     def template(self) -> Template:
-        return BEGUN if self.stream.causal else ENCODED_TEXT
+        return STARTED_TEXT if self.traits.causal else ENCODED_TEXT
 
     def plan(self, lengths: Lengths, document: int, epoch: int, seed: int, limits: Limits) -> list[ExamplePlan]:
         words, tags = lengths.entries(WORDS, document), lengths.span(TAGS, document)
@@ -34,9 +34,9 @@ class Tags(Form):
     def build(self, plan: ExamplePlan, read: Read, roles: Roles) -> Example:
         *words, tags = plan.pieces
         text = Piece(WORDS, words[0].start, words[-1].stop)
-        example = lay_out(self.template, plan, lambda _: read(text), roles, self.stream.causal)
+        example = fill_template(self.template, plan, lambda _: read(text), roles, self.traits.causal)
         has_token = np.array([word.length > 0 for word in words])
         begins = np.array([word.start - text.start for word in words], dtype=np.int64)
-        example.marked = np.flatnonzero(example.ordinary)[begins[has_token]]
+        example.marked = np.flatnonzero(example.is_text)[begins[has_token]]
         example.truth = read(tags)[has_token]
         return example

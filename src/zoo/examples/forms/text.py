@@ -4,7 +4,7 @@ from zoo.data.ids import Lengths, Piece, Read, Roles, StoredFields
 from zoo.examples.example import Example, ExamplePlan
 from zoo.examples.form import Form, Limits, forms
 from zoo.examples.randomness import Purpose, keyed
-from zoo.examples.template import CLASSIFIED_TEXT, CONTINUED, ENCODED_TEXT, Template, cut, overhead, predict_next
+from zoo.examples.template import CAUSAL_TEXT, CLASSIFIED_TEXT, ENCODED_TEXT, Template, cut, overhead, predict_next
 
 
 @forms.register("text")
@@ -20,13 +20,13 @@ class Text(Form):
     @property
     def continues(self) -> bool:
         """Whether the text is predicted from left to right, without a template around it."""
-        return self.stream.causal and not self.whole
+        return self.traits.causal and not self.whole
 
     @property
     def template(self) -> Template:
         if self.continues:
-            return CONTINUED
-        return CLASSIFIED_TEXT if self.stream.causal else ENCODED_TEXT
+            return CAUSAL_TEXT
+        return CLASSIFIED_TEXT if self.traits.causal else ENCODED_TEXT
 
     def plan(self, lengths: Lengths, document: int, epoch: int, seed: int, limits: Limits) -> list[ExamplePlan]:
         span, label, continues = lengths.span("text", document), lengths.label(document), self.continues

@@ -7,7 +7,7 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
-from zoo.examples.template import BEGUN, CLASSIFIED_PAIR, CLASSIFIED_TEXT
+from zoo.examples.template import CLASSIFIED_PAIR, CLASSIFIED_TEXT, STARTED_TEXT
 from zoo.hub.sources.folder import CheckpointFolder, Json
 from zoo.hub.sources.headers import find_tensors
 from zoo.hub.targets.declare import classes
@@ -42,7 +42,7 @@ CLASSES = {  # (parts that read tokens, parts that read images) -> classes, in t
     (("decoder",), ()): (
         classes.causal_lm("ZooForCausalLM"),
         classes.text_classifier(CLASSIFIER, text=CLASSIFIED_TEXT, pair=CLASSIFIED_PAIR),
-        classes.token_classifier(TAGGER, text=BEGUN),
+        classes.token_classifier(TAGGER, text=STARTED_TEXT),
         classes.chooser(CHOOSER, text=CLASSIFIED_TEXT, pair=CLASSIFIED_PAIR),
     ),
     (("encoder", "decoder"), ()): (TRANSLATION,),

@@ -37,7 +37,7 @@ class TextContinuation(Predictor):
     def example(self, loaded: Loaded, text: str, pair: str | None) -> Example:
         ids = np.array(prompt_of(loaded, text), dtype=np.int64)
         refuse_longer(len(ids), loaded.model.stream.max_length, "TEXT")
-        return Example(ids, ordinary=np.ones(len(ids), dtype=np.bool_), following=np.full(len(ids), -1), summary=-1)
+        return Example(ids, is_text=np.ones(len(ids), dtype=np.bool_), next_tokens=np.full(len(ids), -1), summary=-1)
 
     def predict(self, loaded: Loaded, asked: Questions) -> list[Prediction]:
         prompts = [prompt_of(loaded, text) for text in asked.texts]

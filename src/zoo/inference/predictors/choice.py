@@ -9,7 +9,7 @@ import torch
 from zoo.data.columns.lists import MOST_CHOICES
 from zoo.data.ids import CHOICES, LABEL
 from zoo.examples.example import Example
-from zoo.examples.template import side_by_side
+from zoo.examples.template import join_documents
 from zoo.inference.gathered import About, Passed
 from zoo.inference.loaded import Loaded
 from zoo.inference.predictors.predictor import Prediction, Predictor, Questions, Told, predictors
@@ -35,7 +35,7 @@ class BestChoice(Predictor):
     def example(self, loaded: Loaded, text: str, pair: str | None) -> Example:
         assert pair is not None
         choices = loaded.tokenizer.encode(lines(pair))
-        return side_by_side(typed_examples(loaded, loaded.tokenizer.encode([text]) * len(choices), choices))
+        return join_documents(typed_examples(loaded, loaded.tokenizer.encode([text]) * len(choices), choices))
 
     def predict(self, loaded: Loaded, asked: Questions) -> list[Prediction]:
         assert asked.pairs is not None

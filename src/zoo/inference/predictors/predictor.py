@@ -118,7 +118,7 @@ class Predictor(ABC):
     def tell(self, about: About, document: int, kept: Sequence[Any]) -> Told:
         """Return the model's output for a row, from what was kept of its examples."""
         if about.examples.form.writes:
-            return Told(kept[0], None, about.examples.form.expected(about.split.rows[document]))
+            return Told(kept[0], None, about.examples.form.reference_texts(about.split.rows[document]))
         loss, count = (sum(each) for each in zip(*kept, strict=True))
         return Told(None, {"loss": loss / count if count else 0.0, "tokens": count}, None)
 

@@ -29,7 +29,7 @@ class ReplacedTokens(Predictor):
         refuse_not_finite([float(shares.sum())])  # NaN is not above 0.5, so nothing would look replaced
         found = []
         for text, tokens, example, share in zip(asked.texts, placed, examples, shares[..., 0], strict=True):
-            own = share[: len(example.tokens)][example.ordinary]
+            own = share[: len(example.tokens)][example.is_text]
             look = zip(tokens.begins.tolist(), tokens.ends.tolist(), own.tolist(), strict=True)
             spans = [(start, end, score) for start, end, score in look if score > 0.5]
             output = [{"tag": REPLACED, **excerpt(text, start, end)} for start, end, _ in spans]

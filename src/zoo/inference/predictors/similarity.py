@@ -6,7 +6,7 @@ from typing import Any
 import torch
 
 from zoo.examples.example import Example
-from zoo.examples.template import side_by_side
+from zoo.examples.template import join_documents
 from zoo.inference.gathered import About, Passed
 from zoo.inference.loaded import Loaded
 from zoo.inference.predictors.classification import answer_for, tell_label
@@ -26,7 +26,7 @@ class PairSimilarity(Predictor):
 
     def example(self, loaded: Loaded, text: str, pair: str | None) -> Example:
         assert pair is not None
-        return side_by_side([order for (order,) in in_both_orders(loaded, [text], [pair])])
+        return join_documents([order for (order,) in in_both_orders(loaded, [text], [pair])])
 
     def predict(self, loaded: Loaded, asked: Questions) -> list[Prediction]:
         assert asked.pairs is not None

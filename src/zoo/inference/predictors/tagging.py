@@ -41,7 +41,7 @@ class WordTags(Predictor):
         names = loaded.task.labels or [f"LABEL_{i}" for i in range(shares.shape[-1])]
         found = []
         for text, tokens, example, share in zip(asked.texts, placed, examples, shares, strict=True):
-            words = tag_words(loaded.tokenizer, text, tokens, share[: len(example.tokens)][example.ordinary], names)
+            words = tag_words(loaded.tokenizer, text, tokens, share[: len(example.tokens)][example.is_text], names)
             whole = join_spans(words, text) if makes_spans(names) else words
             scores = [one.pop("score") for one in whole]
             found.append(Prediction(text, whole, scores))

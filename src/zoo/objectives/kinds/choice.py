@@ -51,9 +51,9 @@ class RightChoice(Objective):
 
     def obstacle_in(self, lengths: Lengths, limits: Limits) -> Obstacle | None:
         counts = np.diff(lengths.lists[CHOICES][:])
-        examples = np.full_like(counts, Choices.smallest) if self.truncate else longest_examples(lengths, counts)
+        examples = np.full_like(counts, Choices.min_length) if self.truncate else longest_examples(lengths, counts)
         needed = int((counts * examples).max(initial=0))
-        beyond = np.flatnonzero(counts * Choices.smallest > limits.row)
+        beyond = np.flatnonzero(counts * Choices.min_length > limits.row)
         if len(beyond):
             first = int(beyond[0])
             said = f"a sequence of {limits.row} tokens is too short for its {counts[first]} choices"
@@ -64,7 +64,7 @@ class RightChoice(Objective):
         return len(plan.pieces) // 2
 
     def capacity(self, length: int) -> int | None:
-        return max(1, length // Choices.smallest)
+        return max(1, length // Choices.min_length)
 
     def annotate(self, example: Example, randomness: Randomness, roles: Roles) -> None:
         targets = np.zeros(len(example.documents), dtype=np.int64)  # one per choice

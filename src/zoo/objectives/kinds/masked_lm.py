@@ -65,7 +65,7 @@ class MaskedLM(Objective):
         return min(length, math.ceil(1.1 * self.share * length))
 
     def annotate(self, example: Example, randomness: Randomness, roles: Roles) -> None:
-        ordinary = np.flatnonzero(example.ordinary)
+        ordinary = np.flatnonzero(example.is_text)
         count, generator = self.chosen(len(ordinary)), randomness.generator
         if self.whole_word:
             places = choose_words(words(example.tokens, ordinary, roles), count, generator)

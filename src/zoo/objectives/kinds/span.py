@@ -93,4 +93,4 @@ def most_in_row(number: Int[Tensor, "batch length"]) -> int:
     """Upper bound of the documents per row: exact on a CPU; on a GPU, without waiting, as many as a row can hold."""
     if number.device.type == "cpu" and number.numel():  # saves work: rows hold far fewer documents than would fit
         return max(1, int(number.amax()))
-    return number.shape[1] // Span.smallest + 1
+    return number.shape[1] // Span.min_length + 1

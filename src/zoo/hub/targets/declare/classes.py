@@ -7,7 +7,7 @@ import dataclasses
 from functools import partial
 from typing import Any
 
-from zoo.examples.template import BEGUN, CLASSIFIED_PAIR, CLASSIFIED_TEXT, ENCODED_PAIR, ENCODED_TEXT
+from zoo.examples.template import CLASSIFIED_PAIR, CLASSIFIED_TEXT, ENCODED_PAIR, ENCODED_TEXT, STARTED_TEXT
 from zoo.hub.targets.declare.key import key
 from zoo.hub.targets.declare.renaming import affine, same
 from zoo.hub.targets.declare.requirements import plain_language
@@ -84,7 +84,7 @@ def decoder_tagger(name: str, output: str) -> NativeClass:
         output: transformers' name of the last linear layer.
     """
     dropped = key("classifier_dropout", "heads.tagging.dropout", default=0.1, null_means=lambda config: 0.1)
-    return token_classifier(name, text=BEGUN, keys=(dropped,), renames=affine("heads.tagging.output", output))
+    return token_classifier(name, text=STARTED_TEXT, keys=(dropped,), renames=affine("heads.tagging.output", output))
 
 
 def chooser(name: str, **own: Any) -> NativeClass:
