@@ -4,7 +4,10 @@ import pytest
 
 import pretending
 
-READS = {"masked_lm": "predict", "classification": "said"}  # where the answer is read; of written texts: `leave`
+READS = {
+    "masked_lm": "predict",
+    "classification": "named_predictions",
+}  # where the answer is read; of written texts: `leave`
 
 
 def test_every_kind_of_prediction_runs_on_a_gpu_up_to_the_reading_of_its_answer(

@@ -31,7 +31,7 @@ def test_a_place_without_a_token_and_one_that_nothing_fills_belong_to_no_example
 
     def owners(places: dict[str, Tensor]) -> list[int]:
         part = MicroBatch({"documents": documents, "places": places}, {}, [], 0, 0.0)
-        objective = Mock(head="masked_lm", places_each=1)
+        objective = Mock(head="masked_lm", places_per_target=1)
         term, scores = Term(ZERO, ZERO, 1.0), Scores.of(torch.zeros(1, 1))
         return Passed(objective, rows, part, torch.zeros(1), term, scores).owners().tolist()
 

@@ -83,7 +83,7 @@ def test_an_example_never_scores_more_than_planned_and_a_row_holds_the_share():
     objective = MaskedLM()
     assert objective.scored(ExamplePlan(0, 0, 22, pieces=())) == 0
     capacity = objective.capacity(128)
-    assert capacity is not None and objective.chosen(126) <= capacity < 0.2 * 128
+    assert capacity is not None and objective.count_chosen(126) <= capacity < 0.2 * 128
 
 
 def test_bad_options_are_refused():

@@ -164,7 +164,7 @@ def test_every_objective_keeps_its_contract(name: str):
     assert capacity is None or member.scored(ExamplePlan(0, 0, 64)) <= capacity <= 64
     whole = heads[member.head].picks_places  # then rows are scored as they are, by two kinds of scores
     classes = 1 if heads[member.head].detects else 7
-    logits = torch.randn(2, 4, 2) if whole else torch.randn(4 * member.places_each, classes)
+    logits = torch.randn(2, 4, 2) if whole else torch.randn(4 * member.places_per_target, classes)
     term = member.term(Scores.of(logits), torch.full((2, 4) if whole else (4,), -1))
     assert term.sum.item() == 0.0 and term.count.item() == 0 and term.weight == member.weight
 

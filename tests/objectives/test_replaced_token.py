@@ -80,7 +80,7 @@ def test_draws_depend_on_the_example_and_the_epoch_alone():
 def test_a_guess_that_is_the_texts_own_token_is_an_original():
     own = torch.tensor([[7, 8, 9, -1]])
     read = torch.tensor([[7, 5, 9, 0]])
-    assert ReplacedToken().settle(own, read).tolist() == [[0, 1, 0, -1]]
+    assert ReplacedToken().final_targets(own, read).tolist() == [[0, 1, 0, -1]]
 
 
 def test_its_loss_is_that_of_transformers_class():
@@ -115,7 +115,7 @@ def test_the_whole_loss_is_that_of_the_generator_and_of_what_it_drew():
     batch = part()
     inputs: Any = batch.inputs
     said = MODEL.double().eval()(**inputs)
-    terms = given().mixture.terms(said.scores, given().mixture.settle(batch.targets, said.read))
+    terms = given().mixture.terms(said.scores, given().mixture.final_targets(batch.targets, said.read))
     own, known = batch.targets["replaced_token"], inputs["documents"].numbers > 0
     assert said.read is not None
     wanted = F.binary_cross_entropy_with_logits(

@@ -53,7 +53,7 @@ def test_both_orders_are_documents_of_their_own():
 def test_as_many_places_are_scored_as_the_objective_has_for_each_label(
     places_each: int, scored: list[int], monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(Similarity, "places_each", places_each)
+    monkeypatch.setattr(Similarity, "places_per_target", places_each)
     given = examples(build())
     (one,) = given.build(PackedRow(0, tuple(given.plan(0, [0]))))
     assert one.places["similarity"].tolist() == scored and one.targets["similarity"].tolist() == [2]

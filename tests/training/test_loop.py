@@ -75,9 +75,9 @@ class TwoTerms:
     """The first term as it is, and one that scores a place every other step."""
 
     def __init__(self) -> None:
-        self.calls, self.asks = 0, GOAL.asks
+        self.calls, self.model_arguments = 0, GOAL.model_arguments
 
-    def settle(self, targets: Any, read: Any) -> Any:
+    def final_targets(self, targets: Any, read: Any) -> Any:
         return targets
 
     def counts(self, targets: Any) -> dict[str, torch.Tensor]:

@@ -266,6 +266,6 @@ def validation(
         return replace(evaluation, between=between).run(loaded, given.task.metrics)
 
     first = next(iter(given.metrics), None)
-    if first is None or not given.mixture.members[first.objective].decides:
+    if first is None or not given.mixture.members[first.objective].selects_best:
         return Validation(measure, "loss")
     return Validation(measure, first.name, first.variant.higher_is_better)

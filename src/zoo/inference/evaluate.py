@@ -114,7 +114,9 @@ class Evaluation:
         """
         chosen = parse_metrics(wanted, loaded.mixture.metrics)
         members = loaded.mixture.members
-        asked = {(m.variant.needs, m.objective) for m in chosen if m.metric not in members[m.objective].counted}
+        asked = {
+            (m.variant.needs, m.objective) for m in chosen if m.metric not in members[m.objective].measured_metrics
+        }
         compared = [(needs, objective) for needs, objective in sorted(asked) if needs in GATHERED]
         total = Sums()
         for sums in self.gather(self.losses(loaded, compared)):
@@ -162,8 +164,8 @@ class Evaluation:
         self, loaded: Loaded, rows: Sequence[PackedRow], part: MicroBatch, compared: Sequence[tuple[str, str]]
     ) -> Sums:
         """Run one batch and sum up its losses and answers; add to `kept`."""
-        mixture, said = loaded.mixture, loaded.run(**part.inputs, **loaded.mixture.asks)
-        targets = mixture.settle(part.targets, said.read)
+        mixture, said = loaded.mixture, loaded.run(**part.inputs, **loaded.mixture.model_arguments)
+        targets = mixture.final_targets(part.targets, said.read)
         terms = mixture.terms(said.scores, targets, said.weights)
         sums = Sums(read_at_once(numbers_of(terms)), examples=len(part.examples))
         passed = {

@@ -52,7 +52,9 @@ class Passed(NamedTuple):
         places = self.part.inputs.get("places", {})
         if not isinstance(places, dict) or self.objective.head not in places:
             return None
-        found: NDArray[np.int64] = places[self.objective.head].view(-1, self.objective.places_each)[:, 0].cpu().numpy()
+        found: NDArray[np.int64] = (
+            places[self.objective.head].view(-1, self.objective.places_per_target)[:, 0].cpu().numpy()
+        )
         return found
 
     def filled(self) -> NDArray[np.bool_]:

@@ -10,7 +10,7 @@ from zoo.data.ids import Roles
 from zoo.examples.example import Example, ExamplePlan
 from zoo.examples.randomness import Randomness
 from zoo.models.heads.scores import Scores
-from zoo.objectives.answers import ANSWERS, Answer, OneClass
+from zoo.objectives.label_losses import LABEL_LOSSES, LabelLoss, OneClass
 from zoo.objectives.objective import Objective, Term, Weights
 
 
@@ -23,12 +23,12 @@ class DocumentLabel(Objective, ABC):
         label_smoothing: probability mass that is spread evenly over the classes.
     """
 
-    answer: Answer = OneClass()
+    answer: LabelLoss = OneClass()
 
     @property
-    def offered(self) -> tuple[str, ...]:
+    def available_metrics(self) -> tuple[str, ...]:
         """Its metrics without those that apply only to other kinds of labels."""
-        others = {metric for answer in ANSWERS.values() for metric in answer.metrics} - set(self.answer.metrics)
+        others = {metric for answer in LABEL_LOSSES.values() for metric in answer.metrics} - set(self.answer.metrics)
         return tuple(metric for metric in self.metrics if metric not in others)
 
     @property
@@ -42,7 +42,7 @@ class DocumentLabel(Objective, ABC):
         return max(1, length // 8)
 
     def annotate(self, example: Example, randomness: Randomness, roles: Roles) -> None:
-        example.places[self.head] = example.summaries[-self.places_each :]  # the positions scored per label
+        example.places[self.head] = example.summaries[-self.places_per_target :]  # the positions scored per label
         example.targets[self.head] = self.answer.target(example.label)[None]
 
     def count(self, targets: Tensor) -> Tensor:
@@ -51,5 +51,9 @@ class DocumentLabel(Objective, ABC):
     def term(self, scores: Scores, targets: Tensor, weights: Weights | None = None) -> Term:
         found = self.answer.cost(scores, targets, self.label_smoothing)
         known = self.answer.known(targets)
-        right = {"accuracy": ((found.guesses == targets).sum(), known.sum())} if "accuracy" in self.offered else {}
+        right = (
+            {"accuracy": ((found.guesses == targets).sum(), known.sum())}
+            if "accuracy" in self.available_metrics
+            else {}
+        )
         return Term(found.sum, found.count, self.weight, found.likelihood, found.guesses, right)

@@ -61,14 +61,14 @@ class Mixture:
     def parse(value: Any) -> "Mixture":
         """Read `causal_lm`, or `{masked_lm: {whole_word: true}, next_sentence: {}}`.
 
-        Objectives that must be trained with a named one (`Objective.beside`) are added.
+        Objectives that must be trained with a named one (`Objective.trained_with`) are added.
 
         Raises:
             ValueError: an unknown objective or option, a wrong type or value.
         """
         given = dict(read_objectives(value, "objective"))
         for name in list(given):
-            for other, options in objectives[name].beside.items():
+            for other, options in objectives[name].trained_with.items():
                 given[other] = {**options, **given.pop(other, {})}
         return Mixture({name: objectives.build({"name": name, **options}) for name, options in given.items()})
 
@@ -113,7 +113,7 @@ class Mixture:
     @property
     def metrics(self) -> dict[str, tuple[str, ...]]:
         """The metrics that each objective offers beside its loss."""
-        return {name: member.offered for name, member in self.members.items()}
+        return {name: member.available_metrics for name, member in self.members.items()}
 
     def form(self, columns: Collection[str], stream: ModelTraits) -> Form:
         """Choose and build the form of the examples from the data's columns and the model's traits.
@@ -137,18 +137,22 @@ class Mixture:
         return forms.build({"name": name, **known}, stream, self.whole)
 
     @property
-    def even(self) -> dict[str, str]:
+    def equal_length_lists(self) -> dict[str, str]:
         """List columns that must have equally many entries in all rows, with the setting that lifts this."""
-        return {column: setting for member in self.members.values() for column, setting in member.even.items()}
+        return {
+            column: setting for member in self.members.values() for column, setting in member.equal_length_lists.items()
+        }
 
     @property
-    def filled(self) -> dict[str, str]:
+    def nonempty_lists(self) -> dict[str, str]:
         """List columns that must have an entry in all rows, with the setting that lifts this."""
-        return {column: setting for member in self.members.values() for column, setting in member.filled.items()}
+        return {
+            column: setting for member in self.members.values() for column, setting in member.nonempty_lists.items()
+        }
 
     def stored_fields_in(self, form: Form | type[Form], language: str | None) -> StoredFields:
         """The fields stored for a form (`Form.stored_fields_in`), and which lists must have equally many entries."""
-        return form.stored_fields_in(language)._replace(equal_counts=tuple(self.even.items()))
+        return form.stored_fields_in(language)._replace(equal_counts=tuple(self.equal_length_lists.items()))
 
     def form_name(self, columns: Collection[str]) -> str:
         """The name of the first form that suits every objective and whose columns the data has.
@@ -231,7 +235,7 @@ class Mixture:
             member.annotate(example, randomness, roles)
 
     @property
-    def asks(self) -> dict[str, tuple[str, ...]]:
+    def model_arguments(self) -> dict[str, tuple[str, ...]]:
         """Keyword arguments of the model for outputs beside logits, such as attention weights."""
         kinds = dict.fromkeys(kind for member in self.members.values() for kind in member.reads_weights)
         return {"weights": tuple(kinds)} if kinds else {}
@@ -241,9 +245,9 @@ class Mixture:
         """Whether examples need random numbers per position (`Example.draws`)."""
         return any(member.draws for member in self.members.values())
 
-    def settle(self, targets: Mapping[str, Tensor], read: Tensor | None) -> dict[str, Tensor]:
-        """The final targets per objective, given the tokens that the model has read (`Objective.settle`)."""
-        return {name: member.settle(targets[name], read) for name, member in self.members.items()}
+    def final_targets(self, targets: Mapping[str, Tensor], read: Tensor | None) -> dict[str, Tensor]:
+        """The final targets per objective, given the tokens that the model has read (`Objective.final_targets`)."""
+        return {name: member.final_targets(targets[name], read) for name, member in self.members.items()}
 
     def terms(
         self, scores: Mapping[str, Scores], targets: Mapping[str, Tensor], weights: Weights | None = None

@@ -60,14 +60,14 @@ class Objective(ABC):
         why: the reason for `causal`, for messages.
         roles: special-token roles that it needs beside those of the template.
         metrics: names of its metrics beside the loss.
-        counted: those of `metrics` that its term measures itself.
-        places_each: number of positions that are scored together per target.
-        decides: whether its metrics can select the best checkpoint; else the loss does.
-        assumed: whether an imported model with its head is assumed to be trained on it.
-        beside: objectives that must be trained with it, with their default options.
+        measured_metrics: those of `metrics` that its term measures itself.
+        places_per_target: number of positions that are scored together per target.
+        selects_best: whether its metrics can select the best checkpoint; else the loss does.
+        assumed_on_import: whether an imported model with its head is assumed to be trained on it.
+        trained_with: objectives that must be trained with it, with their default options.
         labelled: whether it learns from the column 'label'.
-        exactly: whether accuracy is always computed from float32 logits, as predictions are, whatever the number of
-            classes.
+        exact_accuracy: whether accuracy is always computed from float32 logits, as predictions are, whatever the number
+            of classes.
         draws: whether it sets `Example.draws`, the random numbers that the model samples by.
 
     Args:
@@ -76,8 +76,9 @@ class Objective(ABC):
 
     Attributes:
         form_options: options of its form, such as the fraction of missing tokens.
-        even: list columns that must have equally many entries in all rows, with the setting that lifts this.
-        filled: list columns that must have an entry in all rows, with the setting that lifts this.
+        equal_length_lists: list columns that must have equally many entries in all rows, with the setting that lifts
+            this.
+        nonempty_lists: list columns that must have an entry in all rows, with the setting that lifts this.
         sentinels: number of sentinel tokens that the tokenizer needs.
         reads_weights: kinds of attention weights that its loss uses, which the model must then return.
     """
@@ -90,17 +91,17 @@ class Objective(ABC):
     why: ClassVar[str] = ""
     roles: ClassVar[tuple[str, ...]] = ()
     metrics: ClassVar[tuple[str, ...]] = ()
-    places_each: ClassVar[int] = 1
-    counted: ClassVar[tuple[str, ...]] = ()
-    decides: ClassVar[bool] = True
-    assumed: ClassVar[bool] = True
-    beside: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
+    places_per_target: ClassVar[int] = 1
+    measured_metrics: ClassVar[tuple[str, ...]] = ()
+    selects_best: ClassVar[bool] = True
+    assumed_on_import: ClassVar[bool] = True
+    trained_with: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
     labelled: ClassVar[bool] = False
-    exactly: ClassVar[bool] = False
+    exact_accuracy: ClassVar[bool] = False
     draws: ClassVar[bool] = False
     form_options: Mapping[str, Any] = {}
-    even: Mapping[str, str] = {}
-    filled: Mapping[str, str] = {}
+    equal_length_lists: Mapping[str, str] = {}
+    nonempty_lists: Mapping[str, str] = {}
     sentinels: int = 0
     reads_weights: tuple[str, ...] = ()
 
@@ -121,7 +122,7 @@ class Objective(ABC):
         return None
 
     @property
-    def offered(self) -> tuple[str, ...]:
+    def available_metrics(self) -> tuple[str, ...]:
         """Its metrics that apply to the task's kind of labels."""
         return self.metrics
 
@@ -145,7 +146,7 @@ class Objective(ABC):
     def annotate(self, example: Example, randomness: Randomness, roles: Roles) -> None:
         """Set `targets[head]` and, if `capacity` is not None, `places[head]`; masking also changes the tokens."""
 
-    def settle(self, targets: Tensor, read: Tensor | None) -> Tensor:
+    def final_targets(self, targets: Tensor, read: Tensor | None) -> Tensor:
         """Compute targets that depend on the tokens that the model has read, if a generator replaced some of them."""
         return targets
 
@@ -158,7 +159,7 @@ class Objective(ABC):
             weights: attention weights, for objectives with `reads_weights`.
         """
         asked = "accuracy" in self.metrics
-        found = scores.cross_entropy(targets, self.label_smoothing, guess=asked, exactly=self.exactly)
+        found = scores.cross_entropy(targets, self.label_smoothing, guess=asked, exactly=self.exact_accuracy)
         count = self.count(targets)
         measured = {"accuracy": ((found.guesses == targets).sum(), count)} if found.guesses is not None else {}
         return Term(found.sum, count, self.weight, found.likelihood, found.guesses, measured)

@@ -68,9 +68,9 @@ class Surveyed:
             source = survey_rows(self.task, self.rows, inputs(), self.data, scratch.folder)
             source.refuse_unknown_labels()
             source.refuse_broken()
-            if setting := self.mixture.even.get(CHOICES):
+            if setting := self.mixture.equal_length_lists.get(CHOICES):
                 source.refuse_uneven(setting)
-            if setting := self.mixture.filled.get(ANSWERS):
+            if setting := self.mixture.nonempty_lists.get(ANSWERS):
                 source.refuse_unanswered(setting)
             repetition = describe_repetition(source)
         splits = {name: describe_rows(source.tallies[name], self.rows[name].labels) for name in self.rows}

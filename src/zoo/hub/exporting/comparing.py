@@ -23,7 +23,7 @@ from zoo.models.heads.head import heads
 from zoo.models.heads.scores import Scores
 from zoo.models.model import Model
 from zoo.models.output import Output
-from zoo.objectives.answers import Answer, SeveralClasses
+from zoo.objectives.label_losses import LabelLoss, SeveralClasses
 
 TOLERANCES = {"float32": 1e-4, "float64": 1e-10}  # times the largest score at the position, if that is above 1
 IGNORE_INDEX = -100  # the label of positions that no loss counts
@@ -121,7 +121,7 @@ def compare_losses(
     ours: Mapping[str, Tensor],
     rows: Sequence[SampleRow],
     native: NativeClass,
-    answer: Answer,
+    answer: LabelLoss,
     theirs: float,
 ) -> float:
     """The difference of the losses, each the sum over heads of their mean loss.
@@ -136,7 +136,7 @@ def compare_losses(
     return compare("losses", dtype, torch.stack(means).sum(), torch.tensor(theirs, dtype=torch.float64))
 
 
-def mean_loss(head: str, logits: Tensor, rows: Sequence[SampleRow], native: NativeClass, answer: Answer) -> Tensor:
+def mean_loss(head: str, logits: Tensor, rows: Sequence[SampleRow], native: NativeClass, answer: LabelLoss) -> Tensor:
     """A head's mean loss, written independently of the losses in zoo's transformers classes, which it also checks."""
     if heads[head].picks_places:
         return mean_position_loss(logits, rows, native.label_of(head).split())
@@ -153,7 +153,7 @@ def mean_loss(head: str, logits: Tensor, rows: Sequence[SampleRow], native: Nati
     return F.cross_entropy(logits.flatten(0, -2), targets.flatten())
 
 
-def mean_cost(answer: Answer, logits: Tensor, labels: Tensor) -> Tensor:
+def mean_cost(answer: LabelLoss, logits: Tensor, labels: Tensor) -> Tensor:
     """The mean of the loss that belongs to a kind of label."""
     found = answer.cost(Scores.of(logits), labels, label_smoothing=0.0)
     return found.sum / found.count

@@ -17,7 +17,7 @@ from zoo.models.heads.head import heads
 from zoo.models.kinds.part import Part
 from zoo.models.model import Model
 from zoo.models.settings import ModelSettings
-from zoo.objectives.answers import ANSWERS, Answer
+from zoo.objectives.label_losses import LABEL_LOSSES, LabelLoss
 from zoo.objectives.mixture import Mixture
 from zoo.runs.metrics import VALIDATION, is_metric
 from zoo.runs.request import BaseRecord, RequestRecord, read_request
@@ -143,9 +143,9 @@ class TrainedModel:
         return dataclasses.replace(settings, heads=tuple(ranked))
 
     @property
-    def answer(self) -> Answer:
+    def answer(self) -> LabelLoss:
         """The kind of the task's labels."""
-        return ANSWERS[self.task.label_kind](self.task.labels or ())
+        return LABEL_LOSSES[self.task.label_kind](self.task.labels or ())
 
     @property
     def is_chat_model(self) -> bool:

@@ -18,7 +18,7 @@ from zoo.hub.targets.zoo_target import MODEL_TYPE, read_target
 from zoo.models.cost import Bounds
 from zoo.models.heads.head import heads
 from zoo.models.settings import INHERITED, ModelSettings, parse_settings
-from zoo.objectives.answers import ANSWERS, OneClass, OneNumber
+from zoo.objectives.label_losses import LABEL_LOSSES, OneClass, OneNumber
 from zoo.registry import REQUIRED
 from zoo.wording import nearest
 
@@ -242,7 +242,7 @@ def read_labels(config: ConfigReader, chosen: NativeClass) -> LabelNames:
         return LabelNames(names, count=len(names))
     if problem is None:  # as transformers' classes decide it
         problem = (OneNumber if len(names) == 1 else OneClass).problem
-    kinds = {answer.problem: kind for kind, answer in ANSWERS.items()}
+    kinds = {answer.problem: kind for kind, answer in LABEL_LOSSES.items()}
     if not isinstance(problem, str) or problem not in kinds:
         raise ValueError(f"{config.place}: problem_type is {problem!r}; zoo reads {join_values(list(kinds), ' or ')}")
     if kinds[problem] == "number" and len(names) != 1:

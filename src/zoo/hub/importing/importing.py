@@ -257,7 +257,7 @@ def objective_of(head: str, stream: ModelTraits) -> str:
     """The first objective that is assumed to have trained this head of such a model."""
     for name in objectives.names():
         known = objectives[name]
-        if known.head == head and known.assumed and not Mixture({name: known()}).obstacle(stream):
+        if known.head == head and known.assumed_on_import and not Mixture({name: known()}).obstacle(stream):
             return name
     raise AssertionError(f"no objective trains the head '{head}'")
 

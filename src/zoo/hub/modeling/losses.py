@@ -4,7 +4,7 @@ import torch
 from torch import Tensor, nn
 
 from zoo.models.heads.scores import Scores
-from zoo.objectives.answers import Answer, OneClass, OneNumber, SeveralClasses
+from zoo.objectives.label_losses import LabelLoss, OneClass, OneNumber, SeveralClasses
 
 IGNORE_INDEX = -100  # transformers' label of positions that do not count
 
@@ -34,7 +34,7 @@ def squared_loss(logits: Tensor, labels: Tensor, count: Tensor | int | None = No
     return mean_cost(OneNumber(), logits.reshape(-1, 1), labels.flatten(), count)
 
 
-def mean_cost(answer: Answer, logits: Tensor, labels: Tensor, count: Tensor | float | None) -> Tensor:
+def mean_cost(answer: LabelLoss, logits: Tensor, labels: Tensor, count: Tensor | float | None) -> Tensor:
     """The mean of the loss that belongs to a kind of label; arguments as in `mean_loss`."""
     found = answer.cost(Scores.of(logits), labels.to(logits.device), label_smoothing=0.0)
     return found.sum / (found.count if count is None else torch.as_tensor(count, device=logits.device)).clamp_min(1)

@@ -11,7 +11,7 @@ from zoo.inference.gathered import About, Passed
 from zoo.inference.loaded import Loaded
 from zoo.inference.predictors.predictor import Prediction, Predictor, Questions, Told, predictors
 from zoo.inference.typed import picture_inputs, score_texts, typed_examples
-from zoo.objectives.answers import ANSWERS, Answer
+from zoo.objectives.label_losses import LABEL_LOSSES, LabelLoss
 
 
 @predictors.register("classification")
@@ -39,7 +39,7 @@ class LikeliestClass(Predictor):
             logits = score_texts(loaded, examples, "classification").exact()
         else:
             logits = loaded.run(tokens=picture_inputs(loaded, asked.texts)[0]).scores["classification"].exact()
-        answers = answer_for(loaded.task, logits.shape[-1]).said(logits)
+        answers = answer_for(loaded.task, logits.shape[-1]).named_predictions(logits)
         return [Prediction(given, *answer) for given, answer in zip(asked.inputs, answers, strict=True)]
 
     def keep(self, passed: Passed) -> list[Any]:
@@ -49,12 +49,12 @@ class LikeliestClass(Predictor):
         return tell_label(about, document, kept[0])
 
 
-def answer_for(task: Task, scores: int) -> Answer:
+def answer_for(task: Task, scores: int) -> LabelLoss:
     """The kind of a task's labels, with the names of its classes; without names, their numbers serve as names."""
-    return ANSWERS[task.label_kind](task.labels or [str(i) for i in range(scores)])
+    return LABEL_LOSSES[task.label_kind](task.labels or [str(i) for i in range(scores)])
 
 
 def tell_label(about: About, document: int, logits: Tensor) -> Told:
     """The prediction from a document's logits, beside the row's own label."""
     answer, label = answer_for(about.loaded.task, len(logits)), about.split.rows[document].get(LABEL)
-    return Told(*answer.said(logits[None])[0], None if label is None else answer.named(label))
+    return Told(*answer.named_predictions(logits[None])[0], None if label is None else answer.named_label(label))

@@ -3,7 +3,7 @@
 from zoo.inference.loaded import Loaded
 from zoo.inference.predictors.predictor import Prediction, Predictor, Questions, predictors
 from zoo.inference.typed import score_texts, typed_examples
-from zoo.objectives.answers import OneClass
+from zoo.objectives.label_losses import OneClass
 
 NAMES = ("is next", "is not next")  # of labels 0 and 1
 
@@ -21,5 +21,5 @@ class NextOrNot(Predictor):
         assert asked.pairs is not None
         texts, pairs = (loaded.tokenizer.encode(given) for given in (asked.texts, asked.pairs))
         examples = typed_examples(loaded, texts, pairs)
-        answers = OneClass(NAMES).said(score_texts(loaded, examples, "next_sentence").exact())
+        answers = OneClass(NAMES).named_predictions(score_texts(loaded, examples, "next_sentence").exact())
         return [Prediction(given, *answer) for given, answer in zip(asked.inputs, answers, strict=True)]

@@ -12,7 +12,7 @@ from zoo.inference.loaded import Loaded
 from zoo.inference.predictors.classification import answer_for, tell_label
 from zoo.inference.predictors.predictor import Prediction, Predictor, Questions, Texts, Told, predictors
 from zoo.inference.typed import score_texts, typed_examples
-from zoo.objectives.kinds.similarity import ORDERS, added
+from zoo.objectives.kinds.similarity import ORDERS, add_orders
 
 
 @predictors.register("similarity")
@@ -33,13 +33,13 @@ class PairSimilarity(Predictor):
         orders = in_both_orders(loaded, asked.texts, asked.pairs)
         examples = [example for pair in zip(*orders, strict=True) for example in pair]
         with torch.no_grad():
-            logits = added(score_texts(loaded, examples, "similarity")).exact()
-        answers = answer_for(loaded.task, logits.shape[-1]).said(logits)
+            logits = add_orders(score_texts(loaded, examples, "similarity")).exact()
+        answers = answer_for(loaded.task, logits.shape[-1]).named_predictions(logits)
         assert len(examples) == ORDERS * len(answers)
         return [Prediction(given, *answer) for given, answer in zip(asked.inputs, answers, strict=True)]
 
     def keep(self, passed: Passed) -> list[Any]:
-        return list(added(passed.scores).exact()[passed.filled()])
+        return list(add_orders(passed.scores).exact()[passed.filled()])
 
     def tell(self, about: About, document: int, kept: Sequence[Any]) -> Told:
         return tell_label(about, document, kept[0])

@@ -40,13 +40,13 @@ class RightChoice(Objective):
     whole = True
     metrics = ("accuracy",)
     labelled = True
-    counted = ("accuracy",)
+    measured_metrics = ("accuracy",)
 
     def __init__(
         self, *, weight: float = 1.0, label_smoothing: float = 0.0, any_number: bool = False, truncate: bool = False
     ) -> None:
         super().__init__(weight=weight, label_smoothing=label_smoothing)
-        self.even = {} if any_number else {CHOICES: ALLOW}
+        self.equal_length_lists = {} if any_number else {CHOICES: ALLOW}
         self.truncate = truncate
 
     def obstacle_in(self, lengths: Lengths, limits: Limits) -> Obstacle | None:
@@ -132,8 +132,8 @@ def choice_loss(
 
     With label smoothing e, s_right is replaced by (1 - e) s_right + e mean_k s_k.
     """
-    begins, its = examples_of(targets)
-    shown = from_each_on(logits, its.shape[1])
+    begins, its = example_masks(targets)
+    shown = windows(logits, its.shape[1])
     # rows that start no example keep all entries, since the gradient of a fully masked logsumexp is NaN
     shown = shown.masked_fill(~its & begins[:, None], -torch.inf)
     chosen = torch.where((targets >= 0) & (targets & RIGHT > 0), logits, 0).sum()
@@ -148,20 +148,20 @@ def choice_loss(
 
 def count_right(logits: Float[Tensor, " choices"], targets: Int[Tensor, " choices"]) -> Int[Tensor, ""]:
     """Number of examples whose right choice has the highest score."""
-    begins, its = examples_of(targets)
-    best = from_each_on(logits, its.shape[1]).masked_fill(~its, -torch.inf).argmax(1)
+    begins, its = example_masks(targets)
+    best = windows(logits, its.shape[1]).masked_fill(~its, -torch.inf).argmax(1)
     is_right = (targets >= 0) & (targets & RIGHT > 0)
-    return ((best == from_each_on(is_right.int(), its.shape[1]).argmax(1)) & begins).sum()
+    return ((best == windows(is_right.int(), its.shape[1]).argmax(1)) & begins).sum()
 
 
-def examples_of(targets: Int[Tensor, " choices"]) -> tuple[Bool[Tensor, " choices"], Bool[Tensor, "choices most"]]:
-    """Return where examples begin and, for the windows of `from_each_on`, which entries belong to the same example."""
+def example_masks(targets: Int[Tensor, " choices"]) -> tuple[Bool[Tensor, " choices"], Bool[Tensor, "choices most"]]:
+    """Return where examples begin and, for `windows`, which entries belong to the same example."""
     known = targets >= 0
     begins = (targets & FIRST > 0) & known
     example = begins.cumsum(0) * known
-    return begins, from_each_on(example, min(len(targets), MOST_CHOICES)) == example[:, None]
+    return begins, windows(example, min(len(targets), MOST_CHOICES)) == example[:, None]
 
 
-def from_each_on(values: Shaped[Tensor, " choices"], most: int) -> Shaped[Tensor, "choices most"]:
+def windows(values: Shaped[Tensor, " choices"], most: int) -> Shaped[Tensor, "choices most"]:
     """Return windows: row i has the values of choices i to i + most - 1, with 0 past the end."""
     return F.pad(values, (0, most - 1)).unfold(0, most, 1)

@@ -4,8 +4,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
-from zoo.objectives.answers import ANSWERS, Answer, OneClass, OneNumber
 from zoo.objectives.document_label import DocumentLabel
+from zoo.objectives.label_losses import LABEL_LOSSES, LabelLoss, OneClass, OneNumber
 from zoo.objectives.objective import objectives
 
 
@@ -25,7 +25,7 @@ class Classification(DocumentLabel):
     head = "classification"
     forms: ClassVar[tuple[str, ...]] = ("image", "pair", "text")  # not a constant: similarity overrides it
     whole = True
-    metrics = tuple(dict.fromkeys(metric for answer in ANSWERS.values() for metric in answer.metrics))
+    metrics = tuple(dict.fromkeys(metric for answer in LABEL_LOSSES.values() for metric in answer.metrics))
     labelled = True
 
     def __init__(
@@ -36,14 +36,14 @@ class Classification(DocumentLabel):
         self.take_labels("one")
 
     def take_labels(self, kind: str, names: Sequence[str] = ()) -> bool:
-        if self.label_smoothing and ANSWERS[kind] is OneNumber:
+        if self.label_smoothing and LABEL_LOSSES[kind] is OneNumber:
             place = f"objective {objectives.name_of(self)}: label_smoothing ({self.label_smoothing})"
             raise ValueError(f"{place} needs one class per row, but task.labels is {kind}; leave it out")
         self.answer = answer_of(kind, names, self.class_weights)
         return True
 
 
-def answer_of(kind: str, names: Sequence[str], weights: Mapping[str, float] | None) -> Answer:
+def answer_of(kind: str, names: Sequence[str], weights: Mapping[str, float] | None) -> LabelLoss:
     """Build the kind of labels with its class names and weights.
 
     Raises:
@@ -52,8 +52,8 @@ def answer_of(kind: str, names: Sequence[str], weights: Mapping[str, float] | No
     for name, weight in (weights or {}).items():
         if not 0 < weight < math.inf:
             raise ValueError(f"objective: class_weights.{name} must be above 0, got {weight}")
-    if ANSWERS[kind] is OneClass:
+    if LABEL_LOSSES[kind] is OneClass:
         return OneClass(names, weights)
     if weights:
         raise ValueError(f"objective: class_weights need one class per row, but task.labels is {kind}")
-    return ANSWERS[kind](names)
+    return LABEL_LOSSES[kind](names)

@@ -54,9 +54,9 @@ class MaskedLM(Objective):
         self.whole_word = whole_word
 
     def scored(self, plan: ExamplePlan) -> int:
-        return self.chosen(sum(piece.length for piece in plan.pieces))
+        return self.count_chosen(sum(piece.length for piece in plan.pieces))
 
-    def chosen(self, ordinary: int) -> int:
+    def count_chosen(self, ordinary: int) -> int:
         """Number of tokens that are predicted in a document with `ordinary` tokens of text."""
         return min(ordinary, max(1, round(self.share * ordinary)))
 
@@ -66,7 +66,7 @@ class MaskedLM(Objective):
 
     def annotate(self, example: Example, randomness: Randomness, roles: Roles) -> None:
         ordinary = np.flatnonzero(example.is_text)
-        count, generator = self.chosen(len(ordinary)), randomness.generator
+        count, generator = self.count_chosen(len(ordinary)), randomness.generator
         if self.whole_word:
             places = choose_words(words(example.tokens, ordinary, roles), count, generator)
         else:

@@ -17,4 +17,4 @@ class PrefixLM(NextToken):
     forms = ("prefix",)
     why = "the rest of a text is written from left to right"
     metrics = ("perplexity",)
-    assumed = False
+    assumed_on_import = False

@@ -8,7 +8,7 @@ from zoo.data.ids import Roles
 from zoo.examples.example import Example
 from zoo.examples.randomness import Randomness
 from zoo.models.heads.scores import DRAW_BITS, Scores
-from zoo.objectives.answers import SeveralClasses
+from zoo.objectives.label_losses import SeveralClasses
 from zoo.objectives.objective import Measured, Objective, Term, Weights, objectives
 
 DETECTION = SeveralClasses()  # used with a single class: binary cross entropy
@@ -31,19 +31,20 @@ class ReplacedToken(Objective):
     causal = False
     why = "a replaced token is detected from both sides, but a decoder sees only the left"
     metrics = ("f1", "accuracy")
-    counted = ("f1", "accuracy")
-    decides = False  # F1 falls while the model learns, since the generator's guesses get better
-    beside = {"masked_lm": {"masked": 1.0, "random": 0.0}}
+    measured_metrics = ("f1", "accuracy")
+    selects_best = False  # F1 falls while the model learns, since the generator's guesses get better
+    trained_with = {"masked_lm": {"masked": 1.0, "random": 0.0}}
     draws = True
 
     def __init__(self, *, weight: float = 50.0, label_smoothing: float = 0.0) -> None:
         super().__init__(weight=weight, label_smoothing=label_smoothing)
 
     def annotate(self, example: Example, randomness: Randomness, roles: Roles) -> None:
-        example.targets[self.head] = example.tokens.copy()  # `settle` compares them with what the generator put there
+        # `final_targets` compares them with what the generator put there
+        example.targets[self.head] = example.tokens.copy()
         example.draws = randomness.generator.integers(2**DRAW_BITS, size=len(example.tokens))
 
-    def settle(
+    def final_targets(
         self, targets: Int[Tensor, "batch length"], read: Int[Tensor, "batch length"] | None
     ) -> Int[Tensor, "batch length"]:
         assert read is not None, "a model that is trained for it has a generator"

@@ -26,13 +26,13 @@ class Similarity(Classification):
     forms = ("both_orders",)
     causal = True
     why = "an encoder sees both texts at each position, so it need not read both orders"
-    places_each = ORDERS
+    places_per_target = ORDERS
 
     def term(self, scores: Scores, targets: Int[Tensor, "*places"], weights: Weights | None = None) -> Term:
-        return super().term(added(scores), targets, weights)
+        return super().term(add_orders(scores), targets, weights)
 
 
-def added(scores: Scores) -> Scores:
+def add_orders(scores: Scores) -> Scores:
     """Add the hidden states of both orders of each pair, which are adjacent."""
     orders = scores.states.reshape(-1, ORDERS, scores.states.shape[-1])
     return scores.of_others(orders.sum(1))

@@ -46,7 +46,7 @@ class AnswerSpan(Objective):
         refuse_below(1, stride=stride)
         self.form_options: dict[str, Any] = {"stride": stride}
         self.stride, self.no_answer = stride, no_answer
-        self.filled = {} if no_answer else {ANSWERS: ALLOW}
+        self.nonempty_lists = {} if no_answer else {ANSWERS: ALLOW}
 
     def obstacle_in(self, lengths: Lengths, limits: Limits) -> Obstacle | None:
         answered = np.diff(lengths.offsets[ANSWERS][:])

@@ -23,7 +23,7 @@ class SpanCorruption(NextToken):
     forms = ("corrupted",)
     why = "the missing spans are written from left to right"
     metrics = ("perplexity",)
-    assumed = False
+    assumed_on_import = False
 
     def __init__(
         self,

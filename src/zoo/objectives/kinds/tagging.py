@@ -22,7 +22,7 @@ class Tagging(Objective):
     forms = (TAGS,)
     whole = True
     metrics = ("accuracy", "f1")
-    exactly = True
+    exact_accuracy = True
 
     def scored(self, plan: ExamplePlan) -> int:
         return len(plan.pieces) - 1

@@ -75,7 +75,7 @@ def usage(trained: TrainedModel, target: Target, native: NativeClass) -> list[st
     room = max_new_tokens(flatten(trained.settings)) if native.generates else 0
     used = snippets(native, trained.address, pairs, target.imports, tokenizer is not None, kind, room)
     members = [member for member in trained.mixture.members.values() if member.head in native.heads]
-    orders = any(member.places_each == ORDERS for member in members)
+    orders = any(member.places_per_target == ORDERS for member in members)
     joined = native.pipeline == TOKEN_CLASSIFICATION and tokenizer is not None and not splits_words_as_text(tokenizer)
     programs = [code_block(program, "python") for program in used]
     return section("How to use it", *programs, [BOTH_ORDERS, ""] * orders, [JOINED, ""] * joined)

@@ -2,7 +2,7 @@
 
 from zoo.hub.exporting.samples import TEXTS
 from zoo.hub.targets.declare.target import NativeClass
-from zoo.objectives.answers import OneNumber, SeveralClasses
+from zoo.objectives.label_losses import OneNumber, SeveralClasses
 
 TEXT = TEXTS[0]
 NEW_TOKENS = 20

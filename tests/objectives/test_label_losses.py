@@ -10,15 +10,15 @@ from torch import Tensor, nn
 
 from zoo.data.task import read_task
 from zoo.models.heads.scores import Scores
-from zoo.objectives.answers import ANSWERS, Answer, OneClass, OneNumber, SeveralClasses
 from zoo.objectives.kinds.classification import Classification
+from zoo.objectives.label_losses import LABEL_LOSSES, LabelLoss, OneClass, OneNumber, SeveralClasses
 from zoo.objectives.mixture import Mixture
 
 NAMES = ("a", "b", "c")
 LOGITS = torch.tensor([[0.3, -1.2, 2.0], [0.1, 0.2, -0.4], [1.5, 0.0, 0.7]], dtype=torch.float64)
 
 
-def mean(answer: Answer, targets: Tensor, logits: Tensor = LOGITS, smoothing: float = 0.0) -> Tensor:
+def mean(answer: LabelLoss, targets: Tensor, logits: Tensor = LOGITS, smoothing: float = 0.0) -> Tensor:
     found = answer.cost(Scores.of(logits), targets, smoothing)
     return found.sum / found.count
 
@@ -71,7 +71,7 @@ def test_a_number_costs_its_squared_error():
     ],
     ids=["one", "several", "number"],
 )
-def test_what_nobody_knows_costs_nothing(answer: Answer, known: Tensor, logits: Tensor):
+def test_what_nobody_knows_costs_nothing(answer: LabelLoss, known: Tensor, logits: Tensor):
     nothing = torch.from_numpy(np.asarray(answer.unscored))
     some = torch.stack([known.to(nothing.dtype), nothing, nothing])
     torch.testing.assert_close(mean(answer, some, logits), mean(answer, some[:1], logits[:1]))
@@ -79,13 +79,13 @@ def test_what_nobody_knows_costs_nothing(answer: Answer, known: Tensor, logits: 
 
 
 def test_an_answer_names_classes_or_gives_the_number():
-    assert OneClass(NAMES).said(LOGITS[:1])[0][0] == "c"
-    assert [said for said, _ in SeveralClasses(NAMES).said(LOGITS[:2])] == [["a", "c"], ["a", "b"]]
-    assert OneNumber().said(torch.tensor([[2.5]])) == [(2.5, 2.5)]
+    assert OneClass(NAMES).named_predictions(LOGITS[:1])[0][0] == "c"
+    assert [said for said, _ in SeveralClasses(NAMES).named_predictions(LOGITS[:2])] == [["a", "c"], ["a", "b"]]
+    assert OneNumber().named_predictions(torch.tensor([[2.5]])) == [(2.5, 2.5)]
 
 
 def test_a_class_that_is_as_likely_as_not_is_neither_said_nor_measured():
-    (said, shares), *_ = SeveralClasses(NAMES).said(torch.zeros(1, 3))
+    (said, shares), *_ = SeveralClasses(NAMES).named_predictions(torch.zeros(1, 3))
     guessed = SeveralClasses(NAMES).cost(Scores.of(torch.zeros(1, 3)), torch.ones(1, 3, dtype=torch.long), 0.0).guesses
     assert said == [] and set(shares.values()) == {0.5} and not guessed.any()
 
@@ -112,10 +112,10 @@ def test_accuracy_counts_documents_and_not_their_weights():
     assert (int(right), int(asked)) == (1, 2)
 
 
-@pytest.mark.parametrize("kind", ANSWERS)
+@pytest.mark.parametrize("kind", LABEL_LOSSES)
 def test_each_kind_of_label_offers_its_metrics(kind: str):
     mixture = of(list(NAMES) if kind == "one" else kind)
-    assert mixture.metrics == {"classification": ANSWERS[kind].metrics}
+    assert mixture.metrics == {"classification": LABEL_LOSSES[kind].metrics}
 
 
 @pytest.mark.parametrize(
@@ -168,6 +168,6 @@ def test_a_metric_of_somebody_elses_objective_suits_every_label():
         metrics = ("own", "accuracy", "pearson")
 
     own = Own()
-    assert own.offered == ("own", "accuracy")
+    assert own.available_metrics == ("own", "accuracy")
     own.take_labels("number")
-    assert own.offered == ("own", "pearson")
+    assert own.available_metrics == ("own", "pearson")

@@ -33,7 +33,7 @@ class Cost(NamedTuple):
     guesses: Tensor
 
 
-class Answer(ABC):
+class LabelLoss(ABC):
     """A kind of document labels.
 
     Class attributes:
@@ -72,11 +72,11 @@ class Answer(ABC):
         """Compute the loss of the documents whose label is known."""
 
     @abstractmethod
-    def said(self, logits: Tensor) -> list[tuple[Any, Any]]:
+    def named_predictions(self, logits: Tensor) -> list[tuple[Any, Any]]:
         """Return each document's prediction with class names, and its scores."""
 
     @abstractmethod
-    def named(self, label: Label) -> Any:
+    def named_label(self, label: Label) -> Any:
         """Convert a row's label to the same form; None if it is unknown."""
 
     @abstractmethod
@@ -88,7 +88,7 @@ class Answer(ABC):
         """
 
 
-class OneClass(Answer):
+class OneClass(LabelLoss):
     """One class of several: cross entropy.
 
     Args:
@@ -141,16 +141,16 @@ class OneClass(Answer):
         likelihood = F.cross_entropy(logits.detach(), targets, ignore_index=-1, reduction="sum")
         return Cost(loss, self.count(targets), likelihood, logits.detach().argmax(-1))
 
-    def said(self, logits: Tensor) -> list[tuple[Any, Any]]:
+    def named_predictions(self, logits: Tensor) -> list[tuple[Any, Any]]:
         shares = [dict(zip(self.names, share, strict=True)) for share in logits.float().softmax(-1).tolist()]
         return [(max(share, key=share.__getitem__), share) for share in shares]
 
-    def named(self, label: Label) -> str | None:
+    def named_label(self, label: Label) -> str | None:
         assert isinstance(label, int)
         return self.names[label] if label >= 0 else None
 
 
-class SeveralClasses(Answer):
+class SeveralClasses(LabelLoss):
     """Any number of classes: a document's loss is the mean of the binary cross entropies of all classes.
 
     With label smoothing e, the target is 1 - e/2 for a class of the document and e/2 for the others.
@@ -182,16 +182,16 @@ class SeveralClasses(Answer):
         loss = torch.where(self.known(targets), each, 0).sum()
         return Cost(loss, self.count(targets), None, (logits.detach() > 0).long())
 
-    def said(self, logits: Tensor) -> list[tuple[Any, Any]]:
+    def named_predictions(self, logits: Tensor) -> list[tuple[Any, Any]]:
         shares = [dict(zip(self.names, share, strict=True)) for share in logits.float().sigmoid().tolist()]
         return [([name for name, value in share.items() if value > 0.5], share) for share in shares]
 
-    def named(self, label: Label) -> list[str] | None:
+    def named_label(self, label: Label) -> list[str] | None:
         assert isinstance(label, tuple)
         return None if -1 in label else [self.names[each] for each in label]
 
 
-class OneNumber(Answer):
+class OneNumber(LabelLoss):
     """A number: squared error."""
 
     metrics = ("pearson", "spearman", "mse")
@@ -209,12 +209,12 @@ class OneNumber(Answer):
         missed = numbers - torch.where(known, targets, 0).to(numbers)
         return Cost(torch.where(known, missed.square(), 0).sum(), self.count(targets), None, numbers.detach())
 
-    def said(self, logits: Tensor) -> list[tuple[Any, Any]]:
+    def named_predictions(self, logits: Tensor) -> list[tuple[Any, Any]]:
         return [(number, number) for number in logits.float().squeeze(-1).tolist()]
 
-    def named(self, label: Label) -> float | None:
+    def named_label(self, label: Label) -> float | None:
         assert isinstance(label, float)
         return label if math.isfinite(label) else None
 
 
-ANSWERS: dict[str, type[Answer]] = {"one": OneClass, "several": SeveralClasses, "number": OneNumber}
+LABEL_LOSSES: dict[str, type[LabelLoss]] = {"one": OneClass, "several": SeveralClasses, "number": OneNumber}
