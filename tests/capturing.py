@@ -90,7 +90,7 @@ def captured_on_the_cpu(monkeypatch: pytest.MonkeyPatch, pays: int = 2) -> list[
         ("stream", lambda stream: nullcontext()),
     ):
         monkeypatch.setattr(torch.cuda, name, stand_in)
-    monkeypatch.setattr(captured, "stream_of", Stream)
-    monkeypatch.setattr(captured, "PAYS", pays)
-    monkeypatch.setattr(generate, "captures", lambda device, steps: True)
+    monkeypatch.setattr(captured, "side_stream", Stream)
+    monkeypatch.setattr(captured, "MIN_STEPS_TO_CAPTURE", pays)
+    monkeypatch.setattr(generate, "uses_cuda_graphs", lambda device, steps: True)
     return graphs

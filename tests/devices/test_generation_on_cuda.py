@@ -42,13 +42,13 @@ def test_captured_steps_write_what_others_write(
             parameter.add_(0.2 * noise.to("cuda", dtype))
     replay, replays, told = torch.cuda.CUDAGraph.replay, [], []
     monkeypatch.setattr(torch.cuda.CUDAGraph, "replay", lambda graph: replays.append(replay(graph)))
-    monkeypatch.setattr("zoo.models.generation.captured.tell", told.append)
+    monkeypatch.setattr("zoo.models.generation.captured.log_once", told.append)
     prompts = [[5 + number % 7 for number in range(length)] for length in (60, 50, 2, 45, 40)]
     source = None if model.encoder is None else torch.arange(3, 18, device="cuda").view(5, 3)
     asked = model, prompts, parse_generate({"max_new_tokens": 60, **changes}), None, source
     found = generate.generate(*asked)
     assert len(replays) > 20 and not told
-    monkeypatch.setattr(generate, "captures", lambda device, steps: False)
+    monkeypatch.setattr(generate, "uses_cuda_graphs", lambda device, steps: False)
     replays.clear()
     expected = generate.generate(*asked)
     assert not replays and [len(one.tokens) for one in found] == [len(one.tokens) for one in expected]

@@ -212,7 +212,7 @@ def test_the_fast_way_can_be_turned_off(monkeypatch: pytest.MonkeyPatch):
         yield
 
     for module in ("zoo.inference.predict", "zoo.models.generation.generate"):
-        monkeypatch.setattr(f"{module}.packed", watched)
+        monkeypatch.setattr(f"{module}.fast_generation", watched)
     gpt = loaded("gpt2-nano", "causal_lm")
     fast, slow = (predict(gpt, ["the"], None, replace(SETTINGS, fast=on)) for on in (True, False))
     assert fast == slow and len(entered) == 2

@@ -12,7 +12,7 @@ from torch import Tensor
 from capturing import Graph, captured_on_the_cpu
 from zoo.blocks.mixer import tensors_of
 from zoo.models.generation import captured
-from zoo.models.generation.captured import CapturedStep, captures
+from zoo.models.generation.captured import CapturedStep, uses_cuda_graphs
 from zoo.models.generation.generate import generate
 from zoo.models.generation.search import Generated
 from zoo.models.generation.settings import parse_generate
@@ -84,7 +84,7 @@ def test_captured_steps_write_what_others_write(name: str, changes: dict[str, An
     model = build(name, {"max_length": 64})
     expected = written(model, changes)
     graphs = captured_on_the_cpu(monkeypatch)
-    monkeypatch.setattr(captured, "FEWER_ROWS_PAY", 0)
+    monkeypatch.setattr(captured, "MIN_STEPS_TO_RECAPTURE", 0)
     for found, one in zip(written(model, changes), expected, strict=True):
         assert found.tokens == one.tokens and found.score == pytest.approx(one.score, abs=1e-6)
     # of 5 rows one has ended at the look after 8 steps, 2 at 16, 3 at 24, 4 at 32: they leave where half are left
@@ -96,7 +96,7 @@ def test_rows_stay_where_few_steps_are_left(pays: int, replays: list[int], monke
     model = build("gpt2-nano", {"max_length": 64})
     expected = written(model, {"beams": 3})
     graphs = captured_on_the_cpu(monkeypatch)
-    monkeypatch.setattr(captured, "FEWER_ROWS_PAY", pays)
+    monkeypatch.setattr(captured, "MIN_STEPS_TO_RECAPTURE", pays)
     found = written(model, {"beams": 3})
     assert [one.tokens for one in found] == [one.tokens for one in expected]
     assert [graph.replays for graph in graphs] == replays
@@ -125,13 +125,13 @@ def test_a_step_that_cannot_be_captured_is_taken_as_it_is_and_that_is_said_once(
 
     monkeypatch.setattr(torch.cuda, "graph", refusing)
     monkeypatch.setattr(captured, "failures", [])
-    captured.tell.cache_clear()
+    captured.log_once.cache_clear()
     with caplog.at_level("INFO", "zoo.models.generation.captured"):
         assert written(model, {}) == written(model, {}) == expected
     told = [message for message in caplog.messages if "CUDA graph" in message]
     assert len(told) == 1 and told[0].endswith("is slower: operation not permitted when stream is capturing")
     assert not graphs
-    assert not captures(torch.device("cuda"), 1000)  # whatever is written later in this process
+    assert not uses_cuda_graphs(torch.device("cuda"), 1000)  # whatever is written later in this process
 
 
 def test_a_replay_repeats_the_hosts_numbers_and_capturing_changes_nothing(monkeypatch: pytest.MonkeyPatch):
@@ -151,8 +151,8 @@ def test_a_replay_repeats_the_hosts_numbers_and_capturing_changes_nothing(monkey
 
 
 def test_steps_are_captured_on_cuda_where_enough_of_them_are_left(monkeypatch: pytest.MonkeyPatch):
-    assert captures(torch.device("cuda", 1), 17) and not captures(torch.device("cuda"), 16)
-    assert not captures(CPU, 1000) and not captures(torch.device("mps"), 1000)
+    assert uses_cuda_graphs(torch.device("cuda", 1), 17) and not uses_cuda_graphs(torch.device("cuda"), 16)
+    assert not uses_cuda_graphs(CPU, 1000) and not uses_cuda_graphs(torch.device("mps"), 1000)
     graphs = captured_on_the_cpu(monkeypatch, pays=3)
     for steps, times in ((3, 0), (4, 1)):
         taken = CapturedStep(lambda x: x + 1, CPU, steps)

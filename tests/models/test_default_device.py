@@ -10,7 +10,7 @@ from torch import Tensor
 from zoo.blocks.rows.documents import Borders
 from zoo.models.create import create_model
 from zoo.models.generation.generate import generate
-from zoo.models.generation.laid import forget, weighted_sum
+from zoo.models.generation.reordered import clear_reordered_matrices, weighted_sum
 from zoo.models.generation.settings import GenerateSettings
 
 
@@ -54,7 +54,7 @@ def test_texts_are_written_where_the_model_is(name: str):
     source = None if model.encoder is None else torch.tensor([[5, 6, 7]] * 2)
 
     def written() -> Tensor:
-        forget()
+        clear_reordered_matrices()
         return torch.tensor(
             [one.tokens for one in generate(model, [[5, 6], [7]], settings, None, source)], device="cpu"
         )

@@ -11,7 +11,7 @@ from transformers import GPT2Config, GPT2LMHeadModel
 from transformers.generation.logits_process import TemperatureLogitsWarper, TopKLogitsWarper, TopPLogitsWarper
 
 from zoo.models.create import create_model
-from zoo.models.generation.generate import generate, started
+from zoo.models.generation.generate import build_search, generate
 from zoo.models.generation.random import exponential
 from zoo.models.generation.sampler import Sampler
 from zoo.models.generation.settings import GenerateSettings, parse_generate
@@ -187,7 +187,7 @@ def test_top_p_at_an_exact_tie_keeps_no_token_more():
     logits = torch.zeros(1, 4)
     sampler = Sampler(torch.arange(1), [1], None, GenerateSettings(top_p=0.5))
     theirs = TopPLogitsWarper(0.5)(torch.zeros(1, 1, dtype=torch.long), logits)
-    assert int((sampler.shares(logits) > 0).sum()) == int(theirs.isfinite().sum()) == 2
+    assert int((sampler.probabilities(logits) > 0).sum()) == int(theirs.isfinite().sum()) == 2
 
 
 def until_end(tokens: Sequence[int]) -> list[int]:
@@ -242,7 +242,7 @@ def test_tokens_are_sampled_with_the_probabilities_of_transformers(temperature: 
     sampler = Sampler(
         torch.arange(6), [1] * 6, END, GenerateSettings(temperature=temperature, top_k=top_k, top_p=top_p)
     )
-    torch.testing.assert_close(sampler.shares(logits), warped.softmax(-1), rtol=0, atol=1e-6)
+    torch.testing.assert_close(sampler.probabilities(logits), warped.softmax(-1), rtol=0, atol=1e-6)
 
 
 COLD = [{"temperature": temperature} for temperature in (1e-4, 1e-40, 1e-300, 0.0)]  # which float32 holds, or does not
@@ -259,7 +259,7 @@ def test_sampling_from_the_likeliest_token_alone_is_greedy(model: Model, changes
 def test_the_coldest_sample_of_the_largest_logits_is_the_likeliest():
     settings = GenerateSettings(temperature=1e-300)
     logits = torch.tensor([[1e12, 3e12, 0.0, -torch.inf], [2.0, 0.0, 1.0, 1.0]])
-    shares = Sampler(torch.arange(2), [1, 1], None, settings).shares(logits)
+    shares = Sampler(torch.arange(2), [1, 1], None, settings).probabilities(logits)
     assert shares.tolist() == [[0.0, 1.0, 0.0, 0.0], [1.0, 0.0, 0.0, 0.0]]
 
 
@@ -279,7 +279,7 @@ def test_scores_of_a_strong_penalty_stay_those_of_sequences(model: Model):
 def test_a_lone_logit_of_minus_infinity_shows_in_the_score(beams: int):
     settings = GenerateSettings(max_new_tokens=2, beams=beams)
     for spoiled, is_finite in ((None, True), (7, False)):
-        search = started(settings, [2, 2], END, None, torch.device("cpu"))
+        search = build_search(settings, [2, 2], END, None, torch.device("cpu"))
         for step in range(2):
             logits = torch.arange(2 * beams * VOCAB).view(2 * beams, VOCAB) % 11 / 3
             if step == 1 and spoiled is not None:

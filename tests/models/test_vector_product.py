@@ -10,10 +10,10 @@ from torch.nn import functional as F
 
 from zoo import create_model
 from zoo.models.generation import product, vector
+from zoo.models.generation.fast import fast_generation, logits_of
 from zoo.models.generation.generate import generate
-from zoo.models.generation.laid import known
-from zoo.models.generation.packed import logits_of, packed
-from zoo.models.generation.product import Product, Together
+from zoo.models.generation.product import Product, SharedProduct
+from zoo.models.generation.reordered import reordered_matrices
 from zoo.models.generation.settings import GenerateSettings
 from zoo.models.generation.vector import PARTS, MatrixInParts, WholeMatrix, vector_product
 from zoo.models.generation.vector import processor as processor_of_torch
@@ -59,8 +59,8 @@ def test_what_is_no_number_stays_where_it_is(kind: Any) -> None:
 @pytest.fixture(params=[*PROCESSORS, ""])
 def processor(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """One without bfloat16; empty: nobody knows it."""
-    monkeypatch.setattr(product, "packs_float32", lambda: True)
-    monkeypatch.setattr(product, "SMALL", 0)
+    monkeypatch.setattr(product, "prefers_reordered_float32", lambda: True)
+    monkeypatch.setattr(product, "MAX_UNREORDERED", 0)
     monkeypatch.setattr(torch.backends.mkl, "is_available", lambda: True)
     monkeypatch.setattr(vector, "processor", lambda: request.param)
     name: str = request.param
@@ -84,9 +84,9 @@ def test_torch_names_the_processor() -> None:
 @WITH_ONEDNN
 def test_maps_of_one_vector_say_each_its_own(processor: str) -> None:
     maps = [nn.Linear(48, width).requires_grad_(False) for width in (70, 20, 30)]
-    together, x = Together(*maps), torch.randn(1, 1, 48)
+    shared, x = SharedProduct(*maps), torch.randn(1, 1, 48)
     for number in (1, 2, 0):
-        torch.testing.assert_close(together.part(number)(x), maps[number](x))
+        torch.testing.assert_close(shared.forward_of(number)(x), maps[number](x))
 
 
 @WITH_ONEDNN
@@ -122,7 +122,7 @@ def test_a_head_scores_what_it_makes_of_the_states_by_the_table_it_is_given(proc
 def test_text_by_text_reads_the_matrices_themselves(
     prompt: list[int], processor: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Only a prompt of several tokens, or several texts, or a strange processor, have them laid out."""
+    """Only a prompt of several tokens, or several texts, or a strange processor, have them reordered."""
     torch.manual_seed(0)
     model, multiplied = create_model("gpt2-nano").eval(), []
     with torch.no_grad():
@@ -136,10 +136,10 @@ def test_text_by_text_reads_the_matrices_themselves(
 
     plain, maps = written(fast=False), sum(isinstance(module, nn.Linear) for module in model.modules())
     assert len(set(plain)) > 3
-    with packed(model):
-        known.clear()
+    with fast_generation(model):
+        reordered_matrices.clear()
         assert written(fast=True) == plain
-    assert bool(known) == (len(prompt) > 1 or not processor)
+    assert bool(reordered_matrices) == (len(prompt) > 1 or not processor)
     steps = 6 - (len(prompt) > 1)  # the head reads only a prompt's last token
     assert len(multiplied) == (maps * steps + 6 if processor else 0)
 

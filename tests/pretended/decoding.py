@@ -12,7 +12,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from zoo.blocks.rows.cache import Cache
-from zoo.models.generation.generate import reader, started
+from zoo.models.generation.generate import build_search, build_step
 from zoo.models.generation.settings import GenerateSettings
 from zoo.models.model import Model
 from zoo.models.settings import load_settings
@@ -80,10 +80,10 @@ nn.RNNBase.forward = nn.GRU.forward = nn.LSTM.forward = nn.RNN.forward = recur  
 
 
 def decode(model: Model, settings: GenerateSettings, steady: bool) -> Tensor:
-    search = started(settings, [9, 9, 8], END, None, CUDA)
+    search = build_search(settings, [9, 9, 8], END, None, CUDA)
     state = model.decoder.start(ROWS, model.remember(source_of(model), None), 12)
     padded = torch.ones(ROWS, 4, dtype=torch.long)
-    read = reader(model, state)
+    read = build_step(model, state)
     capturing: AbstractContextManager[Any] = NoCopies() if steady else nullcontext()
     logits = read(padded, padded)
     copies = torch.arange(ROWS).repeat_interleave(search.width)

@@ -9,7 +9,7 @@ import torch
 from tiny import lines, settings, train_tiny
 from torch import nn
 
-from zoo.models.generation.laid import Laid, known
+from zoo.models.generation.reordered import ReorderedMatrix, reordered_matrices
 from zoo.runs.saved import open_run
 from zoo.training.logbook import ended_early
 from zoo.training.supervision import processes
@@ -156,8 +156,8 @@ def test_what_a_validation_laid_out_to_write_is_dropped(tmp_path: Path) -> None:
 
     def measure(model: nn.Module, _: Callable[[], None]) -> dict[str, float]:
         weights.extend(model.parameters())
-        known[weights[-1]] = Laid(torch.ones(1), [])
+        reordered_matrices[weights[-1]] = ReorderedMatrix(torch.ones(1), [])
         return {"loss": 1.0}
 
     train_tiny(tmp_path, settings(steps=1, evaluate_every=1), observers=Observers(Validation(measure, "loss")))
-    assert len(weights) and not len(known)
+    assert len(weights) and not len(reordered_matrices)

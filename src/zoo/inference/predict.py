@@ -16,7 +16,7 @@ from zoo.inference.predictors.predictor import Prediction, Predictor, Questions,
 from zoo.inference.typed import BATCH, WINDOW
 from zoo.inference.writing import Writing, Written
 from zoo.models.attention_backend import use_fastest
-from zoo.models.generation.packed import packed
+from zoo.models.generation.fast import fast_generation
 from zoo.models.generation.settings import GenerateSettings
 from zoo.registry import check, refuse_below
 
@@ -110,7 +110,7 @@ def answer_sorted(
         alike.sort(key=lambda question: len(question.text) + len(question.pair or ""), reverse=True)
         predictor = alike[0].predictor
         writes = not isinstance(predictor, str) and predictor.writes
-        with packed(loaded.model) if writes and how.settings.fast else nullcontext():
+        with fast_generation(loaded.model) if writes and how.settings.fast else nullcontext():
             found = [one for some in map_batches(alike, batch, partial(answer, loaded, how=how)) for one in some]
         answers |= {question.number: one for question, one in zip(alike, found, strict=True)}
     return answers

@@ -10,7 +10,7 @@ from typing import Any
 
 from torch import nn
 
-from zoo.models.generation.laid import forget
+from zoo.models.generation.reordered import clear_reordered_matrices
 from zoo.runs.checkpoint import is_passing
 from zoo.runs.metrics import VALIDATION, Line
 from zoo.runs.run import Run
@@ -83,7 +83,7 @@ def validate(learner: Learner, state: State, run: Run, observers: Observers, las
 
     with learner.published_model() as model, report_progress(model, learner.processes.alive):
         values = observers.validation.measure(model, between)
-    forget()
+    clear_reordered_matrices()
     # what validations are compared by; NaN if nothing was scored
     found = {"value": values.get(observers.validation.metric, math.nan), "loss": values.get("loss", math.nan)}
     better = math.isfinite(found["value"]) and (

@@ -12,7 +12,7 @@ from zoo.inference.loaded import Loaded
 from zoo.inference.predictors.predictor import Prediction, Predictor, Questions, predictors
 from zoo.inference.typed import refuse_longer
 from zoo.inference.writing import write_on
-from zoo.models.generation.generate import writer
+from zoo.models.generation.generate import generating_decoder
 from zoo.strict_json import parse_json
 
 
@@ -41,7 +41,7 @@ class TextContinuation(Predictor):
 
     def predict(self, loaded: Loaded, asked: Questions) -> list[Prediction]:
         prompts = [prompt_of(loaded, text) for text in asked.texts]
-        writer(loaded.model, prompts)
+        generating_decoder(loaded.model, prompts)
         found = write_on(loaded, prompts, asked.writing)
         if not (chats(loaded) or PROMPT in loaded.task.columns):
             whole = [[*prompt, *new.tokens] for prompt, new in zip(prompts, found, strict=True)]

@@ -7,7 +7,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional as F
 
-from zoo.models.generation.search import NOTHING, Generated, NextLogits, NextTokens, Search, damage
+from zoo.models.generation.search import NO_TOKEN, Generated, NextLogits, NextTokens, Search, nan_if_infinite
 from zoo.models.generation.settings import GenerateSettings
 
 UNREACHABLE = -1.0e30  # lower than any sequence's score at any penalty; finite, so that sums stay finite
@@ -28,7 +28,7 @@ class BeamSearch(Search):
         self.sequences = torch.zeros(rows, self.width, 0, dtype=torch.long, device=device)
         self.scores = torch.full((rows, self.width), UNREACHABLE, dtype=torch.float32, device=device)
         self.scores[:, 0] = 0.0  # all beams start equal, so only the first may be extended
-        self.best = torch.full((rows, self.width, max(limits)), NOTHING, dtype=torch.long, device=device)
+        self.best = torch.full((rows, self.width, max(limits)), NO_TOKEN, dtype=torch.long, device=device)
         self.best_scores = torch.full_like(self.scores, UNREACHABLE)
         self.finished = torch.zeros(rows, self.width, dtype=torch.bool, device=device)
         self.improvable = torch.ones(rows, 1, dtype=torch.bool, device=device)
@@ -36,19 +36,19 @@ class BeamSearch(Search):
 
     def choose(self, logits: NextLogits) -> tuple[NextTokens, NextTokens]:
         rows, length = len(self.scores), self.sequences.shape[2] + 1
-        scores = self.scores + damage(logits).view(rows, self.width)
+        scores = self.scores + nan_if_infinite(logits).view(rows, self.width)
         totals = scores[..., None] + logits.float().log_softmax(-1).view(rows, self.width, -1)
         # twice the beams: `width` candidates may end here, and `width` must go on
         candidates, flat = totals.flatten(1).topk(min(2 * self.width, totals[0].numel()))
         parents, tokens = flat // totals.shape[2], flat % totals.shape[2]
-        sequences = torch.cat([pick(self.sequences, parents), tokens[..., None]], dim=2)
+        sequences = torch.cat([select(self.sequences, parents), tokens[..., None]], dim=2)
         last = length >= self.limits
         ends = last.expand_as(tokens).clone()
         if self.end is not None:
             ends |= tokens == self.end
         self.finish(sequences, candidates / length**self.penalty, ends)
         onward = (candidates + ends.float() * UNREACHABLE).topk(self.width)
-        self.scores, self.sequences = onward.values, pick(sequences, onward.indices)
+        self.scores, self.sequences = onward.values, select(sequences, onward.indices)
         reachable = self.scores[:, :1] / length**self.penalty
         worst = torch.where(self.finished, self.best_scores.min(1, keepdim=True).values, UNREACHABLE)
         self.improvable &= (reachable > worst).any(1, keepdim=True) & ~last
@@ -62,11 +62,11 @@ class BeamSearch(Search):
         """Keep the best `width` of the finished sequences and of the first `width` candidates that end now."""
         now = ends & (torch.arange(ends.shape[1], device=ends.device) < self.width)
         scores = scores + (~now | ~self.improvable).float() * UNREACHABLE
-        padded = F.pad(sequences, (0, self.best.shape[2] - sequences.shape[2]), value=NOTHING)
+        padded = F.pad(sequences, (0, self.best.shape[2] - sequences.shape[2]), value=NO_TOKEN)
         merged = torch.cat([self.best_scores, scores], dim=1)
         kept = merged.topk(self.width)
         self.best_scores = kept.values
-        self.best = pick(torch.cat([self.best, padded], dim=1), kept.indices)
+        self.best = select(torch.cat([self.best, padded], dim=1), kept.indices)
         self.finished = torch.cat([self.finished, now], dim=1).gather(1, kept.indices)
 
     def take(self, rows: Int[Tensor, " kept"]) -> None:
@@ -76,9 +76,9 @@ class BeamSearch(Search):
 
     def results(self) -> list[Generated]:
         best = zip(self.best[:, 0].tolist(), self.best_scores[:, 0].tolist(), strict=True)
-        return [Generated([t for t in tokens if t not in (NOTHING, self.end)], score) for tokens, score in best]
+        return [Generated([t for t in tokens if t not in (NO_TOKEN, self.end)], score) for tokens, score in best]
 
 
-def pick(sequences: Int[Tensor, "rows n length"], which: Int[Tensor, "rows m"]) -> Int[Tensor, "rows m length"]:
+def select(sequences: Int[Tensor, "rows n length"], which: Int[Tensor, "rows m"]) -> Int[Tensor, "rows m length"]:
     """Select sequences of each row by index."""
     return sequences.gather(1, which[..., None].expand(-1, -1, sequences.shape[2]))

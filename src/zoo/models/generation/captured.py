@@ -9,35 +9,35 @@ import torch
 from torch import Tensor
 
 logger = logging.getLogger(__name__)
-WARM = 1  # uncaptured steps before the capture, which load its kernels: as in torch/_inductor/cudagraph_trees.py
-PAYS = 16  # steps that must remain: capturing one takes as long as a few uncaptured ones
+WARMUP_STEPS = 1  # uncaptured steps first, which load the kernels: as in torch/_inductor/cudagraph_trees.py
+MIN_STEPS_TO_CAPTURE = 16  # steps that must remain: capturing one takes as long as a few uncaptured ones
 # Steps that must remain for finished rows to leave the batch. That costs two uncaptured steps and a new capture, as
 # long as dozens of replays, while a replay with half the rows takes at least half as long. Not measured yet.
-FEWER_ROWS_PAY = 128
-Given = tuple[Tensor | None, ...]
+MIN_STEPS_TO_RECAPTURE = 128
+Inputs = tuple[Tensor | None, ...]
 failures: list[str] = []  # reasons of failed captures; after one, torch may be unable to capture in this process
 
 
-def captures(device: torch.device, steps: int) -> bool:
+def uses_cuda_graphs(device: torch.device, steps: int) -> bool:
     """Whether generation of this many steps uses CUDA graphs on a device."""
-    return device.type == "cuda" and steps >= WARM + PAYS and not failures
+    return device.type == "cuda" and steps >= WARMUP_STEPS + MIN_STEPS_TO_CAPTURE and not failures
 
 
-def most_that_stay(rows: int, steps: int) -> int:
+def max_remaining_rows(rows: int, steps: int) -> int:
     """Return the most rows that may remain when finished rows leave a captured step; 0: all leave together at the end.
 
     Args:
         steps: number of steps that remain.
     """
-    return rows // 2 if steps >= FEWER_ROWS_PAY else 0
+    return rows // 2 if steps >= MIN_STEPS_TO_RECAPTURE else 0
 
 
 class Recording(NamedTuple):
     """A captured step, with the tensors that every replay reads its arguments from and writes its result to."""
 
     graph: torch.cuda.CUDAGraph
-    given: Given
-    said: Tensor
+    inputs: Inputs
+    output: Tensor
 
 
 class CapturedStep:
@@ -52,37 +52,37 @@ class CapturedStep:
     """
 
     def __init__(self, step: Callable[..., Tensor], device: torch.device, steps: int) -> None:
-        self.step, self.device, self.left, self.ran = step, device, steps, 0
+        self.step, self.device, self.steps_left, self.steps_run = step, device, steps, 0
         self.shapes: list[torch.Size | None] = []
         self.recording: Recording | None = None
 
     def __call__(self, *given: Tensor | None) -> Tensor:
         shapes = [None if x is None else x.shape for x in given]
         if shapes != self.shapes:
-            self.shapes, self.ran, self.recording = shapes, 0, None
-        if self.recording is None and self.ran >= WARM and self.left >= PAYS:
+            self.shapes, self.steps_run, self.recording = shapes, 0, None
+        if self.recording is None and self.steps_run >= WARMUP_STEPS and self.steps_left >= MIN_STEPS_TO_CAPTURE:
             self.capture(given)
-        self.left, self.ran = self.left - 1, self.ran + 1
+        self.steps_left, self.steps_run = self.steps_left - 1, self.steps_run + 1
         if self.recording is None:
             return self.run(given)
-        for place, x in zip(self.recording.given, given, strict=True):
+        for place, x in zip(self.recording.inputs, given, strict=True):
             if place is not None and x is not None:
                 place.copy_(x)
         self.recording.graph.replay()
-        return self.recording.said
+        return self.recording.output
 
-    def run(self, given: Given) -> Tensor:
+    def run(self, given: Inputs) -> Tensor:
         """Run a step uncaptured, on the side stream."""
-        here, aside = torch.cuda.current_stream(self.device), stream_of(self.device)
+        here, aside = torch.cuda.current_stream(self.device), side_stream(self.device)
         aside.wait_stream(here)
         with torch.cuda.stream(aside):
             said = self.step(*given)
         here.wait_stream(aside)
         return said
 
-    def capture(self, given: Given) -> None:
+    def capture(self, given: Inputs) -> None:
         """Capture a step; if that fails, log the reason once and never try again in this process."""
-        aside, graph = stream_of(self.device), torch.cuda.CUDAGraph()
+        aside, graph = side_stream(self.device), torch.cuda.CUDAGraph()
         places = tuple(None if x is None else x.clone() for x in given)
         try:
             # Where a capture fails, `torch.cuda.graph` does not leave its stream: the outer context does. With
@@ -93,20 +93,20 @@ class CapturedStep:
             ):
                 said = self.step(*places)
         except RuntimeError as error:
-            self.left = 0
+            self.steps_left = 0
             failures.append(str(error.__context__ or error).partition("\n")[0])
-            tell(failures[-1])
+            log_once(failures[-1])
         else:
             self.recording = Recording(graph, places, said)
 
 
 @cache
-def stream_of(device: torch.device) -> torch.cuda.Stream:
+def side_stream(device: torch.device) -> torch.cuda.Stream:
     """Return the side stream: one for all steps of a process, since torch keeps freed memory per stream."""
     return torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
 
 
 @cache
-def tell(reason: str) -> None:
+def log_once(reason: str) -> None:
     """Log, once per reason, that generation is slower than it could be."""
     logger.info("generation runs without a CUDA graph and is slower: %s", reason)

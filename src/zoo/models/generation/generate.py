@@ -9,15 +9,15 @@ from torch import Tensor
 
 from zoo.blocks.rows.documents import Documents
 from zoo.models.generation.beams import BeamSearch
-from zoo.models.generation.captured import CapturedStep, captures, most_that_stay
-from zoo.models.generation.packed import packed
+from zoo.models.generation.captured import CapturedStep, max_remaining_rows, uses_cuda_graphs
+from zoo.models.generation.fast import fast_generation
 from zoo.models.generation.sampler import Sampler
 from zoo.models.generation.search import Generated, Search
 from zoo.models.generation.settings import GenerateSettings
 from zoo.models.kinds.part import Decoder
 from zoo.models.model import Model
 
-PATIENCE = 8  # steps between checks for finished rows on an asynchronous device, which each check waits for
+CHECK_EVERY = 8  # steps between checks for finished rows on an asynchronous device, which each check waits for
 
 
 @torch.no_grad()
@@ -43,28 +43,28 @@ def generate(
         ValueError: the model has no decoder with a language head, a prompt is empty or longer than the model reads,
             or the source does not have one row per prompt.
     """
-    decoder = writer(model, prompts)
+    decoder = generating_decoder(model, prompts)
     model.eval()
     # the last generated token is never read, so it needs no position
     limits = [min(settings.max_new_tokens, decoder.max_length - len(prompt) + 1) for prompt in prompts]
     tokens, documents = pad_left(prompts, model.device)
-    search = started(settings, limits, end, numbers, model.device)
-    with packed(model) if settings.fast else nullcontext():
+    search = build_search(settings, limits, end, numbers, model.device)
+    with fast_generation(model) if settings.fast else nullcontext():
         memory = model.remember(source, source_documents)
         if memory is not None:
             memory.refuse_other_rows(tokens)
         state = decoder.start(len(prompts), memory, tokens.shape[1] + max(limits) - 1)
-        logits = reader(model, state)(tokens, documents)
+        logits = build_step(model, state)(tokens, documents)
         if search.width > 1:
             copies = torch.arange(len(prompts), device=model.device).repeat_interleave(search.width)
             decoder.reorder(state, copies)
             logits = logits[copies]
-        found = carry_on(model, search, state, logits, max(limits), settings.fast)
+        found = run_search(model, search, state, logits, max(limits), settings.fast)
     ends = zip(found, limits, strict=True)
     return [one._replace(full=len(one.tokens) == limit < settings.max_new_tokens) for one, limit in ends]
 
 
-def carry_on(model: Model, search: Search, state: Any, logits: Tensor, steps: int, fast: bool) -> list[Generated]:
+def run_search(model: Model, search: Search, state: Any, logits: Tensor, steps: int, fast: bool) -> list[Generated]:
     """Choose one token per row and read it, step by step; finished rows leave the batch.
 
     Args:
@@ -73,8 +73,8 @@ def carry_on(model: Model, search: Search, state: Any, logits: Tensor, steps: in
     """
     here: Sequence[int] = range(len(search.ended))
     found: dict[int, Generated] = {}
-    captured, read = fast and captures(model.device, steps), reader(model, state)
-    patience = 1 if model.device.type == "cpu" and not captured else PATIENCE
+    captured, read = fast and uses_cuda_graphs(model.device, steps), build_step(model, state)
+    patience = 1 if model.device.type == "cpu" and not captured else CHECK_EVERY
     if captured:
         assert model.decoder is not None
         model.decoder.settle(state)  # a graph replays fixed addresses, so the state must stay in the same tensors
@@ -83,8 +83,8 @@ def carry_on(model: Model, search: Search, state: Any, logits: Tensor, steps: in
         chosen, parents = search.choose(logits)
         stay = None
         if step % patience == 0 or step == steps:
-            most = most_that_stay(len(here), steps - step) if captured else len(here) - 1
-            here, stay = leave(search, here, found, most)
+            most = max_remaining_rows(len(here), steps - step) if captured else len(here) - 1
+            here, stay = drop_finished(search, here, found, most)
         if not here:
             break
         if stay is not None:
@@ -96,7 +96,7 @@ def carry_on(model: Model, search: Search, state: Any, logits: Tensor, steps: in
     return [found[number] for number in range(len(found))]
 
 
-def reader(model: Model, state: Any) -> Callable[..., Tensor]:
+def build_step(model: Model, state: Any) -> Callable[..., Tensor]:
     """Return a function that reads new tokens of each row and returns the logits of the token after them."""
     decoder = model.decoder
     assert decoder is not None
@@ -111,7 +111,7 @@ def reader(model: Model, state: Any) -> Callable[..., Tensor]:
     return read
 
 
-def leave(
+def drop_finished(
     search: Search, here: Sequence[int], found: dict[int, Generated], most: int
 ) -> tuple[Sequence[int], Tensor | None]:
     """Drop finished rows; return the text numbers of the others, and their rows (None: no row leaves).
@@ -132,7 +132,7 @@ def leave(
     return [here[row] for row in stay], rows
 
 
-def started(
+def build_search(
     settings: GenerateSettings, limits: list[int], end: int | None, numbers: Sequence[int] | None, device: torch.device
 ) -> Search:
     """Return the search that `settings` asks for, with one text for each of `limits`."""
@@ -141,7 +141,7 @@ def started(
     return Sampler(torch.tensor(numbers or range(len(limits)), device=device), limits, end, settings)
 
 
-def writer(model: Model, prompts: Sequence[Sequence[int]]) -> Decoder:
+def generating_decoder(model: Model, prompts: Sequence[Sequence[int]]) -> Decoder:
     """Return the decoder that continues the prompts.
 
     Raises:

@@ -7,15 +7,15 @@ import torch
 from torch import Tensor, nn
 
 from zoo.devices.precision import has_bfloat16
-from zoo.models.generation.laid import Laid
+from zoo.models.generation.reordered import ReorderedMatrix
 from zoo.models.generation.vector import vector_product
 from zoo.models.heads.scores import Scores
 
 LinearMap = nn.Linear | Scores  # W x + b: a layer, or a head's logits before they are multiplied out
-Map = Callable[..., Tensor]  # the `forward` of a module
-AfterProduct = tuple[str, str]  # a function that oneDNN fuses into a product, and its variant
-NOTHING: AfterProduct = ("none", "")
-SMALL = 2**16  # elements: float32 matrices up to this size are not worth reordering
+Forward = Callable[..., Tensor]  # the `forward` of a module
+FusedActivation = tuple[str, str]  # a function that oneDNN fuses into a product, and its variant
+NO_ACTIVATION: FusedActivation = ("none", "")
+MAX_UNREORDERED = 2**16  # elements: float32 matrices up to this size are not worth reordering
 
 
 class Product:
@@ -26,56 +26,56 @@ class Product:
         after: the function applied to the product before it is rounded.
     """
 
-    def __init__(self, *maps: LinearMap, after: AfterProduct = NOTHING) -> None:
+    def __init__(self, *maps: LinearMap, after: FusedActivation = NO_ACTIVATION) -> None:
         self.weights, self.after = [linear.weight for linear in maps], after
         self.widths = [len(weight) for weight in self.weights]
         biases = [linear.bias.detach() for linear in maps if linear.bias is not None]
         self.bias: Tensor | None = torch.cat(biases) if biases else None
-        self.laid: Tensor | None = None
-        found = [vector_product(linear.weight, linear.bias) for linear in maps] if after == NOTHING else []
-        self.of_one = [product for product in found if product is not None]
+        self.reordered: Tensor | None = None
+        found = [vector_product(linear.weight, linear.bias) for linear in maps] if after == NO_ACTIVATION else []
+        self.vector_products = [product for product in found if product is not None]
 
-    def each(self, x: Tensor) -> Sequence[Tensor]:
+    def outputs(self, x: Tensor) -> Sequence[Tensor]:
         """Return the output of each map."""
-        if self.of_one and x.numel() == x.shape[-1]:
-            return [product(x) for product in self.of_one]
-        if self.laid is None:
-            self.laid = Laid.of(self.weights).matrix
-        said = multiply(x, self.laid, self.bias, self.after)
+        if self.vector_products and x.numel() == x.shape[-1]:
+            return [product(x) for product in self.vector_products]
+        if self.reordered is None:
+            self.reordered = ReorderedMatrix.of(self.weights).matrix
+        said = multiply(x, self.reordered, self.bias, self.after)
         return torch.split(said, self.widths, dim=-1) if len(self.widths) > 1 else (said,)
 
     def __call__(self, x: Tensor) -> Tensor:
         """Return the output of the only map."""
-        (said,) = self.each(x)
+        (said,) = self.outputs(x)
         return said
 
 
-class Together:
+class SharedProduct:
     """Linear maps of the same vectors, such as query, key and value: the first one called multiplies for all."""
 
     def __init__(self, *maps: nn.Linear) -> None:
         self.product = Product(*maps)
-        self.read: Tensor | None = None
-        self.parts: Sequence[Tensor] = ()
+        self.input: Tensor | None = None
+        self.outputs: Sequence[Tensor] = ()
 
-    def part(self, number: int) -> Map:
+    def forward_of(self, number: int) -> Forward:
         """Return the function that computes one of the maps."""
 
         def take(x: Tensor) -> Tensor:
-            if x is not self.read:
-                self.read, self.parts = x, self.product.each(x)
-            return self.parts[number]
+            if x is not self.input:
+                self.input, self.outputs = x, self.product.outputs(x)
+            return self.outputs[number]
 
         return take
 
 
-def multiply(x: Tensor, laid: Tensor, bias: Tensor | None, after: AfterProduct = NOTHING) -> Tensor:
+def multiply(x: Tensor, reordered: Tensor, bias: Tensor | None, after: FusedActivation = NO_ACTIVATION) -> Tensor:
     """Return x W' + b, with W reordered for oneDNN, and apply `after`."""
     function, form = after
-    return torch.ops.mkldnn._linear_pointwise.default(x, laid, bias, function, [], form)
+    return torch.ops.mkldnn._linear_pointwise.default(x, reordered, bias, function, [], form)
 
 
-def gains(*weights: Tensor) -> bool:
+def is_faster(*weights: Tensor) -> bool:
     """Whether products of few vectors with these stacked matrices become faster.
 
     On processors that multiply bfloat16, a user chooses float32 to have every bit, so its kernels stay. On others
@@ -83,11 +83,11 @@ def gains(*weights: Tensor) -> bool:
     calls; with GPT-2's token table 0.3 to 0.6; with a single vector less than that: see `vector.py`. Small matrices
     gain nothing: starting oneDNN's kernel takes 20 microseconds, MKL's 5.
     """
-    enough = weights[0].dtype != torch.float32 or sum(weight.numel() for weight in weights) > SMALL
-    return enough and all(may_gain(weight) for weight in weights)
+    enough = weights[0].dtype != torch.float32 or sum(weight.numel() for weight in weights) > MAX_UNREORDERED
+    return enough and all(may_be_faster(weight) for weight in weights)
 
 
-def may_gain(weight: Tensor) -> bool:
+def may_be_faster(weight: Tensor) -> bool:
     """Whether the kernels for few vectors accept this matrix, and gain in its dtype on this processor."""
     if weight.device.type != "cpu" or not weight.is_contiguous() or weight.is_inference():
         return False
@@ -95,11 +95,11 @@ def may_gain(weight: Tensor) -> bool:
         return False
     if weight.dtype == torch.bfloat16:
         return bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
-    return weight.dtype == torch.float32 and packs_float32()
+    return weight.dtype == torch.float32 and prefers_reordered_float32()
 
 
 @cache
-def packs_float32() -> bool:
+def prefers_reordered_float32() -> bool:
     """Whether float32 is this processor's fastest dtype, and oneDNN's kernels were measured for it (AVX2, AVX512)."""
     if not torch.backends.mkldnn.is_available():  # type: ignore[no-untyped-call]
         return False

@@ -9,20 +9,20 @@ MIXERS = ((30, 0xBF58476D1CE4E5B9 - 2**64), (27, 0x94D049BB133111EB - 2**64))
 BITS = 23  # of the fraction of a float32
 
 
-def shifted(x: Int[Tensor, "*any"], bits: int) -> Int[Tensor, "*any"]:
+def shift_right(x: Int[Tensor, "*any"], bits: int) -> Int[Tensor, "*any"]:
     """Shift x right logically, filling with zeros."""
     return (x >> bits) & (2 ** (64 - bits) - 1)  # torch's shift of an int64 is arithmetic: it repeats the sign
 
 
-def mixed(x: Int[Tensor, "*any"]) -> Int[Tensor, "*any"]:
+def mix_bits(x: Int[Tensor, "*any"]) -> Int[Tensor, "*any"]:
     """Return a hash of x, in which each bit of x flips about half of the bits.
 
     Source: Steele et al. 2014, "Fast splittable pseudorandom number generators", the finaliser of SplitMix64. Products
     of int64 wrap modulo 2^64 on every device.
     """
     for bits, factor in MIXERS:
-        x = (x ^ shifted(x, bits)) * factor
-    return x ^ shifted(x, 31)
+        x = (x ^ shift_right(x, bits)) * factor
+    return x ^ shift_right(x, 31)
 
 
 def exponential(seed: int, texts: Int[Tensor, " rows"], step: int, n_tokens: int) -> Float[Tensor, "rows n_tokens"]:
@@ -33,10 +33,10 @@ def exponential(seed: int, texts: Int[Tensor, " rows"], step: int, n_tokens: int
     """
     key = texts.new_full((1,), seed % 2**63)
     for part in (texts, texts.new_full((1,), step)):
-        key = mixed(key * STRIDE + part)
+        key = mix_bits(key * STRIDE + part)
     tokens = torch.arange(n_tokens, device=texts.device)
-    words = mixed(mixed(key)[:, None] + tokens * STRIDE)
-    high, low = (shifted(words, 64 - BITS), shifted(words, 64 - 2 * BITS) & (2**BITS - 1))
+    words = mix_bits(mix_bits(key)[:, None] + tokens * STRIDE)
+    high, low = (shift_right(words, 64 - BITS), shift_right(words, 64 - 2 * BITS) & (2**BITS - 1))
     # float32 cannot hold 46 bits, but near 0, where a rare token wins, the lower ones matter
     uniform = (high.float() + (low.float() + 0.5) * 2.0**-BITS) * 2.0**-BITS
     # it may be rounded up to 1, whose logarithm is infinite: then even the likeliest token could not win

@@ -7,11 +7,11 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from zoo.models.generation.random import exponential
-from zoo.models.generation.search import NOTHING, Generated, NextLogits, NextTokens, Search, damage
+from zoo.models.generation.search import NO_TOKEN, Generated, NextLogits, NextTokens, Search, nan_if_infinite
 from zoo.models.generation.settings import GenerateSettings
 
-SMALLEST = 1e-30  # top_p: a value that is 0 in float32 would remove even the likeliest token
-COLDEST = 1e-30  # temperature: lower ones change nothing, as all but the likeliest tokens have probability 0
+MIN_TOP_P = 1e-30  # top_p: a value that is 0 in float32 would remove even the likeliest token
+MIN_TEMPERATURE = 1e-30  # temperature: lower ones change nothing, as all but the likeliest tokens have probability 0
 
 
 class Sampler(Search):
@@ -27,17 +27,17 @@ class Sampler(Search):
     ) -> None:
         self.settings, self.texts, self.end = settings, texts, end
         self.limits = torch.tensor(limits, device=texts.device)
-        self.tokens = texts.new_full((len(texts), max(limits)), NOTHING)
-        self.gains = torch.zeros(self.tokens.shape, dtype=torch.float32, device=texts.device)
+        self.tokens = texts.new_full((len(texts), max(limits)), NO_TOKEN)
+        self.log_probabilities = torch.zeros(self.tokens.shape, dtype=torch.float32, device=texts.device)
         self.ended = torch.zeros(len(texts), dtype=torch.bool, device=texts.device)
         self.steps = 0
 
     def choose(self, logits: NextLogits) -> tuple[NextTokens, None]:
         logits = logits.float()
         picked = self.sample(logits) if self.settings.samples else logits.argmax(-1)
-        gains = logits.log_softmax(-1).gather(1, picked[:, None])[:, 0] + damage(logits)
-        self.gains[:, self.steps] = gains.where(~self.ended, 0.0)
-        self.tokens[:, self.steps] = picked.where(~self.ended, NOTHING)
+        gains = logits.log_softmax(-1).gather(1, picked[:, None])[:, 0] + nan_if_infinite(logits)
+        self.log_probabilities[:, self.steps] = gains.where(~self.ended, 0.0)
+        self.tokens[:, self.steps] = picked.where(~self.ended, NO_TOKEN)
         self.steps += 1
         self.ended = self.ended | (self.limits <= self.steps)
         if self.end is not None:
@@ -46,12 +46,13 @@ class Sampler(Search):
 
     def sample(self, logits: NextLogits) -> NextTokens:
         """Draw one token per row, which depends on the row's own text and logits alone."""
-        shares = self.shares(logits)
-        return (shares / exponential(self.settings.seed, self.texts, self.steps, shares.shape[1])).argmax(-1)
+        probabilities = self.probabilities(logits)
+        draws = exponential(self.settings.seed, self.texts, self.steps, probabilities.shape[1])
+        return (probabilities / draws).argmax(-1)
 
-    def shares(self, logits: NextLogits) -> Float[Tensor, "sequences vocab_size"]:
+    def probabilities(self, logits: NextLogits) -> Float[Tensor, "sequences vocab_size"]:
         """Return the probabilities to sample from: temperature, then top-k, then top-p over the remaining tokens."""
-        temperature = 1.0 if self.settings.temperature is None else max(self.settings.temperature, COLDEST)
+        temperature = 1.0 if self.settings.temperature is None else max(self.settings.temperature, MIN_TEMPERATURE)
         # subtract the largest logit first: it stays 0, where a low temperature would make it infinite
         logits = (logits - logits.amax(-1, keepdim=True)) / temperature
         if self.settings.top_k is not None:
@@ -60,18 +61,18 @@ class Sampler(Search):
         if self.settings.top_p is not None:
             ordered, order = logits.softmax(-1).sort(descending=True)
             # a token is kept if those before it sum to less than top_p, so the likeliest one always is
-            late = ordered.cumsum(-1) - ordered >= max(self.settings.top_p, SMALLEST)
+            late = ordered.cumsum(-1) - ordered >= max(self.settings.top_p, MIN_TOP_P)
             logits = logits.masked_fill(late.scatter(1, order, late), -torch.inf)
         return logits.softmax(-1)
 
     def take(self, rows: Int[Tensor, " kept"]) -> None:
         self.texts, self.limits, self.tokens = self.texts[rows], self.limits[rows], self.tokens[rows]
-        self.gains, self.ended = self.gains[rows], self.ended[rows]
+        self.log_probabilities, self.ended = self.log_probabilities[rows], self.ended[rows]
 
     def results(self) -> list[Generated]:
         found = []
-        for row, gains in zip(self.tokens[:, : self.steps].tolist(), self.gains.tolist(), strict=True):
-            said = [token for token in row if token != NOTHING]
+        for row, gains in zip(self.tokens[:, : self.steps].tolist(), self.log_probabilities.tolist(), strict=True):
+            said = [token for token in row if token != NO_TOKEN]
             score = sum(gains) / len(said) ** self.settings.length_penalty
             found.append(Generated([token for token in said if token != self.end], score))
         return found

@@ -8,7 +8,7 @@ from torch import Tensor
 
 NextLogits = Float[Tensor, "sequences vocab_size"]
 NextTokens = Int[Tensor, " sequences"]
-NOTHING = -1  # no token: fills the positions after the end of a text
+NO_TOKEN = -1  # no token: fills the positions after the end of a text
 
 
 class Generated(NamedTuple):
@@ -46,7 +46,7 @@ class Search(ABC):
         """Return the best sequence of each row."""
 
 
-def damage(logits: NextLogits) -> Float[Tensor, " sequences"]:
+def nan_if_infinite(logits: NextLogits) -> Float[Tensor, " sequences"]:
     """Return 0 per sequence, or NaN where one of its logits is -inf, to be added to its score.
 
     Damaged weights must show in the score. A log-softmax propagates NaN and +inf, but takes -inf for probability 0.

@@ -6,7 +6,7 @@ from zoo import config
 from zoo.registry import refuse_below
 from zoo.strict_yaml import Tree
 
-STRONGEST = 5  # largest |length_penalty|: scores of texts of thousands of tokens stay in float32's range
+MAX_PENALTY = 5  # largest |length_penalty|: scores of texts of thousands of tokens stay in float32's range
 
 
 @dataclass(frozen=True)
@@ -41,8 +41,8 @@ class GenerateSettings:
         refuse_below(0, temperature=self.temperature, seed=self.seed)
         if self.top_p is not None and not 0 < self.top_p <= 1:
             raise ValueError(f"top_p must be above 0 and at most 1, got {self.top_p}")
-        if not abs(self.length_penalty) <= STRONGEST:
-            raise ValueError(f"length_penalty must be from -{STRONGEST} to {STRONGEST}, got {self.length_penalty}")
+        if not abs(self.length_penalty) <= MAX_PENALTY:
+            raise ValueError(f"length_penalty must be from -{MAX_PENALTY} to {MAX_PENALTY}, got {self.length_penalty}")
         if self.samples and self.beams > 1:
             problem = "beams and sampling (temperature, top_k, top_p) do not combine"
             raise ValueError(f"{problem}; set beams to 1 or temperature to 0")

@@ -56,7 +56,7 @@ class WholeMatrix:
         return F.linear(x, self.weight, self.bias)
 
 
-BY_MAKER: dict[str, Callable[[Matrix, Bias], Multiply]] = {"AMD": MatrixInParts, "Intel": WholeMatrix}
+PRODUCT_BY_VENDOR: dict[str, Callable[[Matrix, Bias], Multiply]] = {"AMD": MatrixInParts, "Intel": WholeMatrix}
 
 
 def processor() -> str:
@@ -68,7 +68,7 @@ def vector_product(weight: Matrix, bias: Bias) -> Multiply | None:
     """Return a linear map of one vector that needs no reordered copy; None where none is known to be faster."""
     if weight.dtype != torch.float32 or not torch.backends.mkl.is_available():  # type: ignore[no-untyped-call]
         return None
-    for maker, kind in BY_MAKER.items():
+    for maker, kind in PRODUCT_BY_VENDOR.items():
         if processor().startswith(maker):
             return kind(weight, bias)
     return None

@@ -12,28 +12,28 @@ from torch import Tensor, nn
 from zoo.blocks.activation import GELU, GELUTanh, SiLU
 from zoo.blocks.attention import ProjectedAttention
 from zoo.blocks.feed_forward import MLP, GatedMLP
-from zoo.models.generation.product import AfterProduct, Map, Product, Together, gains
+from zoo.models.generation.product import Forward, FusedActivation, Product, SharedProduct, is_faster
 from zoo.models.heads.head import Head
 from zoo.models.model import Model
 
 # Activations that oneDNN fuses into a product. Not relu: oneDNN's turns NaN into 0, which would hide damaged weights.
-AFTER: dict[type[nn.Module], AfterProduct] = {
+FUSED_ACTIVATIONS: dict[type[nn.Module], FusedActivation] = {
     GELU: ("gelu", "none"),
     GELUTanh: ("gelu", "tanh"),
     SiLU: ("swish", ""),
 }
-alone = RLock()  # one thread at a time may replace the `forward` of a model's modules
-inside: set[int] = set()  # ids of the models that are packed now; used only while holding `alone`
+lock = RLock()  # one thread at a time may replace the `forward` of a model's modules
+fast_models: set[int] = set()  # ids of the models that generate fast now; used only while holding `lock`
 
 
-def begin_anew() -> None:
+def renew_lock() -> None:
     """Give a forked process a new lock: the thread that held the old one, and would release it, is not in the fork."""
-    global alone
-    alone = RLock()
+    global lock
+    lock = RLock()
 
 
 if hasattr(os, "register_at_fork"):  # not on Windows, where nothing forks
-    os.register_at_fork(after_in_child=begin_anew)
+    os.register_at_fork(after_in_child=renew_lock)
 
 
 def is_plain(module: nn.Module) -> TypeGuard[nn.Linear]:
@@ -41,12 +41,12 @@ def is_plain(module: nn.Module) -> TypeGuard[nn.Linear]:
     return isinstance(module, nn.Linear) and type(module).forward is nn.Linear.forward
 
 
-def replacements(model: Model) -> dict[nn.Module, Map]:
+def replacements(model: Model) -> dict[nn.Module, Forward]:
     """Return the function that replaces the `forward` of each linear layer, head and fused activation.
 
     The query, key and value maps of a self-attention share one product.
     """
-    found: dict[nn.Module, Map] = {head: logits_of(head) for head in model.heads.values() if isinstance(head, Head)}
+    found: dict[nn.Module, Forward] = {head: logits_of(head) for head in model.heads.values() if isinstance(head, Head)}
     # A head's last layer is multiplied by the head's own replacement. With a replaced `forward`, `Scores.by` would no
     # longer take it for a plain linear map.
     scoring = {module for head in found for module in head.modules()}
@@ -54,38 +54,39 @@ def replacements(model: Model) -> dict[nn.Module, Map]:
         if isinstance(module, ProjectedAttention) and not module.crosses:
             maps = [linear for linear in (module.query, module.key, module.value) if is_plain(linear)]
             alike = len(maps) == 3 and len({linear.bias is None for linear in maps}) == 1
-            if alike and gains(*(linear.weight for linear in maps)):
-                together = Together(*maps)
-                found |= {linear: together.part(number) for number, linear in enumerate(maps)}
+            if alike and is_faster(*(linear.weight for linear in maps)):
+                shared = SharedProduct(*maps)
+                found |= {linear: shared.forward_of(number) for number, linear in enumerate(maps)}
         elif isinstance(module, MLP | GatedMLP) and type(module) in (MLP, GatedMLP):  # subclasses may differ
-            found |= activated(module)
-        elif is_plain(module) and gains(module.weight) and module not in found and module not in scoring:
+            found |= fuse_activation(module)
+        elif is_plain(module) and is_faster(module.weight) and module not in found and module not in scoring:
             found[module] = Product(module)
     return found
 
 
-def activated(module: MLP | GatedMLP) -> dict[nn.Module, Map]:
+def fuse_activation(module: MLP | GatedMLP) -> dict[nn.Module, Forward]:
     """Return replacements that fuse an activation into the linear map before it; empty where that is not possible.
 
     Only in bfloat16: the fused product is rounded once instead of twice, and float32 results must keep every bit. A
     hook between the two prevents it, since the hook must see the value that is passed.
     """
-    before, after = module.gate if isinstance(module, GatedMLP) else module.up, AFTER.get(type(module.activation))
+    before = module.gate if isinstance(module, GatedMLP) else module.up
+    after = FUSED_ACTIVATIONS.get(type(module.activation))
     hooks = before._forward_hooks or module.activation._forward_pre_hooks or module.activation._forward_hooks
-    gaining = is_plain(before) and before.weight.dtype == torch.bfloat16 and gains(before.weight)
-    if after is None or hooks or not gaining:
+    faster = is_plain(before) and before.weight.dtype == torch.bfloat16 and is_faster(before.weight)
+    if after is None or hooks or not faster:
         return {}
     return {before: Product(before, after=after), module.activation: lambda x: x}
 
 
-def logits_of(head: Head) -> Map:
-    """Return a replacement for a head's `forward`, which multiplies its scores out by a `Product` where that gains."""
+def logits_of(head: Head) -> Forward:
+    """Return a replacement for a head's `forward`, which computes its logits by a `Product` if that is faster."""
     product: Product | None = None
 
     def forward(states: Tensor, table: Tensor) -> Tensor:
         nonlocal product
         scores = head.score(states, table)
-        if scores.map is not None or not gains(scores.weight):
+        if scores.map is not None or not is_faster(scores.weight):
             return scores.logits()
         if product is None or product.weights[0] is not scores.weight:
             product = Product(scores)
@@ -94,7 +95,7 @@ def logits_of(head: Head) -> Map:
     return forward
 
 
-def found_late(module: nn.Module) -> dict[str, nn.Module]:
+def submodules_from_getattr(module: nn.Module) -> dict[str, nn.Module]:
     """Return the submodules that torch finds only in `__getattr__`, after the normal attribute lookup has failed.
 
     Not the parameters: FSDP and accelerate replace those while a module computes.
@@ -103,14 +104,14 @@ def found_late(module: nn.Module) -> dict[str, nn.Module]:
     return {name: part for name, part in named if part is not None and not hasattr(type(module), name)}
 
 
-def for_this_thread(forward: Map, otherwise: Map) -> Map:
+def for_this_thread(forward: Forward, otherwise: Forward) -> Forward:
     """Return a function that calls `forward` in this thread and `otherwise` in others, which may share the model."""
     mine = get_ident()
     return lambda *given, **named: (forward if get_ident() == mine else otherwise)(*given, **named)
 
 
 @contextmanager
-def packed(model: Model) -> Iterator[None]:
+def fast_generation(model: Model) -> Iterator[None]:
     """Speed a model up for generation inside this context, which one thread at a time may enter.
 
     Products use the fastest kernels for few vectors. Submodules become instance attributes, since a small model looks
@@ -119,21 +120,21 @@ def packed(model: Model) -> Iterator[None]:
     Inside another context of the same model it does nothing. So a caller that generates several batches in one outer
     context has the matrices checked only once: they do not change in between.
     """
-    with alone:
-        if id(model) in inside:
+    with lock:
+        if id(model) in fast_models:
             yield
             return
         # attributes of an instance are found before those of its class
-        own: dict[nn.Module, dict[str, Any]] = {module: found_late(module) for module in model.modules()}
+        own: dict[nn.Module, dict[str, Any]] = {module: submodules_from_getattr(module) for module in model.modules()}
         for module, forward in replacements(model).items():
             own[module]["forward"] = for_this_thread(forward, module.forward)
         for module, attributes in own.items():
             module.__dict__.update(attributes)
-        inside.add(id(model))
+        fast_models.add(id(model))
         try:
             yield
         finally:
-            inside.remove(id(model))
+            fast_models.remove(id(model))
             for module, attributes in own.items():
                 for name, value in attributes.items():
                     if module.__dict__.get(name) is value:  # keep what has replaced it in the meantime

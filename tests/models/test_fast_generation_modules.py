@@ -1,4 +1,4 @@
-"""A packed model's modules are left as they were, and a process that is forked meanwhile waits for nobody."""
+"""Fast generation leaves a model's modules as they were, and a process forked meanwhile waits for nobody."""
 
 import os
 import signal
@@ -9,8 +9,8 @@ import pytest
 
 from zoo import create_model
 from zoo.blocks.dropout import Dropout
+from zoo.models.generation.fast import fast_generation
 from zoo.models.generation.generate import generate
-from zoo.models.generation.packed import packed
 from zoo.models.generation.settings import GenerateSettings
 
 
@@ -18,7 +18,7 @@ def test_modules_find_their_parts_at_once_and_are_left_as_they_were() -> None:
     model = create_model("gpt2-nano")
     before = [set(module.__dict__) for module in model.modules()]
     block, new = model.decoder.stack.blocks[0], Dropout(0.5)
-    with packed(model):
+    with fast_generation(model):
         assert block.__dict__["mixer"] is block.mixer and "weight" not in block.feed_forward.up.__dict__
         block.dropout = new  # which takes the place of the old one here, too
         assert block.dropout is new
@@ -30,7 +30,7 @@ def test_a_process_that_is_forked_while_a_thread_writes_can_write() -> None:
     model, writes, enough = create_model("gpt2-nano").eval(), Event(), Event()
 
     def write() -> None:
-        with packed(model):
+        with fast_generation(model):
             writes.set()
             enough.wait()
 

@@ -9,20 +9,20 @@ from torch import Tensor
 from torch.utils.weak import WeakTensorKeyDictionary
 
 
-class Print(NamedTuple):
+class Fingerprint(NamedTuple):
     """A fingerprint of a matrix; the checksum also notices writes through `.data`, which do not change the version."""
 
     version: int
     address: int
-    bits: int
+    checksum: int
 
     @staticmethod
-    def of(weight: Tensor) -> "Print":
+    def of(weight: Tensor) -> "Fingerprint":
         flat, size = weight.detach().flatten(), weight.element_size()
         # reading int64 leaves fewer words to sum, where rows and offset are multiples of 8 bytes
         in_eights = all(n * size % 8 == 0 for n in (weight.shape[1], flat.storage_offset()))
         words = flat.view(torch.int64 if in_eights else torch.int16).view(len(weight), -1)
-        return Print(weight._version, weight.data_ptr(), weighted_sum(words))
+        return Fingerprint(weight._version, weight.data_ptr(), weighted_sum(words))
 
 
 def weighted_sum(words: Int[Tensor, "rows columns"]) -> int:
@@ -34,7 +34,7 @@ def weighted_sum(words: Int[Tensor, "rows columns"]) -> int:
     )
 
 
-class Laid(NamedTuple):
+class ReorderedMatrix(NamedTuple):
     """Matrices of one width, stacked and reordered for oneDNN's kernel, with the fingerprints of the originals.
 
     A product with 1 to 16 rows takes half as long as torch's, which reorders the matrix for every product.
@@ -42,26 +42,28 @@ class Laid(NamedTuple):
     """
 
     matrix: Tensor
-    prints: list[Print]
+    fingerprints: list[Fingerprint]
 
     @staticmethod
-    def of(weights: Sequence[Tensor]) -> "Laid":
+    def of(weights: Sequence[Tensor]) -> "ReorderedMatrix":
         """Return these matrices reordered: from the cache, or anew if one of them has changed."""
-        found = known.get(weights[0])
-        if found is None or not found.is_of(weights):
+        found = reordered_matrices.get(weights[0])
+        if found is None or not found.is_current(weights):
             whole = torch.cat([weight.detach() for weight in weights]) if len(weights) > 1 else weights[0].detach()
-            laid = torch.ops.mkldnn._reorder_linear_weight(whole)
-            known[weights[0]] = found = Laid(laid, [Print.of(weight) for weight in weights])
+            matrix = torch.ops.mkldnn._reorder_linear_weight(whole)
+            found = ReorderedMatrix(matrix, [Fingerprint.of(weight) for weight in weights])
+            reordered_matrices[weights[0]] = found
         return found
 
-    def is_of(self, weights: Sequence[Tensor]) -> bool:
+    def is_current(self, weights: Sequence[Tensor]) -> bool:
         """Whether it was made from these matrices, and none has changed since."""
-        return [Print.of(weight) for weight in weights] == self.prints
+        return [Fingerprint.of(weight) for weight in weights] == self.fingerprints
 
 
-known: MutableMapping[Tensor, Laid] = WeakTensorKeyDictionary()  # by the first matrix, as long as that exists
+# by the first matrix, as long as that exists
+reordered_matrices: MutableMapping[Tensor, ReorderedMatrix] = WeakTensorKeyDictionary()
 
 
-def forget() -> None:
+def clear_reordered_matrices() -> None:
     """Drop all reordered copies: the next training step changes the matrices, and the copies take memory."""
-    known.clear()
+    reordered_matrices.clear()

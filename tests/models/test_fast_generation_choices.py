@@ -11,8 +11,8 @@ from zoo import create_model
 from zoo.blocks.attention import ProjectedAttention
 from zoo.blocks.feed_forward import MLP
 from zoo.models.generation import product
-from zoo.models.generation.packed import packed, replacements
-from zoo.models.generation.product import Product, gains
+from zoo.models.generation.fast import fast_generation, replacements
+from zoo.models.generation.product import Product, is_faster
 from zoo.models.model import Model
 
 WITH_ONEDNN = pytest.mark.skipif(not torch.backends.mkldnn.is_available(), reason="torch is built without oneDNN here")
@@ -22,16 +22,16 @@ HAS_HALF = torch.ops.mkldnn._is_mkldnn_bf16_supported()
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Any matrix is large enough, on any processor."""
-    monkeypatch.setattr(product, "packs_float32", lambda: True)
-    monkeypatch.setattr(product, "SMALL", 0)
+    monkeypatch.setattr(product, "prefers_reordered_float32", lambda: True)
+    monkeypatch.setattr(product, "MAX_UNREORDERED", 0)
 
 
 def unchanged(model: Model) -> bool:
-    """Whether the model says with packed maps what it says without."""
+    """Whether the model says with fast generation what it says without."""
     tokens = torch.tensor([[5, 7, 9], [11, 6, 8]])
     with torch.no_grad():
         said = model.eval()(tokens).logits.float()
-        with packed(model):
+        with fast_generation(model):
             again = model(tokens).logits.float()
     return torch.allclose(again, said, rtol=0, atol=2**-6 * float(said.abs().max()))
 
@@ -94,7 +94,7 @@ def test_hooks_of_an_activation_are_given_what_goes_into_it(hook: Callable[..., 
 def test_bfloat16_gains_whatever_its_size_where_there_are_kernels_and_no_weight_of_inference_mode(
     monkeypatch: pytest.MonkeyPatch,
 ):
-    monkeypatch.setattr(product, "SMALL", 2**16)
-    assert gains(torch.ones(2, 2).bfloat16()) is HAS_HALF and not gains(torch.ones(2, 2))
+    monkeypatch.setattr(product, "MAX_UNREORDERED", 2**16)
+    assert is_faster(torch.ones(2, 2).bfloat16()) is HAS_HALF and not is_faster(torch.ones(2, 2))
     with torch.inference_mode():  # of which nobody can tell whether it has changed
-        assert not gains(torch.ones(256, 257))
+        assert not is_faster(torch.ones(256, 257))
