@@ -35,7 +35,7 @@ def test_the_seed_draws_the_first_weights(zoo: Zoo, data: Path, tmp_path: Path):
     words = ("pretrain", "bert-nano", data / "classify.yaml", "-o", tmp_path / "run", "--data", data)
     assert zoo(*words, "training.seed=7", "training.steps=1", "training.learning_rate=1e-12").status == 0
     found = load(tmp_path / "run", device="cpu")
-    for name, tensor in Model.drawn(found.settings, 7).state_dict().items():
+    for name, tensor in Model.from_seed(found.settings, 7).state_dict().items():
         torch.testing.assert_close(found.state_dict()[name], tensor, rtol=0, atol=1e-9)
 
 

@@ -25,7 +25,7 @@ from zoo.blocks.backends import varlen
 from zoo.blocks.backends.backend import backends
 from zoo.blocks.position import positions
 from zoo.blocks.rows.documents import Documents
-from zoo.models.attention_backend import attentions, layers_of, obstacle_of
+from zoo.models.attention_backend import attentions, layer_obstacle, layers_of
 from zoo.models.model import Model
 
 REAL = DOCUMENTS > 0
@@ -89,7 +89,7 @@ def undropped(slot: str, choice: dict[str, Any], dtype: torch.dtype = torch.floa
 def said_of(name: str, model: Model) -> str | None:
     """Why a backend cannot train a model; None where it can."""
     backend = backends[name]()
-    return next(filter(None, (obstacle_of(backend, layer) for layer in layers_of(model))), None)
+    return next(filter(None, (layer_obstacle(backend, layer) for layer in layers_of(model))), None)
 
 
 def learn(model: Model, vectors: TokenVectors, tokens: Tensor = TOKENS, source: Tensor = SOURCE) -> list[Tensor]:
@@ -171,7 +171,7 @@ def test_a_model_learns_what_eager_learns_and_generates_with_sdpa(backend: str, 
         torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-9)
     said = []
     for each in (model, expected):
-        memory = each.remember(SOURCE, SOURCE_DOCUMENTS.clamp_max(1))
+        memory = each.encode_source(SOURCE, SOURCE_DOCUMENTS.clamp_max(1))
         state = each.decoder.start(2, memory)
         padded = torch.tensor([[0, 0, 1, 1], [1, 1, 1, 1]])
         prompt = each.decoder.step(TOKENS[:, :4], padded, state)[:, -1:]

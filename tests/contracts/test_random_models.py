@@ -15,7 +15,7 @@ from torch import Tensor
 from attending import gpu_backends_on_the_cpu
 from zoo import create_model
 from zoo.blocks.backends.backend import backends
-from zoo.models.attention_backend import attentions, layers_of, obstacle_of
+from zoo.models.attention_backend import attentions, layer_obstacle, layers_of
 from zoo.models.generation.generate import generate
 from zoo.models.generation.settings import parse_generate
 from zoo.models.model import Model
@@ -99,7 +99,7 @@ def test_steps_are_whole_rows(seed: int):
     source, source_documents = sources(model, SOURCE, (SOURCE_DOCUMENTS > 0).long())
     whole = model(TOKENS, source, LEFT_PADDED, source_documents).logits
     for sizes in ([1] * 10, [4, 1, 3, 2]):
-        state, said = model.decoder.start(2, model.remember(source, source_documents)), []
+        state, said = model.decoder.start(2, model.encode_source(source, source_documents)), []
         for tokens, documents in zip(TOKENS.split(sizes, 1), LEFT_PADDED.split(sizes, 1), strict=True):
             states = model.decoder.step(tokens, documents, state)
             said.append(model.heads["language"](states, model.decoder.embeddings.tokens.weight))
@@ -139,7 +139,7 @@ def test_every_backend_has_the_gradients_of_the_formula(seed: int):
 
     def learn(name: str) -> list[Tensor]:
         for layer, attention in zip(layers_of(model), attentions(model), strict=True):
-            attention.backend = backends[name if obstacle_of(backends[name](), layer) is None else "eager"]()
+            attention.backend = backends[name if layer_obstacle(backends[name](), layer) is None else "eager"]()
         model.zero_grad()
         logits = say(model)
         logits[REAL].square().mean().backward()

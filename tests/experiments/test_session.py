@@ -92,7 +92,7 @@ def test_the_seed_decides_what_is_trained_on_and_nothing_of_a_validation(
     assert (train.seed, train.augment) == (7, Augment(flip=True))
     assert (held_out.seed, held_out.augment) == (0, None) and data.keys() == {"train", "validation"}
     drawn = Mock(side_effect=InterruptedError)
-    monkeypatch.setattr(session.Model, "drawn", drawn)
+    monkeypatch.setattr(session.Model, "from_seed", drawn)
     with pytest.raises(InterruptedError):
         session.begin(Mock(), given, Mock(), data, tokenizer, Mock(), Mock())
     drawn.assert_called_once_with(given.model, 7)  # and with what the weights begin

@@ -20,7 +20,7 @@ from zoo.runs.tensors import unique_tensors
 
 def run_with(folder: Path, norm: str, packages: dict[str, str]) -> SavedRun:
     settings = load_settings("bert-nano")
-    tree, weights = dump_settings(settings), unique_tensors(Model.drawn(settings, 0))
+    tree, weights = dump_settings(settings), unique_tensors(Model.from_seed(settings, 0))
     with create_run(folder, RunFiles(tree, {}, {}, environment={"versions": {**versions(), **packages}})) as run:
         run.save(1, {"weights": weights}, {"step": 1, "best": None})
     return replace(open_run(folder), config={**tree, "encoder": {**tree["encoder"], "norm": norm}})

@@ -32,7 +32,7 @@ def started(model: Model, padded: bool) -> tuple[Any, Tensor | None]:
         source = model.encoder.blank(1, CPU).repeat(3, 1, 1, 1)
     sources = SOURCE_DOCUMENTS if padded and source is SOURCE else None
     documents = LEFT_PADDED if padded else None
-    state = model.decoder.start(3, model.remember(source, sources), TOKENS.shape[1])
+    state = model.decoder.start(3, model.encode_source(source, sources), TOKENS.shape[1])
     model.decoder.step(TOKENS[:, :READ], None if documents is None else documents[:, :READ], state)
     return state, documents
 

@@ -51,7 +51,7 @@ def whole(model: Model, documents: Tensor | None, source_documents: Tensor | Non
 def stepped(model: Model, sizes: list[int], documents: Tensor | None, source_documents: Tensor | None = None) -> Tensor:
     """The same, a few places at a time."""
     source = None if model.encoder is None else SOURCE
-    state, said, start = model.decoder.start(3, model.remember(source, source_documents)), [], 0
+    state, said, start = model.decoder.start(3, model.encode_source(source, source_documents)), [], 0
     for size in sizes:
         new = slice(start, start + size)
         states = model.decoder.step(TOKENS[:, new], None if documents is None else documents[:, new], state)
@@ -89,7 +89,7 @@ def test_a_left_padded_row_says_what_the_row_alone_says(choice: dict[str, Any]):
 @pytest.mark.parametrize("first", [0, 6], ids=["before the first step", "after some steps"])
 def test_reordered_rows_continue_as_their_parents(name: str, first: int):
     model, rows = build(name, {"attention.window": 4}), torch.tensor([2, 0, 0])
-    memory = model.remember(
+    memory = model.encode_source(
         None if model.encoder is None else SOURCE, None if model.encoder is None else SOURCE_DOCUMENTS
     )
     state = model.decoder.start(3, memory)

@@ -7,7 +7,7 @@ import torch
 import transformers
 
 from zoo import create_model
-from zoo.models.cost import on_meta, parameters, parameters_beside
+from zoo.models.cost import on_meta, parameters, parameters_of_generator
 from zoo.models.heads.scores import DRAW_BITS, Scores
 from zoo.models.model import Model
 from zoo.models.settings import load_settings
@@ -54,7 +54,7 @@ def test_without_its_generator_a_shipped_model_has_the_published_number_of_param
     with torch.device("meta"):
         theirs = transformers.ElectraForPreTraining(transformers.ElectraConfig(**sizes))
         ours = on_meta(load_settings(name))
-    assert parameters(ours) - parameters_beside(ours) == sum(p.numel() for p in theirs.parameters())
+    assert parameters(ours) - parameters_of_generator(ours) == sum(p.numel() for p in theirs.parameters())
 
 
 def test_the_encoder_begins_as_it_does_without_a_generator():

@@ -192,6 +192,6 @@ def test_pictures_of_another_kind_are_refused():
 
 
 def test_a_kind_of_part_tells_which_of_its_settings_nothing_reads(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(GridSettings, "unread", lambda _, reads_memory: {"groups": "a reason"}, raising=False)
+    monkeypatch.setattr(GridSettings, "unused_settings", lambda _, reads_memory: {"groups": "a reason"}, raising=False)
     with pytest.raises(ValueError, match="encoder.groups: nothing reads it: a reason"):
         build("cnn-attention-nano", **{"encoder.groups": 2})

@@ -37,7 +37,7 @@ def cell_of(kernel: nn.RNNBase, name: str) -> nn.Module:
 def said_step_by_step(model: Model, name: str, row: int) -> tuple[Tensor, Tensor]:
     """s_t = g(y_{t-1}, s_{t-1}, c_t) for one row, in words of the formula; and the weights of every step."""
     decoder, words = model.decoder, model.decoder.embeddings.tokens.weight
-    memory = model.remember(SOURCE, PADDED)
+    memory = model.encode_source(SOURCE, PADDED)
     states = memory.states[row, PADDED[row] > 0]
     half = states.shape[1] // 2
     summary = torch.cat([states[-1, :half], states[0, half:]])

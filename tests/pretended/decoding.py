@@ -81,7 +81,7 @@ nn.RNNBase.forward = nn.GRU.forward = nn.LSTM.forward = nn.RNN.forward = recur  
 
 def decode(model: Model, settings: GenerateSettings, steady: bool) -> Tensor:
     search = build_search(settings, [9, 9, 8], END, None, CUDA)
-    state = model.decoder.start(ROWS, model.remember(source_of(model), None), 12)
+    state = model.decoder.start(ROWS, model.encode_source(source_of(model), None), 12)
     padded = torch.ones(ROWS, 4, dtype=torch.long)
     read = build_step(model, state)
     capturing: AbstractContextManager[Any] = NoCopies() if steady else nullcontext()

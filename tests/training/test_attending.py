@@ -39,7 +39,7 @@ def model(name: str = "bert-nano", **options: Any) -> Model:
 def said(found: Model, on: Hardware, backend: str = "auto") -> str:
     chosen = choose_backends(found, settings(backend), on)
     assert len(chosen.by_layer) == len(list(attentions(found)))
-    return chosen.said
+    return chosen.message
 
 
 FAMILIES = ["gpt2", "gpt-modern", "bert-base", "bert-modern", "transformer-base", "captioner-transformer"]
@@ -148,7 +148,7 @@ def test_auto_costs_only_those_layers_their_speed_that_a_kernel_does_not_know(op
     ],
 )
 def test_a_model_that_is_only_used_drops_nothing_and_compiles_no_kernel(options: dict, words: str):
-    assert fastest(layers_of(model(**options)), GPU, training=False).said.startswith(words)
+    assert fastest(layers_of(model(**options)), GPU, training=False).message.startswith(words)
 
 
 @pytest.mark.parametrize("backend", ["flex", "varlen"])

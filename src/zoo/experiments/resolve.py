@@ -21,7 +21,7 @@ from zoo.metrics.choose import parse_metrics
 from zoo.models.cost import on_meta
 from zoo.models.generation.settings import parse_generate
 from zoo.models.heads.head import heads
-from zoo.models.settings import ModelSettings, apply, full_path, head_map, keep_heads, parse_settings, refuse_unread
+from zoo.models.settings import ModelSettings, apply_set, full_path, head_map, keep_heads, parse_settings, refuse_unread
 from zoo.objectives.mixture import Mixture
 from zoo.registry import Choice, plain
 from zoo.runs.saved import SavedRun
@@ -211,7 +211,7 @@ def resolve_model(
     # changes of heads come last (a stable sort): the model's file may lack the task's heads
     for call, (path, value) in sorted(sets, key=lambda placed: placed[1][0][0] == "heads"):
         full = full_path(traced.tree, path)
-        traced = traced.become(apply(traced.tree, full, value), call, leaves(nest(full, value)))
+        traced = traced.become(apply_set(traced.tree, full, value), call, leaves(nest(full, value)))
         named.append(full)
     settings = parse_settings(traced.tree, (), place)
     refuse_unread(settings, named)

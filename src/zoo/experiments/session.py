@@ -128,7 +128,7 @@ def chosen_for(model: Model, given: Experiment, device: torch.device) -> str:
 
 def attention_of(model: Model, given: Experiment, device: torch.device) -> str:
     """A log message: the attention backends and the reasons. A named backend that cannot run is refused."""
-    said, there = choose_backends(model, given.training, hardware_of(given.training, device)).said, kinds_in(model)
+    said, there = choose_backends(model, given.training, hardware_of(given.training, device)).message, kinds_in(model)
     for name, member in given.mixture.members.items():
         if read := [kind for kind in member.reads_weights if kind in there]:
             said += f"; eager in {', '.join(read)}, whose weights {name} reads"  # fused kernels do not return them
@@ -203,7 +203,7 @@ def begin(
     watcher: Watcher,
 ) -> State:
     """Write the run's files and train."""
-    model = Model.drawn(given.model, given.training.seed)
+    model = Model.from_seed(given.model, given.training.seed)
     start.fill(model, given, tokenizer)
     files = RunFiles(
         dump_settings(given.model),

@@ -40,11 +40,11 @@ class ChosenBackends:
 
     Args:
         by_layer: in the order of `layers_of`.
-        said: a message: which ones, and why not faster ones.
+        message: which ones, and why not faster ones.
     """
 
     by_layer: list[Backend]
-    said: str
+    message: str
 
 
 def layers_of(model: nn.Module) -> list[Layer]:
@@ -92,30 +92,35 @@ def fastest(layers: list[Layer], on: Hardware, training: bool = True) -> ChosenB
     """Choose the fastest backend that can compute each layer."""
     known = [name for name in backends.names() if training or not backends[name].compiles]
     names = sorted(known, key=lambda name: backends[name].rank, reverse=True)
-    lacks = {name: lacking(backends[name], on._replace(missing=None)) or slower(backends[name], on) for name in names}
+    lacks = {
+        name: hardware_obstacle(backends[name], on._replace(missing=None)) or speed_obstacle(backends[name], on)
+        for name in names
+    }
     able = {name: backends[name]() for name in names if lacks[name] is None}
     reasons = [f"{name} {lacks[name]}" for name in names[:1] if name not in able]
     chosen = []
     for layer in layers:
         # report a layer's own obstacle before a missing compiler: installing one would not help this layer
-        obstacles = {name: obstacle_of(b, layer, training) or unwritten(type(b), on) for name, b in able.items()}
+        obstacles = {
+            name: layer_obstacle(b, layer, training) or compiler_obstacle(type(b), on) for name, b in able.items()
+        }
         chosen.append(next(name for name, obstacle in obstacles.items() if obstacle is None))
         faster = list(obstacles)[: list(obstacles).index(chosen[-1])]
         reasons += [f"{name} {obstacles[name]}" for name in faster]
     # an instance per layer: a kernel may fail to compile for one layer only
     by_layer = [backends[name]() for name in chosen]
-    why = "; ".join(dict.fromkeys([AUTO, *reasons, *formulas(by_layer, layers, on, training)]))
-    return ChosenBackends(by_layer, f"{counted(chosen)} ({why})" if chosen else "none to choose")
+    why = "; ".join(dict.fromkeys([AUTO, *reasons, *formula_messages(by_layer, layers, on, training)]))
+    return ChosenBackends(by_layer, f"{describe_counts(chosen)} ({why})" if chosen else "none to choose")
 
 
-def formulas(by_layer: list[Backend], layers: list[Layer], on: Hardware, training: bool = True) -> list[str]:
+def formula_messages(by_layer: list[Backend], layers: list[Layer], on: Hardware, training: bool = True) -> list[str]:
     """Return messages, each once, on what backends compute by the plain formula instead of their kernel."""
     rules = (attention.rule(training) for attention, _ in layers)
     said = ((one, one.unfused(rule, on.device)) for one, rule in zip(by_layer, rules, strict=True))
     return list(dict.fromkeys(f"{backends.name_of(one)} {formula}" for one, formula in said if formula is not None))
 
 
-def counted(names: list[str]) -> str:
+def describe_counts(names: list[str]) -> str:
     """Return the backends' names as a message; if there are several, with the number of layers of each."""
     counts = Counter(names)
     if len(counts) == 1:
@@ -123,7 +128,7 @@ def counted(names: list[str]) -> str:
     return ", ".join(f"{name} in {count} of {len(names)} layers" for name, count in counts.most_common())
 
 
-def lacking(kind: type[Backend], on: Hardware) -> str | None:
+def hardware_obstacle(kind: type[Backend], on: Hardware) -> str | None:
     """Return why a backend cannot run on this hardware, as a verb phrase; None: it can."""
     if kind.device not in (None, on.device):
         return f"runs on {kind.device} only, and this is {on.device}"
@@ -132,20 +137,20 @@ def lacking(kind: type[Backend], on: Hardware) -> str | None:
         return f"needs a GPU of compute capability {least} or newer, and this is {own}"
     if kind.narrow and on.dtype is None:
         return "computes in bfloat16 or float16, and this run in float32 (training.precision)"
-    return unwritten(kind, on)
+    return compiler_obstacle(kind, on)
 
 
-def unwritten(kind: type[Backend], on: Hardware) -> str | None:
+def compiler_obstacle(kind: type[Backend], on: Hardware) -> str | None:
     """Return what is missing to compile a backend's kernel, as a verb phrase; None: nothing, or it compiles none."""
     return f"needs {on.missing}" if kind.compiles and on.missing is not None else None
 
 
-def slower(kind: type[Backend], on: Hardware) -> str | None:
+def speed_obstacle(kind: type[Backend], on: Hardware) -> str | None:
     """Return why a backend that can run is not faster: in float32 no GPU kernel beats sdpa's. None: it may be."""
     return "is made for bfloat16 and float16" if kind.device is not None and on.dtype is None else None
 
 
-def obstacle_of(backend: Backend, layer: Layer, training: bool = True) -> str | None:
+def layer_obstacle(backend: Backend, layer: Layer, training: bool = True) -> str | None:
     """Return what a layer needs that a backend does not support; None: it supports everything."""
     attention, position = layer
     return backend.obstacle(attention.rule(training), attention.d_key, attention.d_value, position)

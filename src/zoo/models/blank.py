@@ -10,11 +10,11 @@ from torch.overrides import TorchFunctionMode
 from zoo.models.model import Model
 from zoo.models.settings import ModelSettings
 
-BEYOND = ("Storage size calculation overflowed", "Overflow when unpacking long")  # in torch's error messages
-DRAW = ("normal_", "uniform_", "kaiming_uniform_")  # the functions that torch's modules initialise parameters with
+OVERFLOW_MESSAGES = ("Storage size calculation overflowed", "Overflow when unpacking long")  # in torch's error messages
+INITIALIZERS = ("normal_", "uniform_", "kaiming_uniform_")  # torch's modules initialise parameters with them
 
 
-class Undrawn(TorchFunctionMode):
+class SkipInitialization(TorchFunctionMode):
     """Skips the random initialisation of tensors.
 
     For 124M parameters it takes half a second; on the meta device two, since torch imports its compiler for it.
@@ -24,7 +24,7 @@ class Undrawn(TorchFunctionMode):
         self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
         given = dict(kwargs or {})
-        if getattr(func, "__name__", "") in DRAW:
+        if getattr(func, "__name__", "") in INITIALIZERS:
             return args[0] if args else given["tensor"]
         return func(*args, **given)
 
@@ -35,7 +35,7 @@ def blank(settings: ModelSettings, device: str = "cpu") -> Model:
     Raises:
         ValueError: settings that do not combine, or a parameter whose bytes 64 bits cannot count.
     """
-    with refuse_too_large(), torch.device(device), Undrawn():
+    with refuse_too_large(), torch.device(device), SkipInitialization():
         return Model(settings).float()
 
 
@@ -49,6 +49,6 @@ def refuse_too_large() -> Iterator[None]:
     try:
         yield
     except (RuntimeError, TypeError) as error:
-        if any(said in str(error) for said in BEYOND):
+        if any(said in str(error) for said in OVERFLOW_MESSAGES):
             raise ValueError("the model is too large: a parameter has more bytes than 64 bits can count") from None
         raise

@@ -16,7 +16,7 @@ ADAM_MOMENTS = 2
 
 SIZES = ("vocab_size", "d_model", "d_ff", "width", "n_heads", "n_kv_heads", "d_key", "d_value", "segments", "labels")
 COUNTS = ("n_layers", "n_blocks")
-MOST_PLACES = 2**20  # tokens of one document; no known model reads longer ones
+MAX_LENGTH = 2**20  # tokens of one document; no known model reads longer ones
 
 
 class Bounds:
@@ -29,7 +29,7 @@ class Bounds:
     def __init__(self, elements: Iterable[int]) -> None:
         counts = list(elements)
         self.most = dict.fromkeys(SIZES, max(counts, default=0)) | dict.fromkeys(COUNTS, len(counts))
-        self.most["max_length"] = MOST_PLACES
+        self.most["max_length"] = MAX_LENGTH
 
     def check(self, tree: Any, place: str) -> None:
         """Refuse a model's map with sizes that the tensors cannot have, before a model is built from it.
@@ -58,7 +58,7 @@ def parameters(model: Model) -> int:
     return sum(p.numel() for p in model.parameters())
 
 
-def parameters_beside(model: Model) -> int:
+def parameters_of_generator(model: Model) -> int:
     """Return the number of parameters that only the generator and its head have: only pretraining needs them."""
     if model.generator is None:
         return 0

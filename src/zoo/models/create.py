@@ -33,4 +33,4 @@ def create_model(name: str | Path, *, seed: int = 0, **changes: Any) -> Model:
     sets = [(tuple(key.split(".")), value) for key, value in changes.items()]
     settings = load_settings(str(name) if isinstance(name, Path) else check(name, str, "name"), sets)
     with refuse_too_large():
-        return Model.drawn(settings, seed)
+        return Model.from_seed(settings, seed)

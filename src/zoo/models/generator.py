@@ -68,7 +68,7 @@ def inputs_of(part: Encoder) -> list[torch.nn.Module]:
     return [m for m in part.modules() if isinstance(m, Embeddings) or (isinstance(m, Position) and m.embeds)]
 
 
-def put(tokens: Tokens, places: Int[Tensor, " places"], others: Int[Tensor, " places"]) -> Tokens:
+def replace_tokens(tokens: Tokens, places: Int[Tensor, " places"], others: Int[Tensor, " places"]) -> Tokens:
     """Return the tokens with those at some flat positions replaced (row * length + position; -1: none)."""
     flat = torch.cat([tokens.flatten(), tokens.new_zeros(1)])  # the extra last entry takes the -1s, and is dropped
     at = torch.where(places >= 0, places, len(flat) - 1)

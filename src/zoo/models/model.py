@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from zoo.blocks.rows.documents import Documents
 from zoo.blocks.rows.view import Recorder
-from zoo.models.generator import build_generator, generator_size, put
+from zoo.models.generator import build_generator, generator_size, replace_tokens
 from zoo.models.heads.head import Head, heads
 from zoo.models.heads.pooler import Pooler
 from zoo.models.heads.scores import Scores
@@ -101,12 +101,12 @@ class Model(nn.Module):
             return None
         return None if size is None else build_generator(size, settings.encoder, settings.embeddings, self.encoder)
 
-    def scored(self, head: type[Head]) -> Part:
+    def part_scored_by(self, head: type[Head]) -> Part:
         """Return the part whose states a head scores."""
         return self.generator if head.guesses and self.generator is not None else self.stream
 
     def build_head(self, choice: Choice[Head]) -> Head:
-        part = self.scored(heads[choice.name])
+        part = self.part_scored_by(heads[choice.name])
         if part.embeddings is None and not heads[choice.name].scores_documents:
             fitting = ", ".join(name for name in heads.names() if heads[name].scores_documents)
             raise ValueError(f"heads.{choice.name}: it scores tokens, but the encoder reads none; allowed: {fitting}")
@@ -115,7 +115,7 @@ class Model(nn.Module):
         return choice.inherit(dropout=self.settings.dropout, width=width).build(part.d_model, size, part.pooled)
 
     @classmethod
-    def drawn(cls, settings: ModelSettings, seed: int) -> "Model":
+    def from_seed(cls, settings: ModelSettings, seed: int) -> "Model":
         """Build an initialised model; the seed also fixes what variants draw from torch's global CPU generator."""
         with torch.random.fork_rng(devices=()):
             torch.default_generator.manual_seed(seed)
@@ -173,7 +173,7 @@ class Model(nn.Module):
         recorders = {kind: Recorder() for kind in kinds_of(weights)}
         self.refuse_unread(segments, places or {}, draws)
         table = TokenTable.early(self.token_vectors, self.heads_by_name().values()) if self.chunked_loss else None
-        memory = self.remember(source, source_documents, recorders, table)
+        memory = self.encode_source(source, source_documents, recorders, table)
         given = PartInput(tokens, documents, segments, recorders, table=table)
         guessed, guesses = self.guess(given, places or {}, draws)
         given = given if guesses is None else replace(given, tokens=guesses)
@@ -227,10 +227,10 @@ class Model(nn.Module):
         tokens, numbers = given.tokens, draws.flatten()
         for name in names:
             chosen = found[name].sample(numbers[places[name].clamp_min(0)])
-            tokens = put(tokens, places[name], chosen)
+            tokens = replace_tokens(tokens, places[name], chosen)
         return found, tokens
 
-    def remember(
+    def encode_source(
         self,
         source: Tensor | None,
         documents: Tensor | Documents | None,

@@ -11,7 +11,7 @@ from zoo.models.embeddings import EmbeddingSettings
 from zoo.models.heads.head import Head, heads
 from zoo.models.heads.pooler import PoolerSettings
 from zoo.models.initialize import Initializer, initializers
-from zoo.models.kinds.part import PARTS, PartChoice, SomeUnread
+from zoo.models.kinds.part import PARTS, PartChoice, ReportsUnused
 from zoo.registry import Choice, plain
 from zoo.strict_yaml import Tree
 from zoo.wording import refuse_unknown
@@ -75,8 +75,8 @@ def parse_settings(tree: Tree, sets: Sets = (), place: str = "model") -> ModelSe
     paths = []
     for path, value in sets:
         paths.append(full_path(tree, path))
-        tree = apply(tree, paths[-1], value)
-    settings = read(tree, place)
+        tree = apply_set(tree, paths[-1], value)
+    settings = build_settings(tree, place)
     refuse_unread(settings, paths)
     return settings
 
@@ -95,8 +95,10 @@ def refuse_unread(settings: ModelSettings, paths: Iterable[tuple[str, ...]]) -> 
         why = None
         if side == "pooler" and settings.decoder is not None:
             why = "a decoder's heads read its last position"
-        elif keys and part is not None and isinstance(part.settings, SomeUnread):
-            why = part.settings.unread(reads_memory=side == "decoder" and settings.encoder is not None).get(keys[0])
+        elif keys and part is not None and isinstance(part.settings, ReportsUnused):
+            why = part.settings.unused_settings(reads_memory=side == "decoder" and settings.encoder is not None).get(
+                keys[0]
+            )
         if why is not None:
             raise ValueError(f"--set {'.'.join((side, *keys))}: nothing reads it: {why}")
 
@@ -143,7 +145,7 @@ def full_path(tree: Tree, path: tuple[str, ...]) -> tuple[str, ...]:
     return (sides[0], *path)
 
 
-def apply(tree: Tree, path: tuple[str, ...], value: Any) -> Tree:
+def apply_set(tree: Tree, path: tuple[str, ...], value: Any) -> Tree:
     """Return the map with one `--set` applied; an inherited key also replaces the values that stacks and heads set.
 
     Args:
@@ -162,22 +164,23 @@ def apply(tree: Tree, path: tuple[str, ...], value: Any) -> Tree:
     if path[0] in PARTS and len(path) > 1 and not isinstance(tree.get(path[0]), Mapping):
         raise ValueError(f"--set {'.'.join(path)}: the model has no {path[0]}")
     if len(path) == 1 and path[0] in INHERITED:
-        tree = {key: forget(v, path[0], value) if key in (*PARTS, "heads") else v for key, v in tree.items()}
+        places = (*PARTS, "heads")
+        tree = {k: drop_inherited_key(v, path[0], value) if k in places else v for k, v in tree.items()}
     merged = config.merge(tree, config.nest(path, value))
     assert isinstance(merged, dict)
     return merged
 
 
-def forget(tree: Any, key: str, value: Any, inherits: bool = True) -> Any:
+def drop_inherited_key(tree: Any, key: str, value: Any, inherits: bool = True) -> Any:
     """Return a stack's or the heads' map without an inherited key, at any depth, so that it is inherited again.
 
     A feed-forward inherits nothing, so there the new value replaces the old one.
     """
     if isinstance(tree, list):
-        return [forget(item, key, value, inherits) for item in tree]
+        return [drop_inherited_key(item, key, value, inherits) for item in tree]
     if not isinstance(tree, Mapping):
         return tree
-    kept = {k: forget(v, key, value, k != "feed_forward") for k, v in tree.items() if k != key}
+    kept = {k: drop_inherited_key(v, key, value, k != "feed_forward") for k, v in tree.items() if k != key}
     return kept if inherits or key not in tree else {**kept, key: value}
 
 
@@ -196,25 +199,25 @@ def kind_of(side: str, part: Mapping[str, Any], place: str) -> str:
     return kind
 
 
-def read(tree: Tree, place: str) -> ModelSettings:
+def build_settings(tree: Tree, place: str) -> ModelSettings:
     """Build the settings; stacks inherit the keys that they do not set from the model."""
     if not tree["heads"]:
         raise ValueError(f"{place}.heads: a model needs at least one head; allowed: {', '.join(heads.names())}")
     own = {key: value for key, value in tree.items() if key not in (*PARTS, "heads")}
-    own["heads"] = read_heads(head_map(tree["heads"], f"{place}.heads"), place)
+    own["heads"] = parse_heads(head_map(tree["heads"], f"{place}.heads"), place)
     settings = config.build(ModelSettings, own, place)
     given = {key: getattr(settings, key) for key in INHERITED}
-    parts = {side: read_part(side, tree[side], given, place) for side in PARTS if tree.get(side) is not None}
+    parts = {side: parse_part(side, tree[side], given, place) for side in PARTS if tree.get(side) is not None}
     if not parts:
         raise ValueError(f"{place}: a model needs an encoder, a decoder or both")
     return dataclasses.replace(settings, encoder=parts.get("encoder"), decoder=parts.get("decoder"))
 
 
-def read_heads(written: Mapping[str, Tree], place: str) -> list[Choice[Head]]:
+def parse_heads(written: Mapping[str, Tree], place: str) -> list[Choice[Head]]:
     return [heads.parse({**options, "name": name}, f"{place}.heads.{name}") for name, options in written.items()]
 
 
-def read_part(side: str, tree: Any, inherited: Tree, place: str) -> PartChoice:
+def parse_part(side: str, tree: Any, inherited: Tree, place: str) -> PartChoice:
     """Build one stack's settings."""
     if not isinstance(tree, Mapping):
         raise ValueError(f"{place}.{side}: expected a map with 'kind', got {tree!r}")
@@ -251,7 +254,7 @@ def keep_heads(tree: Tree, names: Iterable[str], place: str) -> Tree:
     Raises:
         ValueError: the map has a wrong head or option, even for a head that is left out.
     """
-    written = read_heads(head_map(tree.get("heads", []), f"{place}.heads"), place)
+    written = parse_heads(head_map(tree.get("heads", []), f"{place}.heads"), place)
     options = {choice.name: plain(choice.options) for choice in written}
     return {**tree, "heads": {name: options.get(name, {}) for name in names}}
 

@@ -13,7 +13,7 @@ from zoo.experiments.layers import DATA, TOKENIZER, Value
 from zoo.experiments.request import Request
 from zoo.experiments.resolve import resolve_alone, resolve_pretraining
 from zoo.hub.targets.choose import fitting_targets, obstacles, shell_advice
-from zoo.models.cost import flops_per_token, memory, on_meta, parameters, parameters_beside
+from zoo.models.cost import flops_per_token, memory, on_meta, parameters, parameters_of_generator
 from zoo.models.settings import ModelSettings
 
 GIB = 2**30
@@ -34,7 +34,7 @@ def show(
     built = on_meta(settings)
     found = {
         "parameters": parameters(built),
-        "parameters_of_generator": parameters_beside(built),
+        "parameters_of_generator": parameters_of_generator(built),
         "flops_per_token": flops_per_token(built),
         "memory": memory(built),
         "targets": fitting_targets(settings),

@@ -274,6 +274,6 @@ def missing_heads(model: Model, missing: list[str]) -> list[str]:
 
 def fill_missing(settings: ModelSettings, tensors: Tensors) -> Tensors:
     """All tensors of the model; missing ones are initialised as for training from scratch."""
-    model = Model.drawn(settings, INIT_SEED)
+    model = Model.from_seed(settings, INIT_SEED)
     load_matching(model, tensors)
     return unique_tensors(model)

@@ -221,7 +221,7 @@ class Shell(PreTrainedModel):  # type: ignore[misc]
         named = [(name, p) for name, p in self.named_parameters() if not p.is_meta]
         fresh = [name for name, p in named if not getattr(p, "_is_hf_initialized", False)]
         if fresh:
-            begun = Model.drawn(self.zoo_model.settings, int(torch.randint(2**31, ())))
+            begun = Model.from_seed(self.zoo_model.settings, int(torch.randint(2**31, ())))
             drawn = dict(begun.named_parameters())
             for name in fresh:
                 self.get_parameter(name).copy_(drawn[name])

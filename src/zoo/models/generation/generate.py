@@ -50,7 +50,7 @@ def generate(
     tokens, documents = pad_left(prompts, model.device)
     search = build_search(settings, limits, end, numbers, model.device)
     with fast_generation(model) if settings.fast else nullcontext():
-        memory = model.remember(source, source_documents)
+        memory = model.encode_source(source, source_documents)
         if memory is not None:
             memory.refuse_other_rows(tokens)
         state = decoder.start(len(prompts), memory, tokens.shape[1] + max(limits) - 1)

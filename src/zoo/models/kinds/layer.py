@@ -15,7 +15,7 @@ from zoo.blocks.position import Position, positions
 from zoo.registry import Choice, at_layer, refuse_below
 
 T = TypeVar("T")
-MOST_LAYERS = 10_000  # the deepest Transformers have 1,000; building what a typo asks for would take hours
+MAX_LAYERS = 10_000  # the deepest Transformers have 1,000; building what a typo asks for would take hours
 if TYPE_CHECKING:  # to mypy the value of one layer, as `TransformerSettings.layer` returns it
     Cycled = Annotated[T, PerLayer]
 else:
@@ -53,16 +53,16 @@ class TransformerSettings:
     def __post_init__(self) -> None:
         sizes = ("n_layers", "d_model", "vocab_size", "max_length", "n_heads", "d_ff")
         refuse_below(1, **{name: getattr(self, name) for name in sizes})
-        if self.n_layers > MOST_LAYERS:
-            raise ValueError(f"n_layers must be at most {MOST_LAYERS}, got {self.n_layers}")
+        if self.n_layers > MAX_LAYERS:
+            raise ValueError(f"n_layers must be at most {MAX_LAYERS}, got {self.n_layers}")
 
     def layer(self, number: int) -> "TransformerSettings":
         """Return the settings of one layer: lists are cycled, also those among the options of a variant."""
         settings = replace(self, **{f.name: at_layer(getattr(self, f.name), number) for f in fields(self)})
         return replace(settings, attention=settings.attention.inherit(dropout=settings.dropout))
 
-    def unread(self, reads_memory: bool) -> dict[str, str]:
-        """Return the settings that nothing reads, each with the reason; `reads_memory` as in `SomeUnread`."""
+    def unused_settings(self, reads_memory: bool) -> dict[str, str]:
+        """Return the settings that nothing reads, each with the reason; `reads_memory` as in `ReportsUnused`."""
         layers = [self.layer(number) for number in range(self.n_layers)]
         if any(mixers[layer.mixer.name].attends for layer in layers):
             return {}

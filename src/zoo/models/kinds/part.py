@@ -25,10 +25,10 @@ Pictures = UInt8[Tensor, "batch channels height width"]
 
 
 @runtime_checkable
-class SomeUnread(Protocol):
+class ReportsUnused(Protocol):
     """Settings of a part that can tell which of them have no effect in a model."""
 
-    def unread(self, reads_memory: bool) -> dict[str, str]:
+    def unused_settings(self, reads_memory: bool) -> dict[str, str]:
         """Return the settings that nothing reads, each with the reason.
 
         Args:

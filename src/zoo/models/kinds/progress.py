@@ -25,7 +25,7 @@ class Progress:
     """
 
     def __init__(self, rows: int, room: int | None, device: torch.device) -> None:
-        self.promised = room is not None
+        self.has_fixed_room = room is not None
         self.numbers = torch.zeros(rows, room or ROOM, dtype=torch.long, device=device)
         self.lengths = torch.zeros(rows, 1, dtype=torch.long, device=device)
         self.read, self.whole = 0, True
@@ -39,7 +39,7 @@ class Progress:
     def advance(self, documents: Int[Tensor, "rows new"] | None, new: Int[Tensor, "rows new"]) -> Visibility:
         """Append new positions and return what they see: those before them. `documents`: None if none is padding."""
         here = Documents.of(documents, new)
-        start = self.note(here.numbers)
+        start = self.record(here.numbers)
         counts = here.numbers.clamp_max(1).cumsum(1)
         at = (self.lengths + counts - 1).clamp_min(0)
         self.lengths += counts[:, -1:]
@@ -48,7 +48,7 @@ class Progress:
         seen = Documents(self.numbers[:, : self.read], self.whole and self.place is None)
         return Visibility(Documents(here.numbers, self.whole, at), seen, start, causal=True)
 
-    def note(self, numbers: Int[Tensor, "rows new"]) -> int | RowIndex:
+    def record(self, numbers: Int[Tensor, "rows new"]) -> int | RowIndex:
         """Record the documents of new positions; return the first new position."""
         if self.place is not None:
             self.numbers.index_copy_(1, self.place[None], numbers)
@@ -63,15 +63,15 @@ class Progress:
 
     def settle(self) -> None:
         """Keep to the same tensors from now on, as `Decoder.settle` demands."""
-        assert self.promised and self.read, "only where the room is known and a first step has been taken"
+        assert self.has_fixed_room and self.read, "only where the room is known and a first step has been taken"
         self.place = self.lengths.new_full((), self.read)
         self.read = self.room
 
     def take(self, rows: Int[Tensor, " chosen"]) -> None:
         """Keep only these rows, in this order."""
         kept = self.numbers.index_select(0, rows), self.lengths.index_select(0, rows)
-        self.numbers, self.lengths = kept if self.moves(rows) else copy_state(kept, (self.numbers, self.lengths))
+        self.numbers, self.lengths = kept if self.reallocates(rows) else copy_state(kept, (self.numbers, self.lengths))
 
-    def moves(self, rows: Int[Tensor, " chosen"]) -> bool:
+    def reallocates(self, rows: Int[Tensor, " chosen"]) -> bool:
         """Whether a state with these rows gets new tensors; after `settle`, only if the number of rows changes."""
         return self.place is None or len(rows) != len(self.numbers)

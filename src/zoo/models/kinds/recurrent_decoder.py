@@ -17,7 +17,7 @@ from zoo.blocks.rows.view import Recorder
 from zoo.models.embeddings import Embeddings, EmbeddingSettings
 from zoo.models.kinds.part import Decoder, Memory, Numbers, PartInput, States, Tokens, decoders
 from zoo.models.kinds.recurrent_encoder import RecurrentSettings
-from zoo.models.kinds.source import SourceReading, in_rows, source_of
+from zoo.models.kinds.source import TargetSources, spread_to_rows, target_sources
 from zoo.registry import Choice, refuse_below
 
 Vectors = list[Tensor]  # the state of each layer: (vectors, rows, d_model)
@@ -39,7 +39,7 @@ class RecurrentDecoderSettings(RecurrentSettings):
         super().__post_init__()
         refuse_below(1, n_heads=self.n_heads)
 
-    def unread(self, reads_memory: bool) -> dict[str, str]:
+    def unused_settings(self, reads_memory: bool) -> dict[str, str]:
         """Return the settings that nothing reads, each with the reason."""
         if not reads_memory:
             return dict.fromkeys(("attention", "n_heads"), "there is no encoder to attend to")
@@ -51,16 +51,16 @@ class RecurrentDecoderState:
     """What the decoder keeps between steps.
 
     Args:
-        steady: write new vectors into the same tensors, for a CUDA graph (`Decoder.settle`).
+        in_place: write new vectors into the same tensors, for a CUDA graph (`Decoder.settle`).
     """
 
     vectors: Vectors
-    source: SourceReading | None
-    steady: bool = False
+    source: TargetSources | None
+    in_place: bool = False
 
-    def keep(self, new: Vectors) -> None:
-        """Replace the vectors; if `steady`, in place as long as the shape stays."""
-        stays = self.steady and new[0].shape == self.vectors[0].shape
+    def replace_vectors(self, new: Vectors) -> None:
+        """Replace the vectors; if `in_place`, in the same tensors as long as the shape stays."""
+        stays = self.in_place and new[0].shape == self.vectors[0].shape
         self.vectors = copy_state(new, self.vectors) if stays else new
 
 
@@ -106,7 +106,7 @@ class RecurrentDecoder(Decoder):
         documents = given.rows()
         x = self.embed(given.tokens, given.segments, documents.positions, [], given.tokens.shape[1])
         target = documents.sequences()
-        source = None if memory is None else source_of(memory, self.attention, [span[:2] for span in target.spans])
+        source = None if memory is None else target_sources(memory, self.attention, [span[:2] for span in target.spans])
         steps, recorder = Recorder(), given.recorders.get("decoder.cross")
         if source is not None and recorder is not None:
             source = replace(source, recorder=steps)
@@ -115,11 +115,11 @@ class RecurrentDecoder(Decoder):
             given.recorders["decoder.self"].layers = [None] * self.n_layers
         if recorder is not None and memory is not None and steps.layers:
             weights = torch.cat([w for w in steps.layers if w is not None]).squeeze(2)  # one query per step
-            recorder.write(in_rows(target.to_rows(weights), documents.numbers, memory))
+            recorder.write(spread_to_rows(target.to_rows(weights), documents.numbers, memory))
             recorder.end_layer()
         return said
 
-    def first(self, like: Tensor, rows: int, source: SourceReading | None) -> Vectors:
+    def first_states(self, like: Tensor, rows: int, source: TargetSources | None) -> Vectors:
         """Return s_0 of each layer."""
         if self.begin is None or source is None:
             return list(like.new_zeros(self.n_layers, self.n_vectors, rows, self.d_model))
@@ -127,14 +127,14 @@ class RecurrentDecoder(Decoder):
         return list(begun.permute(1, 2, 0, 3))
 
     def unroll(
-        self, x: Float[Tensor, "places d_model"], sizes: Sequence[int], source: SourceReading | None
+        self, x: Float[Tensor, "places d_model"], sizes: Sequence[int], source: TargetSources | None
     ) -> Float[Tensor, "places d_model"]:
         """Return the vectors that the head scores, for all steps of all sequences.
 
         Args:
             x, sizes: token vectors and batch sizes of a PackedSequence, as in `Sequences`.
         """
-        vectors = self.first(x, sizes[0], source)
+        vectors = self.first_states(x, sizes[0], source)
         if self.attention is None:
             context = None if source is None else torch.cat([source.summary[:size] for size in sizes])
             return self.read_out(self.run(x, sizes, vectors, context), x, context)
@@ -157,7 +157,7 @@ class RecurrentDecoder(Decoder):
                 x = self.dropout(x)
         return x
 
-    def context(self, vectors: Vectors, source: SourceReading | None) -> Tensor | None:
+    def context(self, vectors: Vectors, source: TargetSources | None) -> Tensor | None:
         """Return c_t, which the state before the step reads from the memory; adjacent rows may share one source."""
         if source is None:
             return None
@@ -182,8 +182,8 @@ class RecurrentDecoder(Decoder):
         return self.dropout(torch.tanh(self.readout(torch.cat(parts, dim=-1))))
 
     def start(self, batch: int, memory: Memory | None = None, room: int | None = None) -> RecurrentDecoderState:
-        source = None if memory is None else source_of(memory, self.attention, [(row, 1) for row in range(batch)])
-        return RecurrentDecoderState(self.first(self.embed.tokens.weight, batch, source), source)
+        source = None if memory is None else target_sources(memory, self.attention, [(row, 1) for row in range(batch)])
+        return RecurrentDecoderState(self.first_states(self.embed.tokens.weight, batch, source), source)
 
     def step(self, tokens: Tokens, documents: Numbers | None, state: RecurrentDecoderState) -> States:
         there = torch.ones_like(tokens) if documents is None else documents
@@ -191,17 +191,19 @@ class RecurrentDecoder(Decoder):
         for at in range(tokens.shape[1]):
             context = self.context(state.vectors, state.source)
             new = self.advance(words[:, at], state.vectors, context)
-            state.keep([keep_at_padding(old, n, there[:, at] > 0) for old, n in zip(state.vectors, new, strict=True)])
+            state.replace_vectors(
+                [keep_at_padding(old, n, there[:, at] > 0) for old, n in zip(state.vectors, new, strict=True)]
+            )
             said.append(self.read_out(state.vectors[-1][0], words[:, at], context))
         return torch.stack(said, dim=1)
 
     def settle(self, state: RecurrentDecoderState) -> None:
-        state.steady = True
+        state.in_place = True
 
     def reorder(
         self, state: RecurrentDecoderState, rows: Int[Tensor, " chosen"], sources: Int[Tensor, " kept"] | None = None
     ) -> None:
-        state.keep([vectors.index_select(1, rows) for vectors in state.vectors])
+        state.replace_vectors([vectors.index_select(1, rows) for vectors in state.vectors])
         if state.source is not None and sources is not None:
             state.source = state.source.take(sources)
 

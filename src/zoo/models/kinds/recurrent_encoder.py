@@ -61,13 +61,13 @@ class RecurrentEncoder(Encoder):
     def __init__(self, settings: RecurrentEncoderSettings, embeddings: EmbeddingSettings) -> None:
         super().__init__()
         self.d_model, self.n_layers, self.max_length = settings.d_model, settings.n_layers, settings.max_length
-        self.both = settings.bidirectional
-        if self.both and self.d_model % 2:
+        self.bidirectional = settings.bidirectional
+        if self.bidirectional and self.d_model % 2:
             raise ValueError(f"d_model ({self.d_model}) must be even for bidirectional: true, half for each direction")
-        d_state = self.d_model // 2 if self.both else self.d_model
+        d_state = self.d_model // 2 if self.bidirectional else self.d_model
         self.embed = Embeddings(settings.vocab_size, self.d_model, settings.dropout, embeddings)
         self.layers = nn.ModuleList(
-            settings.cell.build(self.d_model, d_state, self.both) for _ in range(settings.n_layers)
+            settings.cell.build(self.d_model, d_state, self.bidirectional) for _ in range(settings.n_layers)
         )
         self.dropout = Dropout(settings.dropout)
 
@@ -89,7 +89,7 @@ class RecurrentEncoder(Encoder):
         """Return the document's last state: for the backward direction, the one at its first position."""
         known, flat = places.clamp_min(0), states.flatten(0, 1)
         last = flat[known + positions_of(documents.flip(1)).flip(1).flatten()[known]]
-        if not self.both:
+        if not self.bidirectional:
             return last
         first = flat[known - positions_of(documents).flatten()[known]]
         return cat([last[:, : self.d_model // 2], first[:, self.d_model // 2 :]], dim=1)

@@ -15,7 +15,7 @@ from zoo.models.kinds.part import Memory
 
 
 @dataclass
-class SourceReading:
+class TargetSources:
     """The source document of each target sequence.
 
     Args:
@@ -36,7 +36,7 @@ class SourceReading:
             seen = Visibility(Documents(one, whole=True), self.attended[1])
             self.view = View(seen, recorder=self.recorder)
 
-    def take(self, rows: Int[Tensor, " chosen"] | slice) -> "SourceReading":
+    def take(self, rows: Int[Tensor, " chosen"] | slice) -> "TargetSources":
         """Return what these sequences read."""
         attended = self.attended
         if attended is not None:
@@ -44,7 +44,7 @@ class SourceReading:
         return replace(self, summary=self.summary[rows], attended=attended)
 
 
-def source_of(memory: Memory, attention: Attention | None, wanted: Sequence[tuple[int, int]]) -> SourceReading:
+def target_sources(memory: Memory, attention: Attention | None, wanted: Sequence[tuple[int, int]]) -> TargetSources:
     """Return what target sequences read.
 
     Args:
@@ -56,17 +56,17 @@ def source_of(memory: Memory, attention: Attention | None, wanted: Sequence[tupl
     at = {(span.row, span.number): n for n, span in enumerate(sequences.spans)}
     chosen = [at.get(one, -1) for one in wanted]
     if documents.whole and chosen == list(range(len(memory.states))):  # nothing to gather
-        return SourceReading(summaries, None if attention is None else (attention.read(memory.states), documents))
+        return TargetSources(summaries, None if attention is None else (attention.read(memory.states), documents))
     index = sequences.on_device(chosen)  # -1: there is no such document
     summary = summaries[index].masked_fill((index < 0)[:, None], 0.0)
     if attention is None:
-        return SourceReading(summary, None)
+        return TargetSources(summary, None)
     lengths = sequences.on_device([0 if n < 0 else sequences.spans[n].length for n in chosen])
     there = torch.arange(len(sequences.sizes), device=lengths.device) < lengths[:, None]
-    return SourceReading(summary, (attention.read(sequences.padded(memory.states)[index]), Documents(there.long())))
+    return TargetSources(summary, (attention.read(sequences.padded(memory.states)[index]), Documents(there.long())))
 
 
-def in_rows(
+def spread_to_rows(
     weights: Float[Tensor, "batch length heads longest"], documents: Int[Tensor, "batch length"], memory: Memory
 ) -> Float[Tensor, "batch heads length memory"]:
     """Spread weights over the positions of each target's source document to the positions of the memory's row."""

@@ -172,7 +172,7 @@ class TransformerDecoder(Decoder):
 
     def step(self, tokens: Tokens, documents: Numbers | None, state: TransformerState) -> States:
         seen, progress = state.progress.advance(documents, tokens), state.progress
-        reach = min(progress.room, self.max_length) if progress.promised else progress.read
+        reach = min(progress.room, self.max_length) if progress.has_fixed_room else progress.read
         x = self.stack.embed(tokens, None, seen.queries.positions, reach)
         views, source_view = self.stack.views(seen, room=progress.room), state.source_view(seen.queries)
         for number, (block, view) in enumerate(zip(self.stack.blocks, views, strict=True)):
@@ -190,7 +190,7 @@ class TransformerDecoder(Decoder):
     ) -> None:
         mixers, memories = ([getattr(block, name) for block in state.blocks] for name in ("mixer", "memory"))
         taken = select_rows(mixers, rows)
-        taken = taken if state.progress.moves(rows) else copy_state(taken, mixers)
+        taken = taken if state.progress.reallocates(rows) else copy_state(taken, mixers)
         state.progress.take(rows)
         if state.source is not None and sources is not None:
             state.source, memories = state.source.select_rows(sources), select_rows(memories, sources)

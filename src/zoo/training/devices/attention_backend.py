@@ -11,11 +11,11 @@ from zoo.models.attention_backend import (
     Hardware,
     Layer,
     fastest,
-    formulas,
+    formula_messages,
     hardware,
-    lacking,
+    hardware_obstacle,
+    layer_obstacle,
     layers_of,
-    obstacle_of,
     set_backends,
 )
 from zoo.training.settings import Training
@@ -49,17 +49,17 @@ def choose_backends(model: nn.Module, settings: Training, on: Hardware) -> Chose
     kind, place = backends[wanted.name], f"{KEY}: {wanted.name}"
     if not layers and kind is not Sdpa:  # Sdpa also computes a recurrent decoder's attention
         raise ValueError(f"{place}: this model has no full-sequence attention; leave the setting out")
-    problem = lacking(kind, on)
+    problem = hardware_obstacle(kind, on)
     if problem is None:
         backend = wanted.build()
-        problem = next(filter(None, (obstacle_of(backend, layer) for layer in layers)), None)
+        problem = next(filter(None, (layer_obstacle(backend, layer) for layer in layers)), None)
     if problem is not None:
         raise ValueError(f"{place} {problem}; use one of {', '.join([AUTO, *capable_backends(layers, on)])}")
     by_layer = [wanted.build() for _ in layers]
-    return ChosenBackends(by_layer, f"{wanted.name} ({'; '.join([KEY, *formulas(by_layer, layers, on)])})")
+    return ChosenBackends(by_layer, f"{wanted.name} ({'; '.join([KEY, *formula_messages(by_layer, layers, on)])})")
 
 
 def capable_backends(layers: list[Layer], on: Hardware) -> list[str]:
     """Return the names of the backends that can compute all layers on this hardware."""
-    here = [name for name in backends.names() if lacking(backends[name], on) is None]
-    return [name for name in here if all(obstacle_of(backends[name](), layer) is None for layer in layers)]
+    here = [name for name in backends.names() if hardware_obstacle(backends[name], on) is None]
+    return [name for name in here if all(layer_obstacle(backends[name](), layer) is None for layer in layers)]

@@ -6,7 +6,7 @@ from typing import Any
 from zoo.hub.targets.declare.flat_settings import GLOBAL, LOCAL
 from zoo.hub.targets.declare.key import Config, Key, key
 from zoo.hub.targets.declare.renaming import Conversion
-from zoo.models.kinds.layer import MOST_LAYERS
+from zoo.models.kinds.layer import MAX_LAYERS
 
 THEIRS = {GLOBAL: "full_attention", LOCAL: "sliding_attention"}
 OURS = {theirs: ours for ours, theirs in THEIRS.items()}
@@ -32,7 +32,7 @@ def layer_types(side: str, older: Callable[[Config], Sequence[str]]) -> Key:
 
 def layer_indices(config: Config) -> range:
     """The indices of the layers, capped at the most that zoo allows; a larger number in the file is refused later."""
-    return range(min(config("num_hidden_layers"), MOST_LAYERS))
+    return range(min(config("num_hidden_layers"), MAX_LAYERS))
 
 
 def repeated_key(theirs: str, side: str, said: Callable[[tuple[str, ...]], Any], default: Any) -> Key:
