@@ -11,6 +11,7 @@ sample. Finished runs are reused and interrupted ones resumed. Writes docs/pictu
 
 import argparse
 import json
+import math
 import platform
 import statistics
 import subprocess
@@ -60,6 +61,8 @@ def run(runs: Path, side: str, tokens: float, rate: float, seed: int, whole: boo
         model, *sets = SIDES[side]
         sets += [*WIDE, *ALIKE, f"training.steps={steps}", f"training.learning_rate={rate}", f"training.seed={seed}"]
         sets += [f"training.evaluate_every={max(1, steps // JUDGED)}", "training.evaluation_examples=200"]
+        if not whole:
+            sets.append(f"training.skip_limit={steps}")  # a rate that diverges is a result, not an error
         resume = ["--resume"] if folder.exists() else []
         zoo("pretrain", model, TASK, "-o", str(folder), *sets, *resume)
         seen = curve(folder)
@@ -82,11 +85,12 @@ def curve(folder: Path) -> Figures:
     }
 
 
-def best_rate(side: str, options: argparse.Namespace) -> tuple[float, dict[str, float]]:
-    """The learning rate with the lowest loss after a short run, and the losses of all candidates."""
+def best_rate(side: str, options: argparse.Namespace) -> tuple[float, dict[str, float | None]]:
+    """The learning rate with the lowest loss after a short run, and the losses of all candidates; None: it diverged."""
     short = options.runs, side, options.search_tokens
     losses = {rate: run(*short, rate, seed=0, whole=False)["loss"] for rate in options.rates}
-    return min(losses, key=losses.__getitem__), {str(rate): loss for rate, loss in losses.items()}
+    best = min(losses, key=lambda rate: math.inf if losses[rate] is None else losses[rate])
+    return best, {str(rate): loss for rate, loss in losses.items()}
 
 
 def draw(figures: Figures, path: Path) -> None:

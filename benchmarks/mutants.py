@@ -176,8 +176,8 @@ def try_room(room: str, sample: int, seed: int, seconds: float, kept: Path) -> t
                 done[job] = WorkResult(WorkerOutcome.NORMAL, str(seconds), outcome, "\n".join(lines))
                 database.set_result(job, done[job])
     left = [done[job].diff for _, job in drawn if not done[job].is_killed]
-    share = 1 - len(left) / len(drawn)
-    return f"{room}: {len(drawn) - len(left)} of {len(drawn)} noticed, {share:.0%}", "\n\n".join(left)
+    share = f", {1 - len(left) / len(drawn):.0%}" if drawn else ""  # none of the sample may be fair
+    return f"{room}: {len(drawn) - len(left)} of {len(drawn)} noticed{share}", "\n\n".join(left)
 
 
 def main() -> None:
