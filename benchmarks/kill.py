@@ -33,7 +33,7 @@ from zoo.experiments.pretrain import pretrain
 from zoo.experiments.request import Request
 from zoo.experiments.session import Watcher
 from zoo.runs.checkpoint import steps, verify
-from zoo.runs.files import ASIDE, read_json
+from zoo.runs.files import TEMPORARY_PREFIX, read_json
 from zoo.runs.layout import CHECKPOINTS, CONFIG, DATA, MANIFEST, METRICS, TASK, TOKENIZER, TRAINING
 from zoo.runs.saved import open_run
 from zoo.training.supervision.stopping import Stopped
@@ -118,7 +118,7 @@ def kill_later(child: int, folder: Path, delay: float, number: int) -> str:
         return "stopped by SIGTERM"
     if not (folder / METRICS).exists():
         return "while it started"
-    return "during a save" if list(folder.glob(f"{CHECKPOINTS}/{ASIDE}*")) else "between saves"
+    return "during a save" if list(folder.glob(f"{CHECKPOINTS}/{TEMPORARY_PREFIX}*")) else "between saves"
 
 
 def compare(one: Path, other: Path) -> list[str]:

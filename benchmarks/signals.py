@@ -33,7 +33,7 @@ import zoo.cli.commands.train
 from kill import WORDS, untimed
 from zoo.cli.main import main as zoo_main
 from zoo.runs.checkpoint import steps
-from zoo.runs.files import ASIDE, read_json
+from zoo.runs.files import TEMPORARY_PREFIX, read_json
 from zoo.runs.layout import CHECKPOINTS, CONFIG, METRICS, STATE
 from zoo.runs.saved import open_run
 
@@ -135,7 +135,7 @@ def moment(folder: Path, drawn: random.Random) -> tuple[str, Callable[[Sequence[
         return name, lambda _: logged(folder) >= before
     if name == "save":
         before = SAVE * drawn.randint(1, STEPS // SAVE - 1)
-        there = folder / CHECKPOINTS / f"{ASIDE}{before}"
+        there = folder / CHECKPOINTS / f"{TEMPORARY_PREFIX}{before}"
         return name, lambda _: there.exists() or logged(folder) > before
     step = drawn.randint(1, STEPS - 2)
     return name, lambda _: logged(folder) >= step

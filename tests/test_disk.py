@@ -7,17 +7,17 @@ from pathlib import Path
 import pytest
 
 from zoo.data.home import home
-from zoo.disk import at_home, refuse_unwritable, written_aside
+from zoo.disk import atomic_write, expand_user, refuse_unwritable
 
 
 def test_what_was_there_stays_until_all_is_written(tmp_path: Path) -> None:
     path = tmp_path / "page.html"
     path.write_text("old")
-    with pytest.raises(OSError, match=r"No space left on device: '.*/page\.html'"), written_aside(path) as aside:
+    with pytest.raises(OSError, match=r"No space left on device: '.*/page\.html'"), atomic_write(path) as aside:
         aside.write_text("half of")
         raise OSError(errno.ENOSPC, "No space left on device")
     assert path.read_text() == "old" and list(tmp_path.iterdir()) == [path]
-    with written_aside(path) as aside:
+    with atomic_write(path) as aside:
         aside.write_text("new")
     assert path.read_text() == "new" and list(tmp_path.iterdir()) == [path]
 
@@ -26,11 +26,11 @@ def test_two_processes_that_write_one_file_do_not_disturb_each_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path, number = tmp_path / "page.html", os.getpid()
-    with written_aside(path) as first:
+    with atomic_write(path) as first:
         first.write_text("1")
         monkeypatch.setattr(os, "getpid", lambda: number + 1)
         refuse_unwritable(path)
-        with written_aside(path) as second:
+        with atomic_write(path) as second:
             second.write_text("2")
         assert path.read_text() == "2"
     assert path.read_text() == "1" and list(tmp_path.iterdir()) == [path]
@@ -38,17 +38,17 @@ def test_two_processes_that_write_one_file_do_not_disturb_each_other(
 
 def test_long_names_that_begin_alike_have_places_of_their_own(tmp_path: Path) -> None:
     one, two = (tmp_path / f"{'a' * 240}{seed}.jsonl" for seed in (1, 2))
-    with written_aside(one) as first:
+    with atomic_write(one) as first:
         first.write_text("1")
         refuse_unwritable(two)
-        with written_aside(two) as second:
+        with atomic_write(two) as second:
             second.write_text("2")
     assert (one.read_text(), two.read_text()) == ("1", "2")
 
 
 def test_the_home_of_nobody_is_a_name_like_any_other(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", "/somewhere")
-    assert at_home("~/run") == Path("/somewhere/run")
-    assert at_home("~nobody-of-this-name/run") == Path("~nobody-of-this-name/run")
+    assert expand_user("~/run") == Path("/somewhere/run")
+    assert expand_user("~nobody-of-this-name/run") == Path("~nobody-of-this-name/run")
     monkeypatch.setenv("ZOO_CACHE", "~nobody-of-this-name/cache")
     assert home() == Path("~nobody-of-this-name/cache")

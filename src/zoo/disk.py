@@ -12,12 +12,12 @@ PROBE = 4096  # bytes written to test whether a file can be
 LONGEST = 60  # characters of a file name: at up to 4 bytes each, within the usual limit of 255 bytes
 
 
-def at_home(path: str | Path) -> Path:
+def expand_user(path: str | Path) -> Path:
     """Expand `~`; an unknown user's `~name` stays as it is."""
     return Path(os.path.expanduser(path))  # pathlib would raise a RuntimeError
 
 
-def beside(path: Path) -> Path:
+def temporary_path(path: Path) -> Path:
     """The temporary path for writing a file before it is renamed.
 
     It is unique to file, machine and process, since several processes may write the same file at once. The name is
@@ -28,25 +28,25 @@ def beside(path: Path) -> Path:
 
 
 @contextmanager
-def written_aside(path: Path) -> Iterator[Path]:
+def atomic_write(path: Path) -> Iterator[Path]:
     """Yield a temporary path to write to; on success it replaces `path`, which is unchanged until then.
 
     Raises:
         OSError: it cannot be written; the error names the file.
     """
-    aside = beside(path)
+    temporary = temporary_path(path)
     try:
-        yield aside
+        yield temporary
         if path.exists():
-            aside.chmod(path.stat().st_mode & 0o7777)
-        aside.replace(path)
+            temporary.chmod(path.stat().st_mode & 0o7777)
+        temporary.replace(path)
     except OSError as error:  # name the file itself, not the temporary one
         raise OSError(error.errno, error.strerror, str(path)) from None
     finally:
-        aside.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
 
 
-def settle_output(path: Path, name: str, place: str = "") -> Path:
+def resolve_output(path: Path, name: str, place: str = "") -> Path:
     """The absolute path of an output file, with links resolved.
 
     Args:
@@ -57,16 +57,16 @@ def settle_output(path: Path, name: str, place: str = "") -> Path:
         ValueError: it is a folder, a device or a link to itself, or its folder does not exist.
     """
     try:
-        is_folder, settled = path.is_dir(), path.resolve()
+        is_folder, resolved = path.is_dir(), path.resolve()
     except (OSError, RuntimeError):  # for a link to itself; RuntimeError in Python 3.11 and 3.12
         raise ValueError(f"{place}{path}: is a link to itself, or too long a name; name another file") from None
     if is_folder:
         raise ValueError(f"{place}{path}: is a folder; name a file, such as {path / name}")
-    if not settled.parent.is_dir():
-        raise ValueError(f"{place}{path}: no folder {settled.parent}")
+    if not resolved.parent.is_dir():
+        raise ValueError(f"{place}{path}: no folder {resolved.parent}")
     if path.exists() and not path.is_file():
         raise ValueError(f"{place}{path}: is not a regular file, but a device or a pipe; name a file")
-    return settled
+    return resolved
 
 
 def refuse_unwritable(path: Path, place: str = "") -> None:
@@ -75,14 +75,14 @@ def refuse_unwritable(path: Path, place: str = "") -> None:
     Raises:
         ValueError: it cannot be written.
     """
-    aside = beside(path)
+    temporary = temporary_path(path)
     if path.exists() and not os.access(path, os.W_OK):
         raise ValueError(f"{place}{path}: cannot be written: {os.strerror(errno.EACCES)}")
     try:
         try:
-            aside.write_bytes(bytes(PROBE))
+            temporary.write_bytes(bytes(PROBE))
         finally:
-            aside.unlink(missing_ok=True)
+            temporary.unlink(missing_ok=True)
     except OSError as error:
         raise ValueError(f"{place}{path}: cannot be written: {error.strerror}") from None
 

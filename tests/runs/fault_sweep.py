@@ -21,7 +21,7 @@ import torch
 from faults import TRACED, Child, inject
 
 from zoo.runs.checkpoint import latest
-from zoo.runs.files import ASIDE, restore_replaced
+from zoo.runs.files import TEMPORARY_PREFIX, restore_replaced
 from zoo.runs.run import Run, RunFiles, create_run
 from zoo.runs.saved import open_run
 
@@ -93,7 +93,7 @@ def check_whole(folder: Path, goal: int) -> None:
     with create_run(folder, FILES, resume=True) as run:
         assert run.checkpoint is not None and run.checkpoint.step == newest.step
         save(run, newest.step + 1)
-    assert not list(folder.rglob(f"{ASIDE}*"))
+    assert not list(folder.rglob(f"{TEMPORARY_PREFIX}*"))
     assert [line["step"] for line in open_run(folder).metrics] == list(range(1, newest.step + 2))
 
 

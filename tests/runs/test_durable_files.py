@@ -6,7 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from zoo.runs.files import make_aside, move_into_place, remove_folder, replace_file, restore_replaced, write_file
+from zoo.runs.files import (
+    make_temporary_folder,
+    remove_folder,
+    replace_file,
+    replace_folder,
+    restore_replaced,
+    write_file,
+)
 from zoo.runs.metrics import Mark, MetricsLog
 
 
@@ -44,7 +51,7 @@ def test_a_folder_is_flushed_before_its_rename_and_the_folder_around_it_after_it
     folder = tmp_path / "room" / "7"
     if replacing:
         folder.mkdir(parents=True)
-    move_into_place(make_aside(folder), folder)
+    replace_folder(make_temporary_folder(folder), folder)
     before = [("rename", ".partial-replaced-7")] * replacing
     assert events == [("sync", ".partial-7"), *before, ("rename", "7"), ("sync", "room")]
     assert [path.name for path in (tmp_path / "room").iterdir()] == ["7"]
@@ -59,8 +66,8 @@ def test_a_log_is_flushed_before_a_checkpoint_says_how_far_it_is(events: list[tu
 
 
 def test_what_a_kill_left_in_the_way_is_replaced(tmp_path: Path):
-    (make_aside(tmp_path / "7") / "half").touch()
-    assert not list(make_aside(tmp_path / "7").iterdir())
+    (make_temporary_folder(tmp_path / "7") / "half").touch()
+    assert not list(make_temporary_folder(tmp_path / "7").iterdir())
     for _ in range(2):  # the second time, half of the first is there
         (tmp_path / "7").mkdir()
         (tmp_path / ".partial-gone-7").mkdir(exist_ok=True)

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from zoo.config import parse_set
-from zoo.disk import at_home
+from zoo.disk import expand_user
 from zoo.experiments.request import Pair, by_section
 
 CHECKPOINT = "A run, a checkpoint folder inside one, a Hugging Face folder, or hub:ORG/NAME."
@@ -36,7 +36,7 @@ def output_path(text: str) -> Path:
     """Parse the path that a command writes to."""
     if not text.strip():  # Path("") is the working directory
         raise typer.BadParameter("it is empty; give a path, such as runs/first")
-    return at_home(text)  # a shell does not expand the ~ of --output=~/runs
+    return expand_user(text)  # a shell does not expand the ~ of --output=~/runs
 
 
 def read_section(texts: Sequence[str], section: str, command: str) -> list[Pair]:

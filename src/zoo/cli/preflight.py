@@ -18,7 +18,7 @@ from zoo import config
 from zoo.cli.options import read_section
 from zoo.config import PACKAGE, parse_set
 from zoo.discover import GROUP
-from zoo.disk import at_home
+from zoo.disk import expand_user
 from zoo.experiments.request import SECTIONS, by_section, refuse_without_task
 from zoo.runs.layout import CHECKPOINTS, lacking
 from zoo.wording import nearest, refuse_unknown
@@ -35,7 +35,7 @@ OF_OPTIMIZER = ("weight_decay", "betas", "eps")  # as in training/settings.py: k
 
 def check_checkpoint(word: str) -> None:
     """Refuse a checkpoint that does not exist; everything without `hub:` is a path."""
-    path = at_home(word)
+    path = expand_user(word)
     if not word.startswith("hub:") and not path.exists():
         refuse_missing_checkpoint(path, word)
         if word in config.names("configs"):
@@ -57,7 +57,7 @@ def sibling_names(path: Path) -> list[str]:
 
 def check_path_or_task(word: str) -> None:
     """Refuse what is neither an existing path nor the name of a task."""
-    path, tasks = at_home(word), config.names("tasks")
+    path, tasks = expand_user(word), config.names("tasks")
     if not path.exists() and word not in tasks:
         refuse_missing_checkpoint(path, word)
         raise ValueError(f"{word}: no such file or folder, and no task of that name{nearest(word, tasks)}")

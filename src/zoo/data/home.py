@@ -8,13 +8,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from zoo.disk import at_home, written_aside
+from zoo.disk import atomic_write, expand_user
 
 
 def home() -> Path:
     """The cache folder: $ZOO_CACHE, by default `~/.cache/zoo`."""
     named = os.environ.get("ZOO_CACHE")
-    return at_home(named) if named else Path.home() / ".cache" / "zoo"
+    return expand_user(named) if named else Path.home() / ".cache" / "zoo"
 
 
 def name_for(key: Any) -> str:
@@ -35,5 +35,5 @@ def replace_file(path: Path, content: str) -> None:
     """Write a small file atomically; of several processes that write it at once, the last one wins."""
     with explain_write_error(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        with written_aside(path) as aside:
+        with atomic_write(path) as aside:
             aside.write_text(content, "utf-8")

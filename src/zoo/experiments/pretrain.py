@@ -6,7 +6,7 @@ from pathlib import Path
 
 from zoo.data.sources.rows import SplitRows
 from zoo.data.tokenizers.tokenizer import BACKEND_FILE, Tokenizer
-from zoo.disk import at_home
+from zoo.disk import expand_user
 from zoo.experiments.experiment import Experiment
 from zoo.experiments.request import Request
 from zoo.experiments.resolve import resolve_pretraining
@@ -17,7 +17,7 @@ from zoo.models.model import Model
 from zoo.models.settings import ModelSettings
 from zoo.models.vectors import refuse_missing, start_from_vectors
 from zoo.runs.checkpoint import is_begun
-from zoo.runs.files import readable
+from zoo.runs.files import refuse_unreadable
 from zoo.runs.layout import CHECKPOINTS, TOKENIZER
 from zoo.runs.request import read_request
 from zoo.training.state import State
@@ -44,7 +44,7 @@ def pretrain(request: Request, watcher: Watcher) -> State:
     vectors = vectors_to_start_from(experiment.model, request)
 
     def make_tokenizer(settled: Experiment, rows: Mapping[str, SplitRows]) -> Tokenizer:
-        with readable(request.folder):
+        with refuse_unreadable(request.folder):
             stored = {name: path.read_bytes() for name in TOKENIZER if (path := request.folder / name).is_file()}
         if request.resume and BACKEND_FILE in stored and is_begun(request.folder / CHECKPOINTS):
             return Tokenizer.from_files(stored, str(request.folder))
@@ -68,6 +68,6 @@ def vectors_to_start_from(settings: ModelSettings, request: Request) -> Path | N
     """
     if settings.embeddings.vectors is None or (request.resume and is_begun(request.folder / CHECKPOINTS)):
         return None
-    path = at_home(settings.embeddings.vectors)
+    path = expand_user(settings.embeddings.vectors)
     refuse_missing(path)
     return path

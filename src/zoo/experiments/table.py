@@ -7,7 +7,7 @@ from pathlib import Path
 
 from zoo.config import build
 from zoo.data.task import read_task
-from zoo.disk import at_home
+from zoo.disk import expand_user
 from zoo.experiments.request import Request
 from zoo.metrics.choose import ChosenMetric, parse_metrics
 from zoo.objectives.mixture import Mixture
@@ -123,7 +123,7 @@ def refuse_other(request: Request) -> None:
 
 def where(start: str) -> str:
     """A checkpoint's absolute path, or `hub:…` as it is, so that two spellings compare equal."""
-    return start if start.startswith("hub:") else str(at_home(start).resolve())
+    return start if start.startswith("hub:") else str(expand_user(start).resolve())
 
 
 def outcome(name: str, folder: Path) -> Outcome:

@@ -8,7 +8,7 @@ from zoo.data.store.trained import TrainingText, stored_tokenizer
 from zoo.data.task import Task
 from zoo.data.tokenizers.recipes.recipe import tokenizers
 from zoo.data.tokenizers.tokenizer import Tokenizer
-from zoo.disk import at_home
+from zoo.disk import expand_user
 from zoo.late import load
 from zoo.wording import refuse_unknown
 
@@ -40,4 +40,4 @@ def train_tokenizer(task: Task, rows: SplitRows, retrain: bool = False) -> Token
 
 def named_run(tokenizer: Mapping[str, Any]) -> Any:
     """The run whose tokenizer a task names."""
-    return load(OPEN)(at_home(str(tokenizer["from"])))
+    return load(OPEN)(expand_user(str(tokenizer["from"])))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from zoo.data.scratch import Scratch
 from zoo.devices.choose import AS_STORED, Placement
-from zoo.disk import at_home
+from zoo.disk import expand_user
 from zoo.hub.exporting.hashes import hash_faults
 from zoo.hub.importing.importing import ImportReport, import_folder
 from zoo.hub.sources.download import HUB, download
@@ -25,7 +25,7 @@ def resolve(path: str | Path) -> SavedRun:
     Raises:
         ValueError: there is none, a file of it is damaged, or zoo cannot express the model.
     """
-    place = at_home(path)
+    place = expand_user(path)
     if not str(path).startswith(HUB) and (is_run(place) or not (place / CONFIG).is_file()):
         return open_run(place)
     scratch = Scratch()
@@ -49,12 +49,12 @@ def import_checkpoint(source: str | Path, run: str | Path) -> ImportReport:
         ValueError: there is none, it is damaged, or zoo cannot express the model; nothing is written.
         RuntimeError: the run cannot be written.
     """
-    folder = download(str(source)) if str(source).startswith(HUB) else at_home(source)
+    folder = download(str(source)) if str(source).startswith(HUB) else expand_user(source)
     if not folder.is_dir():
         raise ValueError(f"{folder}: no such folder")
     for fault in hash_faults(folder, missing=False):
         raise ValueError(fault)
-    return import_folder(folder, at_home(run))
+    return import_folder(folder, expand_user(run))
 
 
 def load_checkpoint(path: str | Path, where: Placement = AS_STORED) -> Loaded:

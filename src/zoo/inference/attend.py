@@ -13,7 +13,7 @@ from torch import Tensor
 from zoo.blocks.rows.documents import Documents
 from zoo.data.columns.pictures import decode, read_file
 from zoo.data.ids import Picture
-from zoo.disk import at_home
+from zoo.disk import expand_user
 from zoo.inference.loaded import Loaded, refuse_not_finite
 from zoo.inference.predictors.predictor import Predictor, first_predictor, pair_obstacle, predictors
 from zoo.inference.readable import readable
@@ -90,7 +90,7 @@ def attend(
         seen = see_text(loaded, text, target, settings)
     else:
         image, target = name_picture(text, target, image)
-        picture = decode(read_file(at_home(image), "--image"), image, SHOWN)
+        picture = decode(read_file(expand_user(image), "--image"), image, SHOWN)
         seen = see_picture(loaded, image, target, settings)
     weights = loaded.run(**seen.inputs, weights=True).weights
     assert weights is not None

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from zoo.disk import refuse_unwritable, settle_output, written_aside
+from zoo.disk import atomic_write, refuse_unwritable, resolve_output
 from zoo.inference.gathered import About
 from zoo.inference.loaded import refuse_not_finite
 from zoo.inference.predict import numbers_in
@@ -19,9 +19,9 @@ def check_file(path: Path) -> None:
     """Refuse a predictions file that cannot be written, before the work starts.
 
     Raises:
-        ValueError: as `settle_output`; or it cannot be written, or holds something else, such as the data.
+        ValueError: as `resolve_output`; or it cannot be written, or holds something else, such as the data.
     """
-    settled = settle_output(path, "predictions.jsonl")
+    settled = resolve_output(path, "predictions.jsonl")
     if path.is_file() and not holds_predictions(path):
         raise ValueError(f"{path}: exists and does not hold predictions; name another file")
     refuse_unwritable(settled)
@@ -43,7 +43,7 @@ def write_predictions(path: Path, about: About, kept: Mapping[int, Sequence[Any]
     Raises:
         OSError: it cannot be written.
     """
-    with written_aside(path.resolve()) as aside, aside.open("w", encoding="utf-8") as file:  # resolved, to keep a link
+    with atomic_write(path.resolve()) as aside, aside.open("w", encoding="utf-8") as file:  # resolved, to keep a link
         for line in told(about, kept):
             file.write(json.dumps(line, ensure_ascii=False) + "\n")
 

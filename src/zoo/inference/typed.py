@@ -10,7 +10,7 @@ from zoo.batches.collate import concatenate_rows, documents_from, map_input
 from zoo.blocks.rows.documents import Documents
 from zoo.data.columns.pictures import decode, read_file
 from zoo.data.ids import Ids, Piece
-from zoo.disk import at_home
+from zoo.disk import expand_user
 from zoo.examples.example import Example, ExamplePlan
 from zoo.examples.form import forms
 from zoo.examples.template import Template, fill_template, overhead
@@ -104,6 +104,6 @@ def picture_inputs(loaded: Loaded, files: Sequence[str]) -> tuple[Tensor, Docume
     """
     size = loaded.stream.image_size
     assert size is not None
-    pictures = np.stack([decode(read_file(at_home(file), "IMAGE"), file, size) for file in files])
+    pictures = np.stack([decode(read_file(expand_user(file), "IMAGE"), file, size) for file in files])
     documents = documents_from(np.ones((len(files), 1), dtype=np.int64))
     return torch.from_numpy(pictures).to(loaded.model.device), documents.to(loaded.model.device)

@@ -3,7 +3,7 @@
 from contextlib import suppress
 from pathlib import Path
 
-from zoo.disk import at_home, refuse_unwritable, settle_output, written_aside
+from zoo.disk import atomic_write, expand_user, refuse_unwritable, resolve_output
 from zoo.inference.attend import Attended
 from zoo.report.attention_page import draw_page
 from zoo.report.attention_picture import draw_picture, is_possible
@@ -16,12 +16,12 @@ def check_output(path: Path, *read: str | None) -> None:
         read: the model's inputs, each a file name or a text: the output must not overwrite an input file.
 
     Raises:
-        ValueError: as `settle_output`; or another suffix, an input file, or .png without matplotlib.
+        ValueError: as `resolve_output`; or another suffix, an input file, or .png without matplotlib.
     """
     suffix = path.suffix.lower()
     if suffix not in (".html", ".png"):
         raise ValueError(f"-o: {path}: must end in .html (a page) or .png (an image)")
-    settled = settle_output(path, "maps.html", "-o: ")
+    settled = resolve_output(path, "maps.html", "-o: ")
     if any(is_file(given, path) for given in read if given is not None):
         raise ValueError(f"-o: {path}: is the model's input; name another file")
     if suffix == ".png" and not is_possible():
@@ -32,7 +32,7 @@ def check_output(path: Path, *read: str | None) -> None:
 def is_file(given: str, path: Path) -> bool:
     """Whether an input names the file `path`; an input may also be a text."""
     with suppress(OSError, ValueError):  # a text is usually not a valid file name
-        return path.samefile(at_home(given))
+        return path.samefile(expand_user(given))
     return False
 
 
@@ -44,5 +44,5 @@ def write_maps(attended: Attended, title: str, path: Path) -> None:
     """
     as_page = path.suffix.lower() == ".html"
     drawn = draw_page(attended, title).encode() if as_page else draw_picture(attended, title)
-    with written_aside(path.resolve()) as aside:  # resolved, so that a link stays and its target is replaced
+    with atomic_write(path.resolve()) as aside:  # resolved, so that a link stays and its target is replaced
         aside.write_bytes(drawn)

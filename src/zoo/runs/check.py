@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from zoo.runs.checkpoint import Checkpoint, steps, verify
-from zoo.runs.files import ASIDE, REPLACED, check_file, read_json, read_sealed
+from zoo.runs.files import REPLACED, TEMPORARY_PREFIX, check_file, read_json, read_sealed
 from zoo.runs.layout import CHECKPOINTS, CONFIG, DATA, ENVIRONMENT, METRICS, REQUEST, TASK, TOKENIZER, TRAINING
 from zoo.runs.lock import writer_of
 from zoo.runs.metrics import Mark, read_metrics
@@ -152,9 +152,9 @@ def check_strays(report: Report, folder: Path, writer: str | None) -> None:
     Args:
         writer: the process that writes to the run, which may own them; None if there is none.
     """
-    for path in sorted([*folder.glob(f"**/{ASIDE}*"), *folder.glob(f"{CHECKPOINTS}/*.broken")]):
+    for path in sorted([*folder.glob(f"**/{TEMPORARY_PREFIX}*"), *folder.glob(f"{CHECKPOINTS}/*.broken")]):
         step = path.name.removeprefix(REPLACED)
-        if writer is not None and path.name.startswith(ASIDE):
+        if writer is not None and path.name.startswith(TEMPORARY_PREFIX):
             report.remarks.append(f"{path}: belongs to process {writer}, which is running; leave it alone")
         elif step != path.name and not (path.parent / step).exists():
             report.faults.append(

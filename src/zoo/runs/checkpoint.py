@@ -15,12 +15,12 @@ from zoo.runs.files import (
     REPLACED,
     check_file,
     digest,
-    make_aside,
-    move_into_place,
+    make_temporary_folder,
     read_json,
     read_sealed,
-    readable,
+    refuse_unreadable,
     remove_folder,
+    replace_folder,
     restore_replaced,
     seal,
     to_json,
@@ -108,22 +108,22 @@ def write_checkpoint(
     Raises:
         RuntimeError: it cannot be written (a full disk); earlier checkpoints are untouched.
     """
-    aside = make_aside(folder)
+    temporary = make_temporary_folder(folder)
     try:
         for kind, named in tensors.items():
-            write_tensors(aside / f"{kind}.safetensors", named)
-            sync(aside / f"{kind}.safetensors")
-        write_file(aside / STATE, to_json(state))
-        write_file(aside / TRAINING, training)
+            write_tensors(temporary / f"{kind}.safetensors", named)
+            sync(temporary / f"{kind}.safetensors")
+        write_file(temporary / STATE, to_json(state))
+        write_file(temporary / TRAINING, training)
         for name, tree in beside.items():
-            write_file(aside / f"{name}.json", to_json(tree))
-        files = {path.name: digest(path) for path in sorted(aside.iterdir())}
+            write_file(temporary / f"{name}.json", to_json(tree))
+        files = {path.name: digest(path) for path in sorted(temporary.iterdir())}
         own = {"format": FORMAT, "step": int(folder.name), "run": dict(run_files), "files": files}
         # written last: a folder without a manifest is an unfinished checkpoint
-        write_file(aside / MANIFEST, seal({**own, "metrics_bytes": mark.bytes, "metrics_sha256": mark.chain}))
-        move_into_place(aside, folder)
+        write_file(temporary / MANIFEST, seal({**own, "metrics_bytes": mark.bytes, "metrics_sha256": mark.chain}))
+        replace_folder(temporary, folder)
     except (OSError, RuntimeError) as error:
-        shutil.rmtree(aside, ignore_errors=True)
+        shutil.rmtree(temporary, ignore_errors=True)
         with suppress(OSError):  # if this fails too, --resume renames the old checkpoint back
             restore_replaced(folder.parent)
         raise RuntimeError(f"{folder}: cannot write the checkpoint: {error}; any earlier one is untouched") from error
@@ -170,7 +170,7 @@ def read_manifest(folder: Path) -> Checkpoint:
 
 def steps(checkpoints: Path) -> list[int]:
     """The steps that have a checkpoint, newest first; broken ones, even plain files, are included."""
-    with readable(checkpoints):
+    with refuse_unreadable(checkpoints):
         names = os.listdir(checkpoints) if checkpoints.is_dir() else []
     return sorted((int(name) for name in names if name.isdecimal() and name == str(int(name))), reverse=True)
 

@@ -12,8 +12,8 @@ from typing import Any
 from zoo.disk import remove, sync
 from zoo.strict_json import parse_json
 
-ASIDE = ".partial-"
-REPLACED = f"{ASIDE}replaced-"
+TEMPORARY_PREFIX = ".partial-"
+REPLACED = f"{TEMPORARY_PREFIX}replaced-"
 MAX_BYTES = 64 << 20  # of a JSON file
 
 
@@ -33,39 +33,39 @@ def write_file(path: Path, content: bytes) -> None:
 
 def replace_file(path: Path, content: bytes) -> None:
     """Replace a file atomically: after a crash it is either the old or the new one."""
-    aside = path.with_name(f"{ASIDE}{path.name}")
-    write_file(aside, content)
-    aside.rename(path)
+    temporary = path.with_name(f"{TEMPORARY_PREFIX}{path.name}")
+    write_file(temporary, content)
+    temporary.rename(path)
     sync(path.parent)
 
 
-def make_aside(folder: Path) -> Path:
+def make_temporary_folder(folder: Path) -> Path:
     """Create an empty temporary folder beside `folder`."""
-    aside = folder.with_name(f"{ASIDE}{folder.name}")
-    if aside.exists():
-        shutil.rmtree(aside)
-    aside.mkdir(parents=True)
-    return aside
+    temporary = folder.with_name(f"{TEMPORARY_PREFIX}{folder.name}")
+    if temporary.exists():
+        shutil.rmtree(temporary)
+    temporary.mkdir(parents=True)
+    return temporary
 
 
-def move_into_place(aside: Path, folder: Path) -> None:
+def replace_folder(temporary: Path, folder: Path) -> None:
     """Rename a finished temporary folder to `folder`, replacing an existing one.
 
     A rename cannot replace a folder that is not empty, so the old one is renamed first. If the process dies between the
     two renames, `restore_replaced` undoes the first.
     """
-    sync(aside)
+    sync(temporary)
     before = folder.with_name(f"{REPLACED}{folder.name}")
     if folder.exists():
         folder.rename(before)
-    aside.rename(folder)
+    temporary.rename(folder)
     sync(folder.parent)
     if before.exists():
         shutil.rmtree(before)
 
 
 def restore_replaced(folder: Path) -> None:
-    """Undo the first rename of `move_into_place` for each folder whose replacement was interrupted."""
+    """Undo the first rename of `replace_folder` for each folder whose replacement was interrupted."""
     for before in folder.glob(f"{REPLACED}*"):
         name = folder / before.name.removeprefix(REPLACED)
         if not name.exists():
@@ -75,7 +75,7 @@ def restore_replaced(folder: Path) -> None:
 def remove_folder(folder: Path) -> None:
     """Delete a folder; it is renamed first, so that a crash never leaves half of it under its name."""
     if os.path.lexists(folder):
-        gone = folder.with_name(f"{ASIDE}gone-{folder.name}")
+        gone = folder.with_name(f"{TEMPORARY_PREFIX}gone-{folder.name}")
         if os.path.lexists(gone):
             remove(gone)
         folder.rename(gone)
@@ -94,12 +94,12 @@ def names_in(folder: Path) -> list[str]:
         names = sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
     except OSError as error:
         raise ValueError(f"{folder}: cannot be read: {error.strerror}") from None
-    return [name for name in names if not name.startswith(ASIDE)]
+    return [name for name in names if not name.startswith(TEMPORARY_PREFIX)]
 
 
-def remove_stray(folder: Path) -> list[str]:
+def remove_leftovers(folder: Path) -> list[str]:
     """Delete temporary files that a killed process left in a folder, and return their names."""
-    stray = sorted(folder.glob(f"{ASIDE}*")) if folder.is_dir() else []
+    stray = sorted(folder.glob(f"{TEMPORARY_PREFIX}*")) if folder.is_dir() else []
     for path in stray:
         remove(path)
     return [path.name for path in stray]
@@ -112,7 +112,7 @@ def digest(path: Path) -> str:
 
 
 @contextmanager
-def readable(path: Path) -> Iterator[None]:
+def refuse_unreadable(path: Path) -> Iterator[None]:
     """Turn an OSError into a ValueError that names the file or folder.
 
     Raises:
@@ -124,19 +124,19 @@ def readable(path: Path) -> Iterator[None]:
         raise ValueError(f"{error.filename or path}: cannot be read: {error.strerror}") from None
 
 
-def check_file(path: Path, written: str, witness: str) -> None:
+def check_file(path: Path, expected: str, recorded_by: str) -> None:
     """Raise a ValueError if a file is missing or its hash differs.
 
     Args:
-        written: the expected SHA-256.
-        witness: what recorded the hash, for the message.
+        expected: the SHA-256 that it must have.
+        recorded_by: what recorded the hash, for the message.
     """
-    with readable(path):
+    with refuse_unreadable(path):
         found = digest(path) if path.is_file() else None
     if found is None:
-        raise ValueError(f"{path}: no such file, but {witness} lists it")
-    if found != written:
-        raise ValueError(f"{path}: damaged or changed: its SHA-256 is not the one that {witness} lists")
+        raise ValueError(f"{path}: no such file, but {recorded_by} lists it")
+    if found != expected:
+        raise ValueError(f"{path}: damaged or changed: its SHA-256 is not the one that {recorded_by} lists")
 
 
 def to_json(tree: Any) -> bytes:
@@ -201,7 +201,7 @@ def refuse_outside(folder: Path) -> None:
         ValueError: there is such a link.
     """
     root = folder.resolve()
-    with readable(folder):
+    with refuse_unreadable(folder):
         links = [path for pattern in ("*", "*/*") for path in folder.glob(pattern) if path.is_symlink()]
         # os.path.islink, because Path.is_symlink raises without permission: that checkpoint just counts as damaged
         links += [path for path in folder.glob("*/*/*") if os.path.islink(path)]

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from zoo import config
-from zoo.runs.files import readable
+from zoo.runs.files import refuse_unreadable
 from zoo.runs.layout import REQUEST
 from zoo.strict_yaml import read_yaml
 
@@ -53,6 +53,6 @@ def read_request(folder: Path) -> RequestRecord:
         ValueError: the file cannot be read or is damaged.
     """
     path = folder / REQUEST
-    with readable(path):
+    with refuse_unreadable(path):
         is_there = path.exists()
     return config.build(RequestRecord, read_yaml(path), str(path)) if is_there else RequestRecord()

@@ -7,7 +7,7 @@ from typing import Any
 
 from zoo.runs.checkpoint import Checkpoint, steps
 from zoo.runs.environment import changes
-from zoo.runs.files import check_file, read_sealed, readable, remove_folder
+from zoo.runs.files import check_file, read_sealed, refuse_unreadable, remove_folder
 from zoo.runs.layout import DATA, ENVIRONMENT, METRICS, REQUEST, TRAINING
 from zoo.strict_json import parse_json
 from zoo.strict_yaml import Tree, parse_yaml
@@ -37,7 +37,7 @@ def compare(folder: Path, checkpoint: Checkpoint, content: Mapping[str, bytes], 
         before = (checkpoint.folder if name == TRAINING else folder) / name  # --resume rewrites the run's copy
         if not before.is_file():
             raise ValueError(f"{before}: no such file; the run is incomplete")
-        with readable(before):
+        with refuse_unreadable(before):
             there = before.read_bytes()
         for key, old, new in differences(*(parse(name, read, str(before)) for read in (there, data))):
             section = key.split(".")[0]

@@ -16,7 +16,7 @@ from zoo.runs.files import (
     digest,
     names_in,
     refuse_outside,
-    remove_stray,
+    remove_leftovers,
     replace_file,
     restore_replaced,
     seal,
@@ -179,7 +179,7 @@ def begin(folder: Path, files: RunFiles, lock: IO[str], may_change: Mapping[str,
     """Clean up after a killed process, compare the files with the resumed checkpoint's, and write them."""
     restore_replaced(folder / CHECKPOINTS)
     for place in (folder, folder / CHECKPOINTS):
-        for name in remove_stray(place):
+        for name in remove_leftovers(place):
             logger.warning("%s: removed %s, left by an interrupted save", folder, name)
     checkpoint = latest(folder / CHECKPOINTS)
     if checkpoint is None and steps(folder / CHECKPOINTS):

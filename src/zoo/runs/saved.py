@@ -9,7 +9,7 @@ from pathlib import Path
 from torch import Tensor
 
 from zoo.runs.checkpoint import Checkpoint, latest, steps, verify
-from zoo.runs.files import check_file, read_json, read_sealed, readable, refuse_outside
+from zoo.runs.files import check_file, read_json, read_sealed, refuse_outside, refuse_unreadable
 from zoo.runs.layout import CHECKPOINTS, CONFIG, DATA, ENVIRONMENT, METRICS, TASK, TOKENIZER, lacking
 from zoo.runs.metrics import Line, read_metrics
 from zoo.runs.request import BaseRecord, read_request
@@ -70,7 +70,7 @@ class SavedRun:
 
 def is_run(path: Path) -> bool:
     """Whether a path is a run folder or a checkpoint folder inside one."""
-    with readable(path):
+    with refuse_unreadable(path):
         return (run_of(path) / CONFIG).is_file() and (run_of(path) / CHECKPOINTS).is_dir()
 
 

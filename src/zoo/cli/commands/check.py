@@ -17,14 +17,14 @@ from zoo.cli.survey_output import say_survey
 from zoo.data.store.checking import check_store, shards_of
 from zoo.data.task import Task
 from zoo.data.task_list import ListedTask, listed_tasks
-from zoo.disk import at_home
+from zoo.disk import expand_user
 from zoo.experiments.request import Pair
 from zoo.experiments.resolve import check_task, resolve_alone, resolve_training
 from zoo.hub.checkpoint import load_checkpoint
 from zoo.hub.exporting.hashes import hash_faults
 from zoo.models.cost import on_meta, parameters
 from zoo.runs.check import Report, check_checkpoint, check_run
-from zoo.runs.files import readable
+from zoo.runs.files import refuse_unreadable
 from zoo.runs.layout import CHECKPOINTS, CONFIG, MANIFEST
 from zoo.runs.saved import straight
 from zoo.strict_yaml import read_yaml
@@ -44,7 +44,7 @@ def check(
     as_json: Json = False,
 ) -> None:
     """Check something for damage and mistakes; of a task, say what its data holds."""
-    place = at_home(path)
+    place = expand_user(path)
     changes = read_section(sets, "task", "check")
     is_name = not place.exists() and str(path) in config.names("tasks")
     report = Report("task") if is_name else check_file(place) if place.is_file() else check_folder(place)
@@ -91,7 +91,7 @@ def check_folder(place: Path) -> Report:
     Raises:
         ValueError: the folder is none of these.
     """
-    with readable(place):
+    with refuse_unreadable(place):
         store = shards_of(place)
     if store is not None:
         report = Report("token store")

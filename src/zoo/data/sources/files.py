@@ -16,7 +16,7 @@ from zoo.data.sources.origin import SPLITS, Origin
 from zoo.data.sources.part import ColumnFiles, FilePart, SourcePart
 from zoo.data.sources.settings import SourceSettings
 from zoo.data.sources.walking import matching, walk
-from zoo.disk import at_home
+from zoo.disk import expand_user
 from zoo.wording import first_few
 
 Named = Mapping[str, Sequence[Path]]  # column -> its files; "" -> tables
@@ -126,9 +126,9 @@ def find_named(name: str, data_dir: Path | None, place: str) -> tuple[list[Path]
     The data folder is --data if that is given, else $ZOO_DATA, then the working directory.
     """
     root = os.environ.get("ZOO_DATA")
-    folders = [at_home(root)] if root else []
-    folders = [*folders, Path.cwd()] if data_dir is None else [at_home(data_dir)]
-    wanted = at_home(name)
+    folders = [expand_user(root)] if root else []
+    folders = [*folders, Path.cwd()] if data_dir is None else [expand_user(data_dir)]
+    wanted = expand_user(name)
     tried = list(dict.fromkeys(folder / wanted for folder in folders))  # a folder / an absolute path is that path
     for path, folder in zip(tried, folders, strict=False):
         if path.is_dir():

@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from zoo.disk import at_home, sync
+from zoo.disk import expand_user, sync
 from zoo.hub.exporting.card.card import CARD, card_files
 from zoo.hub.exporting.child import Reload, reload_in_child
 from zoo.hub.exporting.config_files import config_file, generation_file
@@ -23,7 +23,7 @@ from zoo.hub.targets.choose import choose_target
 from zoo.hub.targets.declare.flat_settings import flatten
 from zoo.hub.targets.declare.target import NativeClass, Target
 from zoo.inference.loaded import check_vocabulary
-from zoo.runs.files import ASIDE, names_in, remove_stray, write_file
+from zoo.runs.files import TEMPORARY_PREFIX, names_in, remove_leftovers, write_file
 from zoo.runs.layout import LOCK
 from zoo.runs.lock import is_lock, take_lock
 from zoo.runs.tensors import write_tensors
@@ -31,7 +31,7 @@ from zoo.wording import first_few
 
 logger = logging.getLogger(__name__)
 NO_LOCKS = (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP)  # of some network file systems, which have no locks
-PARTIAL = f"{ASIDE}export"
+PARTIAL = f"{TEMPORARY_PREFIX}export"
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ def export_model(
         logger.warning(
             "newly initialised and never trained, so the answers are random: heads.%s", ", heads.".join(random)
         )
-    folder = at_home(folder)
+    folder = expand_user(folder)
     check_folder(folder)
     try:
         with lock_folder(folder), partial_folder(folder) as aside:
@@ -155,7 +155,7 @@ def partial_folder(folder: Path) -> Iterator[Path]:
     """
     partial = folder / PARTIAL
     try:
-        remove_stray(folder)
+        remove_leftovers(folder)
         partial.mkdir()
     except OSError as error:
         raise ValueError(f"{folder}: cannot be written: {error.strerror}") from None

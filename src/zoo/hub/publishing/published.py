@@ -4,7 +4,7 @@ import logging
 from pathlib import Path
 
 from zoo.devices.choose import EXACT, choose_placement
-from zoo.disk import at_home
+from zoo.disk import expand_user
 from zoo.hub.checkpoint import load_checkpoint, resolve
 from zoo.hub.exporting.card.card import CARD, CURVES
 from zoo.hub.exporting.export import export_model
@@ -28,7 +28,7 @@ def published_files(checkpoint: str | Path, aside: Path, address: str) -> list[P
         ValueError: there is no such checkpoint, it cannot be exported, or a file of the folder must not be published.
         RuntimeError: transformers computes something else than zoo's model.
     """
-    place = at_home(checkpoint)
+    place = expand_user(checkpoint)
     if (place / CONFIG).is_file() and not is_run(place):
         return files_of_folder(place)
     trained = load_trained(resolve(checkpoint), choose_placement(precision=EXACT), address)
