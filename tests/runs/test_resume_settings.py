@@ -12,7 +12,7 @@ from zoo.data.task import load_task
 from zoo.experiments.settle import fix_training
 from zoo.models.settings import dump_settings, load_settings
 from zoo.runs.check import check_run
-from zoo.runs.resume import compare
+from zoo.runs.resume import refuse_changes
 from zoo.runs.run import RunFiles, create_run
 from zoo.runs.saved import open_run
 from zoo.training.settings import MAY_CHANGE, Training
@@ -125,7 +125,7 @@ def test_settings_are_compared_with_those_of_the_checkpoint(folder: Path) -> Non
     with create_run(folder, files(), resume=True, may_change={}) as run:  # nothing was saved with 7 steps
         assert run.checkpoint is not None
         with pytest.raises(ValueError, match="training.yaml: steps: 1000 -> 7"):
-            compare(folder, run.checkpoint, longer.content(), {})
+            refuse_changes(folder, run.checkpoint, longer.content(), {})
 
 
 BROKEN = [Path.touch, lambda place: place.symlink_to("nowhere"), lambda place: (place / "half").mkdir(parents=True)]

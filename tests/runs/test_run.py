@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from zoo.runs.run import RunFiles, create_run, join_run, try_folder
+from zoo.runs.run import RunFiles, create_run, join_run, refuse_unwritable_folder
 from zoo.runs.saved import open_run
 
 TASK, TRAINING = {"objective": "causal_lm"}, {"steps": 5, "batch": 2}
@@ -68,11 +68,11 @@ def test_a_file_in_the_way_is_refused(tmp_path: Path):
 
 @pytest.mark.parametrize("place", ["run", "a/b/run"])
 def test_a_folder_that_can_be_written_is_left_as_it_was(tmp_path: Path, place: str):
-    try_folder(tmp_path / place)
+    refuse_unwritable_folder(tmp_path / place)
     assert not list(tmp_path.iterdir())
     (tmp_path / "there").mkdir()
     (tmp_path / "there" / "own").touch()
-    try_folder(tmp_path / "there")
+    refuse_unwritable_folder(tmp_path / "there")
     assert [path.name for path in tmp_path.rglob("*")] == ["there", "own"]
 
 
@@ -81,7 +81,7 @@ def test_a_folder_that_cannot_be_made_is_refused(tmp_path: Path, place: str):
     (tmp_path / "file").touch()
     folder = Path(place.format(tmp_path))
     with pytest.raises(ValueError, match=f"{folder.name}: cannot be written: "):
-        try_folder(folder)
+        refuse_unwritable_folder(folder)
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
@@ -91,7 +91,7 @@ def test_a_full_disk_is_noticed_before_the_work(tmp_path: Path, monkeypatch: pyt
 
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(ValueError, match="run: cannot be written: No space left on device"):
-        try_folder(tmp_path / "run")
+        refuse_unwritable_folder(tmp_path / "run")
     assert not list(tmp_path.iterdir())
 
 

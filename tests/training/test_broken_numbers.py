@@ -9,7 +9,7 @@ from tiny import TinyModel, settings, train_tiny
 
 from zoo.runs import checkpoint
 from zoo.runs.saved import open_run
-from zoo.runs.tensors import finite
+from zoo.runs.tensors import require_finite
 
 
 def test_weights_that_are_not_finite_are_never_saved(tmp_path: Path):
@@ -55,7 +55,7 @@ def test_tensors_with_nan_or_infinity_are_named():
         with pytest.raises(
             ValueError, match=f"runs/a: heads.b holds {word}, not a finite .* use an earlier checkpoint"
         ):
-            finite({"a": torch.zeros(2), "heads.b": torch.tensor([1.0, bad])}, "runs/a")
+            require_finite({"a": torch.zeros(2), "heads.b": torch.tensor([1.0, bad])}, "runs/a")
 
 
 def test_a_checkpoint_with_nan_is_not_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

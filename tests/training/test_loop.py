@@ -157,7 +157,7 @@ def test_training_goes_on_after_a_bad_step_and_gives_up_after_several(tmp_path: 
 
 
 def test_a_run_that_gives_up_names_the_last_checkpoint_from_before_its_bad_steps():
-    run: Any = Mock(recent=lambda: (Mock(step=n, folder=f"run/{n}") for n in (6, 5, 4, 3)))
+    run: Any = Mock(undamaged_checkpoints=lambda: (Mock(step=n, folder=f"run/{n}") for n in (6, 5, 4, 3)))
     with pytest.raises(
         RuntimeError, match="step 7: .* in 3 consecutive steps .*; the last checkpoint before that is run/4."
     ):

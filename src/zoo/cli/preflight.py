@@ -20,7 +20,7 @@ from zoo.config import PACKAGE, parse_set
 from zoo.discover import GROUP
 from zoo.disk import expand_user
 from zoo.experiments.request import SECTIONS, by_section, refuse_without_task
-from zoo.runs.layout import CHECKPOINTS, lacking
+from zoo.runs.layout import CHECKPOINTS, no_checkpoint_message
 from zoo.wording import nearest, refuse_unknown
 
 FLAGS = ("--json", "--resume", "--private", "--retrain", "--help", "-h")  # options that take no value
@@ -47,7 +47,7 @@ def refuse_missing_checkpoint(path: Path, word: str) -> None:
     """Refuse a checkpoint that its run does not have, and name those that it has."""
     there = sorted(filter(str.isdecimal, sibling_names(path)), key=int, reverse=True)
     if path.parent.name == CHECKPOINTS and there:
-        raise ValueError(lacking(word, path.name, path.parent.parent, there))
+        raise ValueError(no_checkpoint_message(word, path.name, path.parent.parent, there))
 
 
 def sibling_names(path: Path) -> list[str]:

@@ -26,7 +26,7 @@ from zoo.runs.checkpoint import steps
 from zoo.runs.layout import CHECKPOINTS, REQUEST
 from zoo.runs.request import read_request
 from zoo.runs.saved import SavedRun
-from zoo.runs.tensors import finite, part_of
+from zoo.runs.tensors import part_of, require_finite
 from zoo.training.state import State
 from zoo.wording import first_few
 
@@ -69,7 +69,7 @@ def finetune(saved: SavedRun, request: Request, watcher: Watcher) -> State:
 
     def fill(model: Model, settled: Experiment, tokenizer: Tokenizer | None) -> None:
         continued = request.resume and bool(steps(request.folder / CHECKPOINTS))  # then its weights replace these
-        tensors = finite(saved.weights, str(saved.folder))
+        tensors = require_finite(saved.weights, str(saved.folder))
         own, wanted = read_task(saved.task, str(saved.folder)).labels or (), settled.task.labels or ()
         ordered = numbered_as(wanted, own, tensors, model.heads)
         if own and not continued and any(name.startswith(prefixes_of_classes(model)) for name in tensors):

@@ -16,7 +16,7 @@ from zoo.experiments.tokenizers import check_tokenizer, train_tokenizer
 from zoo.models.model import Model
 from zoo.models.settings import ModelSettings
 from zoo.models.vectors import refuse_missing, start_from_vectors
-from zoo.runs.checkpoint import is_begun
+from zoo.runs.checkpoint import can_resume
 from zoo.runs.files import refuse_unreadable
 from zoo.runs.layout import CHECKPOINTS, TOKENIZER
 from zoo.runs.request import read_request
@@ -46,7 +46,7 @@ def pretrain(request: Request, watcher: Watcher) -> State:
     def make_tokenizer(settled: Experiment, rows: Mapping[str, SplitRows]) -> Tokenizer:
         with refuse_unreadable(request.folder):
             stored = {name: path.read_bytes() for name in TOKENIZER if (path := request.folder / name).is_file()}
-        if request.resume and BACKEND_FILE in stored and is_begun(request.folder / CHECKPOINTS):
+        if request.resume and BACKEND_FILE in stored and can_resume(request.folder / CHECKPOINTS):
             return Tokenizer.from_files(stored, str(request.folder))
         tokenizer = train_tokenizer(settled.task, rows["train"])
         tokenizer.add_sentinels(settled.mixture.sentinels)
@@ -66,7 +66,7 @@ def vectors_to_start_from(settings: ModelSettings, request: Request) -> Path | N
     Raises:
         ValueError: no such file.
     """
-    if settings.embeddings.vectors is None or (request.resume and is_begun(request.folder / CHECKPOINTS)):
+    if settings.embeddings.vectors is None or (request.resume and can_resume(request.folder / CHECKPOINTS)):
         return None
     path = expand_user(settings.embeddings.vectors)
     refuse_missing(path)

@@ -33,7 +33,7 @@ from zoo.registry import plain
 from zoo.runs.layout import CHECKPOINTS
 from zoo.runs.metrics import Line
 from zoo.runs.request import BaseRecord, RequestRecord
-from zoo.runs.run import RunFiles, check_folder, try_folder
+from zoo.runs.run import RunFiles, check_folder, refuse_unwritable_folder
 from zoo.training.devices.attention_backend import choose_backends, hardware_of
 from zoo.training.devices.compiling import describe_compiling
 from zoo.training.devices.strategy import refuse_scalars
@@ -89,8 +89,8 @@ def run_session(request: Request, experiment: Experiment, start: Start, watcher:
     refuse_scalars(model, experiment.training)
     with join(experiment.training, request.folder, lambda device: chosen_for(model, experiment, device)) as processes:
         if processes.is_main:
-            try_folder(request.folder)
-            try_folder(request.folder / CHECKPOINTS)  # of a resumed run, it may have another owner
+            refuse_unwritable_folder(request.folder)
+            refuse_unwritable_folder(request.folder / CHECKPOINTS)  # of a resumed run, it may have another owner
         # only to check: refuses weights to freeze or adapt that the model does not have
         freeze(on_meta(experiment.model), experiment.training.freeze, experiment.training.lora)
         rows = load_rows(experiment.task, inputs(), request.data)

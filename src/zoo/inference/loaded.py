@@ -23,7 +23,7 @@ from zoo.models.settings import ModelSettings, parse_settings
 from zoo.objectives.mixture import Mixture
 from zoo.runs.environment import missing_since
 from zoo.runs.saved import SavedRun
-from zoo.runs.tensors import finite, load_tensors, refuse, wrong_shapes
+from zoo.runs.tensors import load_tensors, refuse_faults, require_finite, wrong_shapes
 
 SMALL = 2**20  # parameters, whose memory is negligible
 NO_TOKENIZER = (
@@ -161,7 +161,7 @@ def load_run(saved: SavedRun, where: Placement = AS_STORED) -> Loaded:
         ValueError: a file of the run is damaged, or does not fit the others.
     """
     settings, weights = settings_of(saved), saved.weights
-    finite(weights, str(saved.checkpoint.folder))
+    require_finite(weights, str(saved.checkpoint.folder))
     check_sizes(saved, settings, weights)
     model = blank(settings)
     load_tensors(model, weights)
@@ -200,7 +200,7 @@ def check_sizes(saved: SavedRun, settings: ModelSettings, weights: Mapping[str, 
     """
     Bounds(tensor.numel() for tensor in weights.values()).check(saved.config, str(saved.folder / "config.yaml"))
     model = on_meta(settings)
-    refuse(wrong_shapes(model.state_dict(), weights))
+    refuse_faults(wrong_shapes(model.state_dict(), weights))
     needed, given = parameters(model), sum(tensor.numel() for tensor in weights.values())
     if needed > 2 * given + SMALL:  # a smaller gap is reported later, tensor by tensor
         raise ValueError(f"the weights do not fit the model: it has {needed:,} parameters, the checkpoint {given:,}")

@@ -11,8 +11,8 @@ from zoo.runs.files import REPLACED, TEMPORARY_PREFIX, check_file, read_json, re
 from zoo.runs.layout import CHECKPOINTS, CONFIG, DATA, ENVIRONMENT, METRICS, REQUEST, TASK, TOKENIZER, TRAINING
 from zoo.runs.lock import writer_of
 from zoo.runs.metrics import Mark, read_metrics
-from zoo.runs.saved import check_run_files, straight
-from zoo.runs.tensors import finite
+from zoo.runs.saved import check_run_files, normalize_path
+from zoo.runs.tensors import require_finite
 from zoo.strict_yaml import read_yaml
 from zoo.wording import counted
 
@@ -61,7 +61,7 @@ def verify_numbers(folder: Path) -> Checkpoint:
     """
     found = verify(folder)
     for kind in found.kinds:
-        finite(found.tensors(kind), f"{folder}: {kind}")
+        require_finite(found.tensors(kind), f"{folder}: {kind}")
     return found
 
 
@@ -71,7 +71,7 @@ def check_run(folder: Path) -> Report:
     if writer is not None:
         report.remarks.append(f"process {writer} is writing to it, so its checkpoints may change")
     places = [folder / CHECKPOINTS / str(step) for step in steps(folder / CHECKPOINTS)]
-    checked = [check_kept(report, place, writer) for place in places]
+    checked = [check_one_checkpoint(report, place, writer) for place in places]
     there = [int(place.name) for place in places if os.path.isdir(place)]  # Path.is_dir raises without permission
     whole = [checkpoint for checkpoint in checked if checkpoint is not None]
     newest = whole[0] if whole else None
@@ -87,11 +87,11 @@ def check_run(folder: Path) -> Report:
     elif newest is not None and newest.step < max(there, default=0):
         report.remarks.append(f"--resume continues from checkpoint {newest.step}, the newest undamaged one")
     check_best(report, folder, newest, writer)
-    check_strays(report, folder, writer)
+    check_leftovers(report, folder, writer)
     return report
 
 
-def check_kept(report: Report, place: Path, writer: str | None) -> Checkpoint | None:
+def check_one_checkpoint(report: Report, place: Path, writer: str | None) -> Checkpoint | None:
     """Verify a checkpoint; None if damaged. One that the training process has deleted meanwhile is not a fault."""
     own = Report("checkpoint")
     found = own.attempt(verify_numbers, place)
@@ -104,7 +104,7 @@ def check_settings(report: Report, folder: Path, newest: Checkpoint | None) -> N
     """Check the settings, tokenizer and other files beside the checkpoints."""
     needed = [CONFIG, TASK, *(newest.run_files if newest else ())]
     there = [name for name in (*TOKENIZER, DATA) if (folder / name).exists()]  # a model without text has no tokenizer
-    names = dict.fromkeys([*needed, TRAINING, ENVIRONMENT, *there, *recorded(folder)])
+    names = dict.fromkeys([*needed, TRAINING, ENVIRONMENT, *there, *recorded_hashes(folder)])
     found = [report.attempt(check_setting, folder / name, newest, cost=COSTS.get(name, NEEDED)) for name in names]
     report.remarks.append(f"undamaged: {', '.join(filter(None, found)) or 'none of its files'}")
 
@@ -116,8 +116,8 @@ def check_setting(path: Path, newest: Checkpoint | None) -> str:
     """
     if newest is not None and path.name in newest.run_files:
         check_file(path, newest.run_files[path.name], f"checkpoint {newest.step}")
-    elif path.name in recorded(path.parent):
-        check_file(path, recorded(path.parent)[path.name], ENVIRONMENT)
+    elif path.name in recorded_hashes(path.parent):
+        check_file(path, recorded_hashes(path.parent)[path.name], ENVIRONMENT)
     elif path.name == ENVIRONMENT:
         read_sealed(path)
     else:
@@ -125,7 +125,7 @@ def check_setting(path: Path, newest: Checkpoint | None) -> str:
     return path.name
 
 
-def recorded(folder: Path) -> dict[str, str]:
+def recorded_hashes(folder: Path) -> dict[str, str]:
     """The hashes that environment.json records of files that no checkpoint covers; empty if it cannot be read."""
     try:
         return dict(read_sealed(folder / ENVIRONMENT).get("files", {}))
@@ -144,7 +144,7 @@ def check_best(report: Report, folder: Path, newest: Checkpoint | None, writer: 
             report.faults.append(f"{place}: no such folder, but it was the best checkpoint: {lost}")
 
 
-def check_strays(report: Report, folder: Path, writer: str | None) -> None:
+def check_leftovers(report: Report, folder: Path, writer: str | None) -> None:
     """Report files left by interrupted saves, and whether they can be deleted.
 
     A checkpoint that was being replaced may be the only copy of its step.
@@ -175,7 +175,10 @@ def check_metrics(report: Report, folder: Path, mark: Mark) -> None:
 
 def check_checkpoint(folder: Path) -> Report:
     """Compare a checkpoint with its manifest."""
-    report, folder = Report("checkpoint"), straight(folder)  # the folder's name must be its step, which `.` is not
+    report, folder = (
+        Report("checkpoint"),
+        normalize_path(folder),
+    )  # its name must be the step, which `.` is not
     found = report.attempt(verify_numbers, folder)
     if found is not None:
         report.remarks.append(f"step {found.step}: {', '.join(found.files)}")

@@ -94,7 +94,7 @@ def write_checkpoint(
     training: bytes,
     mark: Mark,
     run_files: Mapping[str, str],
-    beside: Mapping[str, Tree] = {},
+    extra_files: Mapping[str, Tree] = {},
 ) -> None:
     """Write a checkpoint to a temporary folder, sync it, and rename it to its step.
 
@@ -103,7 +103,7 @@ def write_checkpoint(
         training: the content of training.yaml.
         mark: length and hash of metrics.jsonl now.
         run_files: name -> SHA-256 of the run's files that the weights depend on.
-        beside: name -> content of further JSON files, which other programs need to read the tensors.
+        extra_files: name -> content of further JSON files, which other programs need to read the tensors.
 
     Raises:
         RuntimeError: it cannot be written (a full disk); earlier checkpoints are untouched.
@@ -115,7 +115,7 @@ def write_checkpoint(
             sync(temporary / f"{kind}.safetensors")
         write_file(temporary / STATE, to_json(state))
         write_file(temporary / TRAINING, training)
-        for name, tree in beside.items():
+        for name, tree in extra_files.items():
             write_file(temporary / f"{name}.json", to_json(tree))
         files = {path.name: digest(path) for path in sorted(temporary.iterdir())}
         own = {"format": FORMAT, "step": int(folder.name), "run": dict(run_files), "files": files}
@@ -129,18 +129,18 @@ def write_checkpoint(
         raise RuntimeError(f"{folder}: cannot write the checkpoint: {error}; any earlier one is untouched") from error
 
 
-def verify(folder: Path, unread: Collection[str] = ()) -> Checkpoint:
+def verify(folder: Path, skip: Collection[str] = ()) -> Checkpoint:
     """Check every file of a checkpoint against its manifest.
 
     Args:
-        unread: names of files to skip, because the caller does not read them.
+        skip: names of files to skip, because the caller does not read them.
 
     Raises:
         ValueError: something is missing, damaged or of a newer format; the message names the file.
     """
     found = read_manifest(folder)
     for name, written in found.files.items():
-        if name not in unread:
+        if name not in skip:
             check_file(folder / name, written, "the checkpoint's manifest")
     return found
 
@@ -175,23 +175,23 @@ def steps(checkpoints: Path) -> list[int]:
     return sorted((int(name) for name in names if name.isdecimal() and name == str(int(name))), reverse=True)
 
 
-def is_begun(checkpoints: Path) -> bool:
+def can_resume(checkpoints: Path) -> bool:
     """Whether resuming would find a checkpoint: an undamaged one, or one whose replacement was interrupted."""
     return latest(checkpoints) is not None or any(checkpoints.glob(f"{REPLACED}*"))
 
 
-def whole(checkpoints: Path, unread: Collection[str] = ()) -> Iterator[Checkpoint]:
-    """Yield the undamaged checkpoints, newest first, and log why others are skipped; `unread` as in `verify`."""
+def undamaged_checkpoints(checkpoints: Path, skip: Collection[str] = ()) -> Iterator[Checkpoint]:
+    """Yield the undamaged checkpoints, newest first, and log why others are skipped; `skip` as in `verify`."""
     for step in steps(checkpoints):
         try:
-            yield verify(checkpoints / str(step), unread)
+            yield verify(checkpoints / str(step), skip)
         except ValueError as reason:
             logger.warning("skipped checkpoint %d: %s", step, reason)
 
 
-def latest(checkpoints: Path, unread: Collection[str] = ()) -> Checkpoint | None:
-    """The newest undamaged checkpoint, or None; `unread` as in `verify`."""
-    return next(whole(checkpoints, unread), None)
+def latest(checkpoints: Path, skip: Collection[str] = ()) -> Checkpoint | None:
+    """The newest undamaged checkpoint, or None; `skip` as in `verify`."""
+    return next(undamaged_checkpoints(checkpoints, skip), None)
 
 
 def prune(checkpoints: Path, keep: int, best: int | None) -> None:
@@ -200,7 +200,7 @@ def prune(checkpoints: Path, keep: int, best: int | None) -> None:
     Checkpoints saved only because of a signal do not count towards `keep`: all but the newest one are deleted.
     """
     found = steps(checkpoints)
-    lasting = [step for step in found[1:] if not is_passing(checkpoints / str(step))]
+    lasting = [step for step in found[1:] if not is_signal_checkpoint(checkpoints / str(step))]
     old = [step for step in found[1:] if step not in lasting[: keep - 1] and step != best]
     if not old:
         return
@@ -213,7 +213,7 @@ def prune(checkpoints: Path, keep: int, best: int | None) -> None:
         remove_folder(checkpoints / str(step))
 
 
-def is_passing(folder: Path) -> bool:
+def is_signal_checkpoint(folder: Path) -> bool:
     """Whether a checkpoint was saved only because of a signal; False if its manifest or state cannot be read."""
     try:
         return bool(read_manifest(folder).state.get("passing"))

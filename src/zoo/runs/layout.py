@@ -11,6 +11,6 @@ TOKENIZER = ("tokenizer.json", "roles.json", "chat_templates.json")  # the last 
 MANIFEST, STATE = "manifest.json", "state.json"  # of a checkpoint, which has its own training.yaml, too
 
 
-def lacking(place: object, name: str, run: Path, there: Sequence[str]) -> str:
-    """The message for a checkpoint that a run does not have; `there`: the names of those that it has."""
-    return f"{place}: no checkpoint '{name}' in {run}; available: {', '.join(there) or 'none'}"
+def no_checkpoint_message(place: object, name: str, run: Path, available: Sequence[str]) -> str:
+    """The message for a checkpoint that a run does not have; `available`: the names of those that it has."""
+    return f"{place}: no checkpoint '{name}' in {run}; available: {', '.join(available) or 'none'}"

@@ -25,7 +25,7 @@ class Mark:
 
     Args:
         bytes: the length.
-        chain: a hash chain over the lines (see `link`), so that a resumed run can continue it without reading the file.
+        chain: a hash chain over the lines (see `chain_hash`), which a resumed run continues without reading the file.
     """
 
     bytes: int = 0
@@ -39,7 +39,7 @@ def is_metric(name: str) -> bool:
     return words not in (["loss"], ["examples"]) and not (words[0] == "loss" and len(words) == 2)
 
 
-def link(chain: str, line: bytes) -> str:
+def chain_hash(chain: str, line: bytes) -> str:
     """The next link of a hash chain: the hash of the previous link and a line."""
     return sha256(chain.encode() + line).hexdigest()
 
@@ -59,10 +59,10 @@ class MetricsLog:
         except OSError as error:
             raise ValueError(f"{path}: cannot be written: {error.strerror}") from None
         self.chain = mark.chain
-        self.cut(mark.bytes)
+        self.truncate(mark.bytes)
         self.length = self.file.tell()  # own count, to notice when another program changes the file
 
-    def cut(self, length: int) -> None:
+    def truncate(self, length: int) -> None:
         """Truncate the file to `length` bytes; if it is already shorter, to its last complete line."""
         size = self.file.tell()
         if size < length:
@@ -87,16 +87,16 @@ class MetricsLog:
             raise RuntimeError(
                 f"{self.path}: cannot be written: {error.strerror}; the checkpoints are undamaged"
             ) from error
-        self.chain = link(self.chain, data)
+        self.chain = chain_hash(self.chain, data)
         self.length += len(data)
 
     def mark(self) -> Mark:
         """Sync the file to disk, and return its length and hash."""
-        self.look_at_file()
+        self.warn_if_changed()
         os.fsync(self.file.fileno())
         return Mark(self.file.tell(), self.chain)
 
-    def look_at_file(self) -> None:
+    def warn_if_changed(self) -> None:
         """Log a warning if the file was deleted, replaced or changed in length by another program."""
         try:
             there, written = self.path.stat(), os.fstat(self.file.fileno())
@@ -128,7 +128,7 @@ def read_metrics(path: Path, mark: Mark) -> list[Line]:
     content = read_file(path)
     if len(content) < mark.bytes:
         raise ValueError(f"{path}: is damaged, it has {len(content)} bytes, but had {mark.bytes} at the checkpoint")
-    if functools.reduce(link, content[: mark.bytes].splitlines(keepends=True), "") != mark.chain:
+    if functools.reduce(chain_hash, content[: mark.bytes].splitlines(keepends=True), "") != mark.chain:
         raise ValueError(f"{path}: is damaged, the checksum of its first {mark.bytes} bytes does not match")
     whole = content[: content.rfind(b"\n") + 1].split(b"\n")[:-1]
     lines = [parse_json(line, f"{path}: line {number}") for number, line in enumerate(whole, 1)]

@@ -19,7 +19,9 @@ RESOLVED = "training"  # a section of config.yaml and task.yaml; training.yaml h
 logger = logging.getLogger(__name__)
 
 
-def compare(folder: Path, checkpoint: Checkpoint, content: Mapping[str, bytes], may_change: Mapping[str, str]) -> None:
+def refuse_changes(
+    folder: Path, checkpoint: Checkpoint, content: Mapping[str, bytes], may_change: Mapping[str, str]
+) -> None:
     """Refuse to continue a run with other settings, tokenizer or data; log the changes that are allowed.
 
     Args:
@@ -97,7 +99,7 @@ def warn_of_changes(folder: Path, now: Tree) -> Tree:
     return before
 
 
-def set_aside_broken(checkpoint: Checkpoint) -> None:
+def rename_damaged(checkpoint: Checkpoint) -> None:
     """Rename damaged checkpoints newer than the one resumed from to `<step>.broken`, so that they are ignored."""
     checkpoints = checkpoint.folder.parent
     for step in steps(checkpoints):

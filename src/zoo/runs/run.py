@@ -11,7 +11,7 @@ from typing import IO, Any
 from torch import Tensor
 
 from zoo.registry import plain
-from zoo.runs.checkpoint import Checkpoint, latest, prune, steps, whole, write_checkpoint
+from zoo.runs.checkpoint import Checkpoint, latest, prune, steps, undamaged_checkpoints, write_checkpoint
 from zoo.runs.files import (
     digest,
     names_in,
@@ -25,7 +25,7 @@ from zoo.runs.files import (
 from zoo.runs.layout import CHECKPOINTS, CONFIG, DATA, ENVIRONMENT, LOCK, METRICS, REQUEST, TASK, TOKENIZER, TRAINING
 from zoo.runs.lock import take_lock
 from zoo.runs.metrics import Mark, MetricsLog
-from zoo.runs.resume import RESUMED, compare, resumptions, set_aside_broken
+from zoo.runs.resume import RESUMED, refuse_changes, rename_damaged, resumptions
 from zoo.runs.saved import check_run_files
 from zoo.strict_yaml import Tree, to_yaml
 from zoo.wording import first_few
@@ -95,23 +95,23 @@ class Run:
             self.metrics.append(line)
 
     def save(
-        self, step: int, tensors: Mapping[str, Mapping[str, Tensor]], state: Tree, beside: Mapping[str, Tree] = {}
+        self, step: int, tensors: Mapping[str, Mapping[str, Tensor]], state: Tree, extra_files: Mapping[str, Tree] = {}
     ) -> None:
         """Write the checkpoint of `step`.
 
         Args:
             tensors: kind -> tensors by name: `weights`, and any of `optimizer`, `ema`, `average` and `merged`.
-            beside: name -> content of further JSON files, for other programs.
+            extra_files: name -> content of further JSON files, for other programs.
 
         Raises:
             RuntimeError: it cannot be written, or the folder is gone.
         """
         if self.metrics is not None:
-            self.look_at_files()
+            self.warn_if_changed()
             place = self.checkpoints / str(step)
-            write_checkpoint(place, tensors, state, self.training, self.metrics.mark(), self.files, beside)
+            write_checkpoint(place, tensors, state, self.training, self.metrics.mark(), self.files, extra_files)
 
-    def look_at_files(self) -> None:
+    def warn_if_changed(self) -> None:
         """Log which of the run's files were changed or deleted; training continues with their old content.
 
         Raises:
@@ -133,9 +133,9 @@ class Run:
         if self.metrics is not None:
             prune(self.checkpoints, keep, best)
 
-    def recent(self) -> Iterator[Checkpoint]:
+    def undamaged_checkpoints(self) -> Iterator[Checkpoint]:
         """Yield the undamaged checkpoints, newest first."""
-        return whole(self.checkpoints)
+        return undamaged_checkpoints(self.checkpoints)
 
     def close(self) -> None:
         """Close the log and release the folder's lock."""
@@ -169,13 +169,13 @@ def create_run(folder: Path, files: RunFiles, resume: bool = False, may_change: 
     try:
         if not resume:
             check_folder(folder, resume)  # again, under the lock: another process may have filled it
-        return begin(folder, files, lock, may_change, resume)
+        return prepare_run(folder, files, lock, may_change, resume)
     except BaseException:
         lock.close()
         raise
 
 
-def begin(folder: Path, files: RunFiles, lock: IO[str], may_change: Mapping[str, str], resume: bool) -> Run:
+def prepare_run(folder: Path, files: RunFiles, lock: IO[str], may_change: Mapping[str, str], resume: bool) -> Run:
     """Clean up after a killed process, compare the files with the resumed checkpoint's, and write them."""
     restore_replaced(folder / CHECKPOINTS)
     for place in (folder, folder / CHECKPOINTS):
@@ -188,10 +188,10 @@ def begin(folder: Path, files: RunFiles, lock: IO[str], may_change: Mapping[str,
         logger.warning("%s has no checkpoint yet; starting from step 0", folder)
     content, environment = files.content(), dict(files.environment)
     if checkpoint is not None:
-        compare(folder, checkpoint, content, may_change)
-        check_run_files(folder, checkpoint)  # `compare` reads the tokenizer from this same folder
+        refuse_changes(folder, checkpoint, content, may_change)
+        check_run_files(folder, checkpoint)  # `refuse_changes` reads the tokenizer from this same folder
         environment[RESUMED] = resumptions(folder, checkpoint.step, environment)
-        set_aside_broken(checkpoint)
+        rename_damaged(checkpoint)
         logger.info("%s: continues from checkpoint %d, the newest undamaged one", folder, checkpoint.step)
     for name, data in content.items():
         # files whose hashes the checkpoint records must not change by a byte
@@ -230,7 +230,7 @@ def check_folder(folder: Path, resume: bool, resumable: bool = True) -> None:
         raise ValueError(f"{folder}: {held}; {advice}")
 
 
-def try_folder(folder: Path) -> None:
+def refuse_unwritable_folder(folder: Path) -> None:
     """Refuse a folder that cannot be written to, before hours of work: write `PROBE` bytes to a temporary file.
 
     Raises:

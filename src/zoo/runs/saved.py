@@ -10,7 +10,7 @@ from torch import Tensor
 
 from zoo.runs.checkpoint import Checkpoint, latest, steps, verify
 from zoo.runs.files import check_file, read_json, read_sealed, refuse_outside, refuse_unreadable
-from zoo.runs.layout import CHECKPOINTS, CONFIG, DATA, ENVIRONMENT, METRICS, TASK, TOKENIZER, lacking
+from zoo.runs.layout import CHECKPOINTS, CONFIG, DATA, ENVIRONMENT, METRICS, TASK, TOKENIZER, no_checkpoint_message
 from zoo.runs.metrics import Line, read_metrics
 from zoo.runs.request import BaseRecord, read_request
 from zoo.strict_yaml import Tree, read_yaml
@@ -79,11 +79,11 @@ def run_of(path: Path) -> Path:
 
     A folder with a config.yaml is a run even if its parent happens to be called `checkpoints`.
     """
-    path = straight(path)
+    path = normalize_path(path)
     return path.parent.parent if path.parent.name == CHECKPOINTS and not (path / CONFIG).is_file() else path
 
 
-def straight(path: Path) -> Path:
+def normalize_path(path: Path) -> Path:
     """An absolute path without `.` and `..`; `..` after a symbolic link goes up from the link's target."""
     path = path.absolute()
     return Path(os.path.realpath(path)) if ".." in path.parts else path
@@ -99,7 +99,7 @@ def open_run(path: Path) -> SavedRun:
     if not (folder / CONFIG).is_file():
         raise ValueError(f"{path}: is not a run: it has no {CONFIG}" if path.is_dir() else f"{path}: no such folder")
     refuse_outside(folder)
-    checkpoint = best(folder) if straight(path) == folder else named(folder, path)
+    checkpoint = open_best(folder) if normalize_path(path) == folder else open_checkpoint(folder, path)
     check_run_files(folder, checkpoint)
     config, task = read_yaml(folder / CONFIG), read_yaml(folder / TASK)
     tokenizer = {name: (folder / name).read_bytes() for name in TOKENIZER if (folder / name).is_file()}
@@ -107,16 +107,16 @@ def open_run(path: Path) -> SavedRun:
     return SavedRun(folder, config, task, checkpoint.training, tokenizer, checkpoint, data)
 
 
-def named(folder: Path, path: Path) -> Checkpoint:
+def open_checkpoint(folder: Path, path: Path) -> Checkpoint:
     """Open the checkpoint RUN/checkpoints/<step>."""
     there = [str(step) for step in steps(folder / CHECKPOINTS)]
-    name = straight(path).name
+    name = normalize_path(path).name
     if name not in there:
-        raise ValueError(lacking(path, name, folder, there))
+        raise ValueError(no_checkpoint_message(path, name, folder, there))
     return verify(folder / CHECKPOINTS / name, UNREAD)
 
 
-def best(folder: Path) -> Checkpoint:
+def open_best(folder: Path) -> Checkpoint:
     """Open the best validated checkpoint, which the newest one's state names, else the newest."""
     newest = latest(folder / CHECKPOINTS, UNREAD)
     if newest is None:

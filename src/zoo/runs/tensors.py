@@ -42,7 +42,7 @@ def load_tensors(module: nn.Module, tensors: Mapping[str, Tensor]) -> None:
     missing, unexpected = compare_names(expected, tensors)
     faults = [f"{name}: missing, expected {shape(expected[name])}" for name in missing]
     faults += [f"{name}: unexpected, found {shape(tensors[name])}" for name in unexpected]
-    refuse(faults + wrong_shapes(expected, tensors))
+    refuse_faults(faults + wrong_shapes(expected, tensors))
     load_matching(module, tensors)
 
 
@@ -53,7 +53,7 @@ def load_matching(module: nn.Module, tensors: Mapping[str, Tensor]) -> tuple[lis
         ValueError: a tensor has another shape than the module's; nothing is copied then.
     """
     expected = module.state_dict()
-    refuse(wrong_shapes(expected, tensors))
+    refuse_faults(wrong_shapes(expected, tensors))
     with torch.no_grad():
         for name, tensor in tensors.items():
             if name in expected:
@@ -61,7 +61,7 @@ def load_matching(module: nn.Module, tensors: Mapping[str, Tensor]) -> tuple[lis
     return compare_names(expected, tensors)
 
 
-def finite(tensors: Mapping[str, Tensor], place: str) -> Mapping[str, Tensor]:
+def require_finite(tensors: Mapping[str, Tensor], place: str) -> Mapping[str, Tensor]:
     """Return the tensors if all their values are finite in float32 (no NaN, no infinity, no 1e300).
 
     Raises:
@@ -92,7 +92,7 @@ def wrong_shapes(expected: Mapping[str, Tensor], tensors: Mapping[str, Tensor]) 
     return [f"{name}: expected {shape(a)}, found {shape(b)}" for name, a, b in both if a.shape != b.shape]
 
 
-def refuse(faults: list[str]) -> None:
+def refuse_faults(faults: list[str]) -> None:
     """Raise a ValueError that lists the first few faults, if there are any."""
     if faults:
         raise ValueError(f"the weights do not fit the model: {first_few(faults, '; ')}")
@@ -111,13 +111,13 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: dict[str,
     try:
         path.touch()
         usual = path.stat().st_mode  # safetensors creates files that only the owner can read
-        save_file({name: alone(tensor) for name, tensor in tensors.items()}, path, metadata)
+        save_file({name: with_own_storage(tensor) for name, tensor in tensors.items()}, path, metadata)
         path.chmod(usual)
     except SafetensorError as error:  # neither an OSError nor a RuntimeError
         raise RuntimeError(f"{path}: {error}") from None
 
 
-def alone(tensor: Tensor) -> Tensor:
+def with_own_storage(tensor: Tensor) -> Tensor:
     """The tensor on the CPU, contiguous, with a storage of its own, as safetensors requires."""
     tensor = tensor.detach().to("cpu").contiguous()
     return tensor if tensor.untyped_storage().nbytes() == tensor.nbytes else tensor.clone()

@@ -13,7 +13,7 @@ from zoo.devices.precision import autocast_to, forward_dtype, require_gradients
 from zoo.models.kinds.part import Part
 from zoo.models.model import Model
 from zoo.runs.checkpoint import Checkpoint
-from zoo.runs.tensors import finite, load_tensors, unique_tensors
+from zoo.runs.tensors import load_tensors, require_finite, unique_tensors
 from zoo.strict_yaml import Tree
 from zoo.training.clipping import clip_to_norm, total_norm
 from zoo.training.devices.attention_backend import use_backends
@@ -47,7 +47,7 @@ class Learner:
         use_backends(model, settings, processes.device)
         # the order matters: weights and names are read before FSDP shards the tensors; the optimizer needs the shards
         if checkpoint is not None:
-            load_tensors(model, finite(checkpoint.tensors("weights"), str(checkpoint.folder)))
+            load_tensors(model, require_finite(checkpoint.tensors("weights"), str(checkpoint.folder)))
         self.saved_names = list(unique_tensors(model))  # the names of the tensors to save, tied ones once
         freeze(model, settings.freeze, settings.lora, settings.seed)
         if checkpoint is not None and settings.lora is not None:

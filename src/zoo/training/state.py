@@ -99,6 +99,6 @@ def advise_checkpoint(run: Run, before: int) -> str:
     Args:
         before: the first step that went wrong; its own and later checkpoints hold its initial weights, or worse ones.
     """
-    earlier = next((one for one in run.recent() if one.step < before), None)
+    earlier = next((one for one in run.undamaged_checkpoints() if one.step < before), None)
     where = f"the last checkpoint before that is {earlier.folder}" if earlier else "there is no checkpoint before that"
     return f"{where}. {ADVICE}"

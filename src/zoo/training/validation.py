@@ -11,7 +11,7 @@ from typing import Any
 from torch import nn
 
 from zoo.models.generation.reordered import clear_reordered_matrices
-from zoo.runs.checkpoint import is_passing
+from zoo.runs.checkpoint import is_signal_checkpoint
 from zoo.runs.metrics import VALIDATION, Line
 from zoo.runs.run import Run
 from zoo.training.learner import Learner
@@ -111,7 +111,7 @@ def is_better(found: Mapping[str, float], best: Mapping[str, Any], validation: V
 
 def average(learner: Learner, most: int, state: State, run: Run) -> None:
     """Publish the mean of the current weights and the last checkpoints, `most` in all, and log their steps."""
-    earlier = (c for c in run.recent() if c.step < state.step and not is_passing(c.folder))
+    earlier = (c for c in run.undamaged_checkpoints() if c.step < state.step and not is_signal_checkpoint(c.folder))
     taken = list(islice(earlier, most - 1))
     learner.average_checkpoints(taken)
     if learner.processes.is_main:

@@ -13,7 +13,7 @@ from zoo.hub.checkpoint import load_checkpoint
 from zoo.inference.attend import attend as run_attend
 from zoo.models.generation.settings import parse_generate
 from zoo.report.attention import check_output, write_maps
-from zoo.runs.saved import straight
+from zoo.runs.saved import normalize_path
 
 TEXT = "The input: a text, or for an image model an image file. With --image: the caption."
 TARGET = "The output text, or the second text of a pair (default: what the model generates)."
@@ -34,5 +34,5 @@ def attend(
     check_output(output, text, image)
     loaded = load_checkpoint(checkpoint, choose_placement(device, precision))
     found = run_attend(loaded, text, target, image, parse_generate(loaded.task.generate))
-    write_maps(found, straight(Path(checkpoint)).name, output)  # `.` and `..` name no folder
+    write_maps(found, normalize_path(Path(checkpoint)).name, output)  # `.` and `..` name no folder
     say(output)

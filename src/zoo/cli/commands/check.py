@@ -26,7 +26,7 @@ from zoo.models.cost import on_meta, parameters
 from zoo.runs.check import Report, check_checkpoint, check_run
 from zoo.runs.files import refuse_unreadable
 from zoo.runs.layout import CHECKPOINTS, CONFIG, MANIFEST
-from zoo.runs.saved import straight
+from zoo.runs.saved import normalize_path
 from zoo.strict_yaml import read_yaml
 from zoo.survey.survey import Surveyed
 from zoo.training.settings import OF_OPTIMIZER, Training
@@ -106,7 +106,7 @@ def check_folder(place: Path) -> Report:
     elif (place / EXPORTED).exists():
         report = Report("exported model")
         report.faults += report.attempt(hash_faults, place, True) or []
-    elif straight(place).parent.name == CHECKPOINTS:  # last: a user's own folder may have this name
+    elif normalize_path(place).parent.name == CHECKPOINTS:  # last: a user's own folder may have this name
         report = check_checkpoint(place)
     else:
         raise ValueError(f"{place}: not {ALLOWED}")

@@ -5,7 +5,7 @@ from zoo.hub.targets.declare.flat_settings import flatten
 from zoo.hub.targets.declare.renaming import Tensors, expand
 from zoo.hub.targets.declare.target import NativeClass, Target
 from zoo.models.kinds.part import PARTS
-from zoo.runs.tensors import finite, part_of, unique_tensors
+from zoo.runs.tensors import part_of, require_finite, unique_tensors
 from zoo.wording import first_few
 
 
@@ -16,7 +16,7 @@ def native_tensors(trained: TrainedModel, target: Target, native: NativeClass) -
         ValueError: a tensor holds NaN or infinity.
     """
     ours = {name: tensor.detach().cpu().float() for name, tensor in unique_tensors(trained.model).items()}
-    finite(ours, "export")
+    require_finite(ours, "export")
     flat = flatten(trained.settings)
     table = [*expand((*target.renames, *native.renames), flat, ours)]
     spoken = {name for rename in table for name in rename.ours}

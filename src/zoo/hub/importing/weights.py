@@ -12,7 +12,7 @@ from zoo.hub.targets.declare.target import NativeClass, Target
 from zoo.models.cost import on_meta
 from zoo.models.kinds.part import PARTS
 from zoo.models.settings import ModelSettings
-from zoo.runs.tensors import finite, part_of, shape, wrong_shapes
+from zoo.runs.tensors import part_of, require_finite, shape, wrong_shapes
 from zoo.wording import first_few
 
 TABLE_TOLERANCE = 4e-3  # rounding of sines and cosines in half precision
@@ -159,7 +159,7 @@ def convert(table: Sequence[Rename], stored: Stored, place: str) -> Tensors:
     source: dict[str, str] = {}
     for rename in table:
         theirs = load_tensor(stored[rename.theirs])
-        finite({rename.theirs: theirs}, place)
+        require_finite({rename.theirs: theirs}, place)
         try:
             parts = rename.to_zoo(theirs)
         except (RuntimeError, ValueError, IndexError):
