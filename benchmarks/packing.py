@@ -21,7 +21,7 @@ from zoo.examples.form import inputs
 from zoo.experiments.tokenizers import train_tokenizer
 from zoo.objectives.mixture import Mixture
 from zoo.runs.saved import open_run
-from zoo.survey.sizes import form_for_some_model, scaled
+from zoo.survey.sizes import form_for_some_model, scaled_shape
 
 
 def read_examples(task: Task, rows: SplitRows, tokenizer: Tokenizer) -> Examples:
@@ -29,7 +29,7 @@ def read_examples(task: Task, rows: SplitRows, tokenizer: Tokenizer) -> Examples
     mixture = Mixture.of(task)
     form = form_for_some_model(mixture, rows.inputs)
     split = open_store({"train": rows}, mixture.stored_fields_in(form, task.source.language), tokenizer)["train"]
-    return Examples(form, mixture, split.lengths, split.read, tokenizer.roles, scaled(task, form, 1))
+    return Examples(form, mixture, split.lengths, split.read, tokenizer.roles, scaled_shape(task, form, 1))
 
 
 def report(name: str, examples: Examples) -> str:

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from zoo.data.ids import Lengths
 from zoo.survey import lengths as survey
-from zoo.survey.lengths import LengthTally, starts, totals, windows
+from zoo.survey.lengths import LengthTally, document_lengths, document_offsets, document_ranges
 
 MANY = st.lists(st.integers(0, 40), min_size=1, max_size=30)
 
@@ -33,7 +33,7 @@ def test_counts_and_tokens_are_those_of_a_list(values: list[int]) -> None:
 @given(MANY, st.integers(1, 15))
 def test_what_lies_beyond_a_limit_is_counted_exactly(values: list[int], limit: int) -> None:
     longer = [value for value in values if value > limit]
-    assert tally(values).beyond(limit) == (len(longer), sum(longer) - limit * len(longer))
+    assert tally(values).longer_than(limit) == (len(longer), sum(longer) - limit * len(longer))
 
 
 @given(st.lists(st.integers(0, 15), min_size=1, max_size=30))
@@ -55,16 +55,16 @@ def test_a_histogram_has_each_document_in_one_bar(values: list[int]) -> None:
 
 def test_documents_of_sentences_begin_where_their_first_sentence_does() -> None:
     lengths = Lengths({"text": np.array([0, 2, 5, 9, 10])}, sentences=np.array([0, 1, 3, 4]))
-    assert starts(lengths, "text", 0, 3).tolist() == [0, 2, 9, 10]
-    assert starts(lengths, "text", 1, 2).tolist() == [2, 9]
+    assert document_offsets(lengths, "text", 0, 3).tolist() == [0, 2, 9, 10]
+    assert document_offsets(lengths, "text", 1, 2).tolist() == [2, 9]
 
 
 def test_fields_add_up() -> None:
     lengths = Lengths({"text": np.array([0, 2, 5]), "pair": np.array([0, 1, 9])})
-    assert totals(lengths, ("text", "pair"), 0, 2).tolist() == [3, 11]
+    assert document_lengths(lengths, ("text", "pair"), 0, 2).tolist() == [3, 11]
 
 
 def test_a_window_holds_few_tokens_unless_one_document_has_more(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(survey, "TOKENS", 10)
     lengths = Lengths({"text": np.array([0, 4, 8, 30, 31, 32])})
-    assert list(windows(lengths, ("text",))) == [(0, 2), (2, 3), (3, 5)]
+    assert list(document_ranges(lengths, ("text",))) == [(0, 2), (2, 3), (3, 5)]

@@ -13,7 +13,7 @@ from torch.nn.functional import binary_cross_entropy
 from zoo.data import processes
 from zoo.survey import survey, tokens, worker
 from zoo.survey.rows import SourceSurvey
-from zoo.survey.survey import NO_TOKENIZER, Surveyed
+from zoo.survey.survey import NO_TOKENIZER, TaskSurvey
 
 TRAIN = ["aaaa bbbb", "aaaa bbbb", "cc", "", "aaaaaaaaaaaaaaaaaaaaaaaa", "zyxwvuts"]
 VALIDATION = ["cc", "dd?"]
@@ -36,7 +36,7 @@ def task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 def look(tree: dict[str, Any], folder: Path) -> dict[str, Any]:
     path = folder / "my.yaml"
     path.write_text(json.dumps(tree))
-    return Surveyed.find(str(path), [], None).look(lambda *_: None)
+    return TaskSurvey.find(str(path), [], None).run(lambda *_: None)
 
 
 def test_rows_texts_and_tokens_are_counted(task: dict[str, Any], tmp_path: Path) -> None:

@@ -49,12 +49,12 @@ def test_every_label_is_counted_whichever_process_met_it_first() -> None:
 
 def test_samples_that_were_taken_apart_are_the_sample_of_all(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(near, "ROWS", 10)
-    whole, one, other = near.NearRepeats(), near.NearRepeats(), near.NearRepeats()
+    whole, one, other = near.NearDuplicates(), near.NearDuplicates(), near.NearDuplicates()
     for row in range(60):
         text = f"a text of some words {row % 50}"
         for seen in (whole, (one, other)[row % 2]):
             seen.add(text, code_of(text), RowPlace(0, row % 2, row))
-    found = near.NearRepeats()
+    found = near.NearDuplicates()
     found.join([json.loads(json.dumps(each.plain())) for each in (other, one)])
     assert (found.share, found.seen) == (whole.share, 60) and 0 < len(found.kept) <= 10
     assert {code: place.row % 50 for code, (place, _) in found.kept.items()} == {

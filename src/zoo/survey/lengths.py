@@ -18,19 +18,19 @@ class LengthTally:
 
     def __init__(self) -> None:
         self.counts = np.zeros(CAP, dtype=np.int64)
-        self.over = self.over_tokens = self.longest = 0
+        self.n_over = self.over_tokens = self.longest = 0
 
     def add(self, lengths: Ids) -> None:
         """Add the lengths of more documents."""
         short = lengths[lengths < CAP]
         self.counts += np.bincount(short, minlength=CAP)
-        self.over += len(lengths) - len(short)
+        self.n_over += len(lengths) - len(short)
         self.over_tokens += int(lengths.sum() - short.sum())
         self.longest = max(self.longest, int(lengths.max(initial=0)))
 
     @property
     def documents(self) -> int:
-        return int(self.counts.sum()) + self.over
+        return int(self.counts.sum()) + self.n_over
 
     @property
     def tokens(self) -> int:
@@ -41,11 +41,11 @@ class LengthTally:
         at = int(np.searchsorted(np.cumsum(self.counts), share * self.documents))
         return at if at < CAP else self.longest
 
-    def beyond(self, limit: int) -> tuple[int, int]:
+    def longer_than(self, limit: int) -> tuple[int, int]:
         """The number of documents longer than `limit` (below `CAP`), and the number of their tokens beyond it."""
         longer = np.arange(CAP)[limit + 1 :]
         counts = self.counts[limit + 1 :]
-        return int(counts.sum()) + self.over, int(counts @ (longer - limit)) + self.over_tokens - self.over * limit
+        return int(counts.sum()) + self.n_over, int(counts @ (longer - limit)) + self.over_tokens - self.n_over * limit
 
     def histogram(self) -> list[dict[str, int]]:
         """The number of documents with 1, 2 to 3, 4 to 7 … tokens, without empty bins at the ends."""
@@ -53,7 +53,7 @@ class LengthTally:
         for power in range(CAP.bit_length() - 1):
             count = int(self.counts[1 << power : 2 << power].sum())
             found.append({"from": 1 << power, "to": (2 << power) - 1, "documents": count})
-        found.append({"from": CAP, "to": max(CAP, self.longest), "documents": self.over})
+        found.append({"from": CAP, "to": max(CAP, self.longest), "documents": self.n_over})
         filled = [number for number, bar in enumerate(found) if bar["documents"]]
         return found[filled[0] : filled[-1] + 1] if filled else []
 
@@ -64,7 +64,7 @@ class LengthTally:
         return {"mean": mean, **quantiles, "longest": self.longest, "histogram": self.histogram()}
 
 
-def starts(lengths: Lengths, field: str, first: int, last: int) -> Ids:
+def document_offsets(lengths: Lengths, field: str, first: int, last: int) -> Ids:
     """Offsets of documents first:last in the flat ids of a field: the start of each, then the end of the last."""
     units = lengths.sentences if lengths.sentences is not None else lengths.lists.get(field)
     offsets = lengths.offsets[field]
@@ -75,7 +75,7 @@ def starts(lengths: Lengths, field: str, first: int, last: int) -> Ids:
     return found
 
 
-def windows(lengths: Lengths, fields: tuple[str, ...]) -> Iterator[tuple[int, int]]:
+def document_ranges(lengths: Lengths, fields: tuple[str, ...]) -> Iterator[tuple[int, int]]:
     """Yield consecutive ranges (first, last) of documents, each small enough to read at once.
 
     A document of more than `TOKENS` tokens has a range of its own.
@@ -83,14 +83,14 @@ def windows(lengths: Lengths, fields: tuple[str, ...]) -> Iterator[tuple[int, in
     first = 0
     while first < lengths.documents:
         last = min(first + DOCUMENTS, lengths.documents)
-        fitting = int(np.searchsorted(np.cumsum(totals(lengths, fields, first, last)), TOKENS, side="right"))
+        fitting = int(np.searchsorted(np.cumsum(document_lengths(lengths, fields, first, last)), TOKENS, side="right"))
         last = first + max(1, fitting)
         yield first, last
         first = last
 
 
-def totals(lengths: Lengths, fields: tuple[str, ...], first: int, last: int) -> NDArray[np.int64]:
+def document_lengths(lengths: Lengths, fields: tuple[str, ...], first: int, last: int) -> NDArray[np.int64]:
     """The number of tokens of each document in first:last, summed over fields."""
-    of_each = [np.diff(starts(lengths, field, first, last)) for field in fields]
+    of_each = [np.diff(document_offsets(lengths, field, first, last)) for field in fields]
     found: NDArray[np.int64] = np.sum(of_each, axis=0, dtype=np.int64)
     return found

@@ -27,7 +27,7 @@ SPACE = ord(" ")
 INSTALL = "near duplicates need datasketch, which is not installed: pip install 'zoo[duplicates]'"
 
 
-class NearRepeats:
+class NearDuplicates:
     """Near duplicates in a sample of rows.
 
     The hash of a row's text alone decides whether the row is sampled, so the sample does not depend on how many
@@ -54,7 +54,7 @@ class NearRepeats:
             code: the hash of the text (`code_of`).
         """
         self.seen += 1
-        if MinHash is None or at(code) >= self.share or code in self.kept:
+        if MinHash is None or sampling_value(code) >= self.share or code in self.kept:
             return
         words = text[: LETTERS * WORDS].split()
         if not words:
@@ -62,13 +62,13 @@ class NearRepeats:
         found = self.blank.copy()
         found.update_batch(shingles(words))
         self.kept[code] = (place, found)
-        self.keep_few()
+        self.shrink()
 
-    def keep_few(self) -> None:
+    def shrink(self) -> None:
         """Halve the sampled fraction until at most `ROWS` rows are left."""
         while len(self.kept) > ROWS:
             self.share /= 2
-            self.kept = {code: one for code, one in self.kept.items() if at(code) < self.share}
+            self.kept = {code: one for code, one in self.kept.items() if sampling_value(code) < self.share}
 
     def plain(self) -> dict[str, Any]:
         """The state as JSON values, for `join`."""
@@ -83,11 +83,11 @@ class NearRepeats:
         every += [(code, place, known.hashvalues) for code, (place, known) in self.kept.items()]
         self.kept = {}
         for code, place, values in sorted(every, key=lambda one: one[1][1:]):
-            if at(code) < self.share and code not in self.kept:
+            if sampling_value(code) < self.share and code not in self.kept:
                 known = self.blank.copy()
                 known.hashvalues = np.array(values, known.hashvalues.dtype)
                 self.kept[code] = (place, known)
-        self.keep_few()
+        self.shrink()
 
     def find(self) -> dict[str, Any] | None:
         """Count the sampled rows that have a near duplicate before them; None if datasketch is not installed."""
@@ -108,7 +108,7 @@ class NearRepeats:
         return {"looked_at": len(self.kept), "rows": rows, "across_splits": across, "shown": shown}
 
 
-def at(code: bytes) -> float:
+def sampling_value(code: bytes) -> float:
     """A text's hash as a number from 0 to 1."""
     return int.from_bytes(code, "big") / 2**64
 

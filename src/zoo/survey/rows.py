@@ -19,7 +19,7 @@ from zoo.data.sources.repeated.duplicates import join_texts
 from zoo.data.sources.repeated.repeats import Repeats, RowPlace, code_of
 from zoo.data.sources.rows import SplitRows
 from zoo.data.store.uneven import FirstRows, note_first, refuse_uneven
-from zoo.survey.near import NearRepeats
+from zoo.survey.near import NearDuplicates
 
 UNIT = 1 << 1074  # every finite float is a whole multiple of 1 / UNIT
 
@@ -135,7 +135,7 @@ class SourceSurvey:
     Attributes:
         choices: number of answer choices -> the first row with that number.
         unanswered: index of a split -> its first question without an answer.
-        looked: the row whose image was decoded last; a row comes once per text, but its image is decoded once.
+        last_image_row: the row whose image was decoded last; a row comes once per text, but its image is decoded once.
         broken: the first row whose image cannot be decoded, and the error; None if all can.
         n_broken: number of images that cannot be decoded.
     """
@@ -143,10 +143,10 @@ class SourceSurvey:
     def __init__(self, rows: Mapping[str, SplitRows], folder: Path) -> None:
         self.names = list(rows)
         self.tallies = {name: RowTally() for name in rows}
-        self.repeats, self.near = Repeats(folder), NearRepeats()
+        self.repeats, self.near = Repeats(folder), NearDuplicates()
         self.choices: FirstRows = {}
         self.unanswered: FirstRows = {}
-        self.looked: RowPlace | None = None
+        self.last_image_row: RowPlace | None = None
         self.broken: tuple[RowPlace, str] | None = None
         self.n_broken = 0
         self.left_out = 0
@@ -176,9 +176,9 @@ class SourceSurvey:
         place = RowPlace(self.names.index(assigned.split), number, assigned.number)
         if CHOICES in assigned.row and assigned.row[CONTEXT].strip():  # training leaves out rows without a context
             note_first(self.choices, len(assigned.row[CHOICES]), place)
-        if PICTURE in assigned.row and place != self.looked:
-            self.looked = place
-            self.try_picture(assigned.row[PICTURE], part, place)
+        if PICTURE in assigned.row and place != self.last_image_row:
+            self.last_image_row = place
+            self.try_image(assigned.row[PICTURE], part, place)
         if is_unanswered(assigned.row):
             note_first(self.unanswered, place.split, place)
         if text:
@@ -188,7 +188,7 @@ class SourceSurvey:
         elif not text_columns(assigned.row):
             self.repeats.add(code_of(split_key(assigned.row, part, assigned.number)), place)
 
-    def try_picture(self, value: Any, part: SourcePart, place: RowPlace) -> None:
+    def try_image(self, value: Any, part: SourcePart, place: RowPlace) -> None:
         """Decode an image as training would, and note the row if that fails."""
         try:
             decode(*stored_at(value, part.folder, ""), size=1)

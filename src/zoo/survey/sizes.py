@@ -15,7 +15,7 @@ from zoo.data.task import Task
 from zoo.examples.form import Form, ModelTraits
 from zoo.examples.template import CAUSAL_TEXT, overhead
 from zoo.objectives.mixture import Mixture
-from zoo.survey.lengths import CAP, TOKENS, LengthTally, totals
+from zoo.survey.lengths import CAP, TOKENS, LengthTally, document_lengths
 
 FACTORS = (0.5, 1, 2)  # multiples of the task's length that are tried
 LOOKED_AT = 4  # windows of documents that are packed, spread over the data
@@ -55,12 +55,12 @@ def try_sizes(
     """
     found = []
     for factor in FACTORS:
-        shape = scaled(task, form, factor)
+        shape = scaled_shape(task, form, factor)
         limits, around = shape.limits, overhead(form.template) - (form.template == CAUSAL_TEXT)  # the end is a target
         longest = {name: limits.source - 1 if name == "source" else limits.longest - around for name in lengths}
         if min(longest.values(), default=1) < 1:
             continue
-        cut = cut_of(lengths, longest, mixture.whole or form.source) if form.lengths_suffice else {}
+        cut = share_cut(lengths, longest, mixture.whole or form.source) if form.lengths_suffice else {}
         empty: float | None = None
         with suppress(ValueError):  # raised if no example fits
             examples = Examples(form, mixture, split.lengths, split.read, roles, shape)
@@ -71,12 +71,12 @@ def try_sizes(
     return found
 
 
-def refused(task: Task, form: Form, mixture: Mixture, splits: Mapping[str, Split]) -> list[str]:
+def training_refusals(task: Task, form: Form, mixture: Mixture, splits: Mapping[str, Split]) -> list[str]:
     """Reasons why training on rows of the task's length would refuse the data; empty if it would not.
 
     Training does not read the test split.
     """
-    shape, read = scaled(task, form, 1), {name: split for name, split in splits.items() if name != TEST}
+    shape, read = scaled_shape(task, form, 1), {name: split for name, split in splits.items() if name != TEST}
     try:
         mixture.refuse_obstacles(read, shape.limits)
     except ValueError as error:
@@ -84,14 +84,14 @@ def refused(task: Task, form: Form, mixture: Mixture, splits: Mapping[str, Split
     return []
 
 
-def cut_of(lengths: Mapping[str, LengthTally], longest: Mapping[str, int], truncated: bool) -> dict[str, Any]:
+def share_cut(lengths: Mapping[str, LengthTally], longest: Mapping[str, int], truncated: bool) -> dict[str, Any]:
     """The share of texts longer than an example, and of tokens beyond its end, from the lengths of all texts.
 
     Args:
         longest: field name -> tokens of it that an example can hold.
         truncated: whether the rest is dropped instead of continued in further examples.
     """
-    beyond = [tally.beyond(min(longest[name], CAP - 1)) for name, tally in lengths.items()]
+    beyond = [tally.longer_than(min(longest[name], CAP - 1)) for name, tally in lengths.items()]
     documents = sum(tally.documents for tally in lengths.values())
     tokens = sum(tally.tokens for tally in lengths.values())
     return {
@@ -102,8 +102,8 @@ def cut_of(lengths: Mapping[str, LengthTally], longest: Mapping[str, int], trunc
 
 
 def planned_cut(examples: Examples) -> dict[str, Any]:
-    """What `cut_of` gives, from examples planned for a few windows: for forms that repeat or leave out tokens."""
-    documents = [examples.plan(0, [document]) for window in looked_at(examples) for document in window]
+    """What `share_cut` gives, from examples planned for a few windows: for forms that repeat or leave out tokens."""
+    documents = [examples.plan(0, [document]) for window in sampled_windows(examples) for document in window]
     several = sum(len(plans) > 1 for plans in documents)
     longer = sum(len(plans) > 1 or plans[0].truncated > 0 for plans in documents if plans)
     lost = sum(plan.truncated for plans in documents for plan in plans)
@@ -112,7 +112,7 @@ def planned_cut(examples: Examples) -> dict[str, Any]:
     return {"longer": longer / max(1, len(documents)), "beyond": lost / max(1, lost + held), "is": what}
 
 
-def scaled(task: Task, form: Form, factor: float) -> RowShape:
+def scaled_shape(task: Task, form: Form, factor: float) -> RowShape:
     """The row shape for `factor` times the task's length."""
     row, example = task.row_length, task.example_length
     length, source = (max(1, int(side * factor)) for side in (row.target, row.source))
@@ -128,20 +128,20 @@ def scaled(task: Task, form: Form, factor: float) -> RowShape:
 def empty_share(examples: Examples) -> float | None:
     """The share of positions without a token, from packing a few windows; None if they give no rows."""
     shape, used, places = examples.shape, 0, 0
-    for window in looked_at(examples):
+    for window in sampled_windows(examples):
         rows = pack(examples.plan(0, window), shape, examples.mixture)
         used += sum(plan.length + plan.source_length for row in rows for plan in row)
         places += len(rows) * (shape.length + shape.source)
     return 1 - used / places if places else None
 
 
-def looked_at(examples: Examples) -> Iterator[range]:
+def sampled_windows(examples: Examples) -> Iterator[range]:
     """Yield a few windows of documents, spread over the data, each cut to at most `MOST` tokens."""
     lengths, fields = examples.lengths, examples.form.texts
     for first in range(0, lengths.documents, max(WINDOW, lengths.documents // LOOKED_AT)):
         last = min(first + WINDOW, lengths.documents)
         if fields:
-            sizes = np.cumsum(totals(lengths, fields, first, last))
+            sizes = np.cumsum(document_lengths(lengths, fields, first, last))
             last = first + max(1, int(np.searchsorted(sizes, MOST, side="right")))
             if sizes[0] > TOKENS:
                 continue  # too long to read at once, and it fills its rows anyway

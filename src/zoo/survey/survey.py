@@ -21,15 +21,15 @@ from zoo.experiments.tokenize import filling_of, own_tokenizer
 from zoo.objectives.mixture import Mixture
 from zoo.survey.near import INSTALL
 from zoo.survey.rows import RowTally, SourceSurvey, label_counts
-from zoo.survey.sizes import form_for_some_model, refused, scaled, try_sizes
-from zoo.survey.tokens import TokenTally, costs_of
+from zoo.survey.sizes import form_for_some_model, scaled_shape, training_refusals, try_sizes
+from zoo.survey.tokens import TokenTally, unigram_costs
 from zoo.survey.worker import survey_rows
 
 NO_TOKENIZER = "the task names no tokenizer, so tokens are not counted: --set task.tokenizer.name=NAME"
 
 
 @dataclass(frozen=True)
-class Surveyed:
+class TaskSurvey:
     """A task and its data, ready to be surveyed.
 
     Args:
@@ -43,7 +43,7 @@ class Surveyed:
     data: Path | None
 
     @classmethod
-    def find(cls, name: str, sets: Sequence[Pair], data: Path | None) -> "Surveyed":
+    def find(cls, name: str, sets: Sequence[Pair], data: Path | None) -> "TaskSurvey":
         """Resolve a task and locate its source.
 
         Raises:
@@ -57,7 +57,7 @@ class Surveyed:
         """The split that a model is trained on: train, or the first one if there is no train."""
         return "train" if "train" in self.rows else next(iter(self.rows))
 
-    def look(self, progress: Progress) -> dict[str, Any]:
+    def run(self, progress: Progress) -> dict[str, Any]:
         """Survey the task; returns all statistics as JSON values.
 
         Raises:
@@ -78,7 +78,7 @@ class Surveyed:
         if balance := describe_labels(source.tallies[self.first], len(self.rows[self.first].labels)):
             found["guessing_labels"] = balance
         form = form_for_some_model(self.mixture, self.rows[self.first].inputs)
-        form.check(scaled(self.task, form, 1).limits)
+        form.check(scaled_shape(self.task, form, 1).limits)
         if not form.texts:
             return found
         if self.task.tokenizer is None:
@@ -91,14 +91,14 @@ class Surveyed:
             filling.fill_together(processes_for(len(filling.missing)))
         opened = open_store(self.rows, recipe.stored, tokenizer, progress)
         self.mixture.refuse_obstacles(opened)  # texts too long for a row are a remark: longer rows fit them
-        found["remarks"] += refused(self.task, form, self.mixture, opened)
+        found["remarks"] += training_refusals(self.task, form, self.mixture, opened)
         tallies = {name: TokenTally(split, form, tokenizer) for name, split in opened.items()}
         for name, tally in tallies.items():
             splits[name] |= describe_tokens(tally)
         first = tallies[self.first]
         sizes = try_sizes(self.task, form, self.mixture, opened[self.first], tokenizer.roles, first.lengths)
         entropy = describe_entropy(tallies, self.first, source.tallies)
-        strangest = first.strangest(costs_of(first.counts))
+        strangest = first.most_unusual(unigram_costs(first.counts))
         return found | {"row_sizes": sizes, "unigram": entropy, "strangest": strangest, "store": str(home() / SHARDS)}
 
 
@@ -164,10 +164,10 @@ def describe_entropy(tallies: Mapping[str, TokenTally], first: str, sources: Map
 
     Loss in nats per token, perplexity, and bits per byte of text (None if the split has no bytes).
     """
-    costs = costs_of(tallies[first].asked)
+    costs = unigram_costs(tallies[first].target_counts)
     found: dict[str, Any] = {}
     for name, tally in tallies.items():
         loss, size = tally.loss(costs), sources[name].bytes if tally.whole else int(tally.split.bytes.sum())
-        bits = loss * int(tally.asked.sum()) / math.log(2) / size if size else None
+        bits = loss * int(tally.target_counts.sum()) / math.log(2) / size if size else None
         found[name] = {"loss": loss, "perplexity": math.exp(loss), "bits_per_byte": bits}
     return found

@@ -11,7 +11,7 @@ from zoo.data.ids import MESSAGES, Ids, Lengths
 from zoo.data.store.split import Split
 from zoo.data.tokenizers.tokenizer import Tokenizer
 from zoo.examples.form import Form
-from zoo.survey.lengths import TOKENS, LengthTally, starts, totals, windows
+from zoo.survey.lengths import TOKENS, LengthTally, document_lengths, document_offsets, document_ranges
 
 Counts = NDArray[np.int64]
 SHOWN = 3  # documents shown for each measure
@@ -29,7 +29,7 @@ class TokenTally:
         fields: names of the fields that hold text.
         predicted: fields whose tokens are targets.
         counts: (vocab_size,) occurrences of each token in all fields.
-        asked: (vocab_size,) occurrences of each token as a target; in conversations only the assistant's turns count.
+        target_counts: (vocab_size,) the same as a target; in conversations only the assistant's turns count.
         whole: whether the form names no predicted field, so that all fields are.
         lengths: field name (names joined by " + " if the fields share a row) -> its document lengths.
     """
@@ -41,20 +41,20 @@ class TokenTally:
         # source and target have rows of their own; all other fields share one row, so their lengths add up
         parts = [(field,) for field in self.fields] if form.source else [self.fields]
         self.lengths = {" + ".join(part): LengthTally() for part in parts}
-        self.counts, self.asked = np.zeros((2, tokenizer.vocab_size), dtype=np.int64)
-        for first, last in self.windows():
+        self.counts, self.target_counts = np.zeros((2, tokenizer.vocab_size), dtype=np.int64)
+        for first, last in self.document_ranges():
             for tally, part in zip(self.lengths.values(), parts, strict=True):
-                tally.add(totals(split.lengths, part, first, last))
+                tally.add(document_lengths(split.lengths, part, first, last))
             for field in self.fields:
-                for ids, wanted in pieces(split, field, first, last):
+                for ids, wanted in id_chunks(split, field, first, last):
                     found = np.bincount(ids, minlength=len(self.counts))
                     self.counts += found
                     if field in self.predicted:
-                        self.asked += found if wanted is ids else np.bincount(wanted, minlength=len(found))
+                        self.target_counts += found if wanted is ids else np.bincount(wanted, minlength=len(found))
 
-    def windows(self) -> Iterator[tuple[int, int]]:
-        """Yield ranges of documents as `lengths.windows`, and release the memory of each before the next."""
-        for first, last in windows(self.split.lengths, self.fields):
+    def document_ranges(self) -> Iterator[tuple[int, int]]:
+        """Yield ranges of documents as `lengths.document_ranges`, and release the memory of each before the next."""
+        for first, last in document_ranges(self.split.lengths, self.fields):
             yield first, last
             for field in self.fields:
                 self.split.release(field, first, last)
@@ -71,15 +71,15 @@ class TokenTally:
 
     def loss(self, costs: NDArray[np.float64]) -> float:
         """The mean of `costs`, shape (vocab_size,), over this split's target tokens (nats per token)."""
-        return float(self.asked @ costs) / max(1, int(self.asked.sum()))
+        return float(self.target_counts @ costs) / max(1, int(self.target_counts.sum()))
 
-    def strangest(self, costs: NDArray[np.float64]) -> list[dict[str, Any]]:
+    def most_unusual(self, costs: NDArray[np.float64]) -> list[dict[str, Any]]:
         """The `SHOWN` most extreme documents by mean token cost (both ends), unknown tokens and length."""
         unk = self.tokenizer.roles.unk
         unknown = np.arange(len(costs)) == unk if unk is not None else np.zeros(len(costs), dtype=bool)
         found: dict[str, list[tuple[float, int]]] = {}
-        for first, last in self.windows():
-            size = totals(self.split.lengths, self.fields, first, last)
+        for first, last in self.document_ranges():
+            size = document_lengths(self.split.lengths, self.fields, first, last)
             counted = np.maximum(size, 1)
             mean = self.sums(costs, first, last) / counted
             enough = size >= SHORTEST
@@ -102,7 +102,7 @@ class TokenTally:
         """
         total = np.zeros(last - first)
         for field in self.fields:
-            borders = starts(self.split.lengths, field, first, last)
+            borders = document_offsets(self.split.lengths, field, first, last)
             read = min(int(borders[-1] - borders[0]), TOKENS)
             ids = np.asarray(self.split.ids[field][int(borders[0]) : int(borders[0]) + read])
             sums = np.concatenate([[0.0], np.cumsum(values[ids], dtype=np.float64)])
@@ -112,7 +112,7 @@ class TokenTally:
 
     def describe(self, why: str, value: float, document: int) -> dict[str, Any]:
         """A document as JSON values: the measure and its value, the row's location and the beginning of its text."""
-        borders = {field: starts(self.split.lengths, field, document, document + 1) for field in self.fields}
+        borders = {field: document_offsets(self.split.lengths, field, document, document + 1) for field in self.fields}
         ids = [
             np.asarray(self.split.ids[field][int(first) : min(int(last), int(first) + BEGINNING)]).tolist()
             for field, (first, last) in borders.items()
@@ -126,13 +126,13 @@ class TokenTally:
         return part.where(int(self.split.row_numbers[document]) + 1)
 
 
-def costs_of(counts: Counts) -> NDArray[np.float64]:
+def unigram_costs(counts: Counts) -> NDArray[np.float64]:
     """The cost of each token under a unigram model with add-one smoothing, -log p (nats); shape (vocab_size,)."""
     costs: NDArray[np.float64] = -np.log((counts + 1) / (counts.sum() + len(counts)))
     return costs
 
 
-def of_answers(lengths: Lengths, first: int, last: int) -> NDArray[np.bool_]:
+def in_answers(lengths: Lengths, first: int, last: int) -> NDArray[np.bool_]:
     """For each token of conversations first:last, whether it is in an assistant's turn: every second turn."""
     units: Ids = np.asarray(lengths.lists[MESSAGES][first : last + 1])
     borders: Ids = np.asarray(lengths.offsets[MESSAGES][int(units[0]) : int(units[-1]) + 1])
@@ -140,14 +140,14 @@ def of_answers(lengths: Lengths, first: int, last: int) -> NDArray[np.bool_]:
     return np.repeat(turns % 2 == 1, borders[1:] - borders[:-1])
 
 
-def pieces(split: Split, field: str, first: int, last: int) -> Iterator[tuple[Ids, Ids]]:
+def id_chunks(split: Split, field: str, first: int, last: int) -> Iterator[tuple[Ids, Ids]]:
     """Yield the ids of documents first:last in chunks of at most `TOKENS`, each with those that may be targets.
 
     In conversations those are the ids of the assistant's turns, else the same array.
     """
-    borders = starts(split.lengths, field, first, last)
+    borders = document_offsets(split.lengths, field, first, last)
     begin, end = int(borders[0]), int(borders[-1])
-    answered = of_answers(split.lengths, first, last) if field == MESSAGES else None
+    answered = in_answers(split.lengths, first, last) if field == MESSAGES else None
     for start in range(begin, end, TOKENS):
         ids = np.asarray(split.ids[field][start : min(start + TOKENS, end)])
         yield ids, ids if answered is None else ids[answered[start - begin :][: len(ids)]]

@@ -12,7 +12,7 @@ from zoo.data.sources.repeated.duplicates import ComparedPart, RowMarks, compare
 from zoo.data.sources.repeated.repeats import Repeats, RowPlace, code_of
 from zoo.data.tokenizers.word_cache import MULTIPLIER
 from zoo.survey import near
-from zoo.survey.near import NearRepeats, shingles
+from zoo.survey.near import NearDuplicates, shingles
 
 WORDS = [f"word{i}" for i in range(60)]
 TEXT = " ".join(WORDS)
@@ -76,7 +76,7 @@ def test_nothing_repeats_in_no_rows(tmp_path: Path) -> None:
 
 
 def test_almost_equal_texts_are_found_and_others_are_not() -> None:
-    found = NearRepeats()
+    found = NearDuplicates()
     for number, text in enumerate([TEXT, " ".join(WORDS[::-1]), CHANGED, TEXT]):
         found.add(text, code_of(text), RowPlace(number // 2, 0, number))
     result = found.find()
@@ -89,7 +89,7 @@ def test_the_sample_is_bounded_and_does_not_depend_on_the_order(monkeypatch: pyt
     monkeypatch.setattr(near, "ROWS", 10)
     texts, kept = [f"{TEXT} {i}" for i in range(50)], []
     for order in (texts, texts[::-1]):
-        found = NearRepeats()
+        found = NearDuplicates()
         for number, text in enumerate(order):
             found.add(text, code_of(text), RowPlace(0, 0, number))
         kept.append(set(found.kept))
@@ -119,7 +119,7 @@ def test_each_run_of_words_has_its_hash(words: list[str]) -> None:
 
 def test_without_datasketch_nothing_is_said_of_near_duplicates(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(near, "MinHash", None)
-    found = NearRepeats()
+    found = NearDuplicates()
     found.add(TEXT, code_of(TEXT), RowPlace(0, 0, 1))
     assert found.find() is None
 

@@ -28,7 +28,7 @@ from zoo.runs.files import refuse_unreadable
 from zoo.runs.layout import CHECKPOINTS, CONFIG, MANIFEST
 from zoo.runs.saved import normalize_path
 from zoo.strict_yaml import read_yaml
-from zoo.survey.survey import Surveyed
+from zoo.survey.survey import TaskSurvey
 from zoo.training.settings import OF_OPTIMIZER, Training
 from zoo.wording import counted
 
@@ -80,9 +80,9 @@ def survey(report: Report, name: str, sets: Sequence[Pair], data: Path | None, a
     if not (asked or sets or data) and listed_tasks(name) is not None:
         report.remarks.append("the data of its tasks is not checked: name one of them")
         return None
-    surveyed = Surveyed.find(name, sets, data)
+    surveyed = TaskSurvey.find(name, sets, data)
     with bars() as drawn:
-        return surveyed.look(drawn.tokenise)
+        return surveyed.run(drawn.tokenise)
 
 
 def check_folder(place: Path) -> Report:
