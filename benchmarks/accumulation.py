@@ -38,8 +38,8 @@ from zoo.batches.feed import Feed
 from zoo.batches.order import PackedRow
 from zoo.config import Layer
 from zoo.examples.example import ExamplePlan
+from zoo.experiments.fill_in import fix_training
 from zoo.experiments.resolve import resolve_training
-from zoo.experiments.settle import fix_training
 from zoo.models.create import create_model
 from zoo.objectives.mixture import Mixture
 from zoo.runs.run import RunFiles

@@ -29,8 +29,8 @@ import torch
 
 from zoo.config import Layer, dump
 from zoo.data.task import load_task
+from zoo.experiments.fill_in import fix_training
 from zoo.experiments.resolve import check_task, resolve_training
-from zoo.experiments.settle import fix_training
 from zoo.models.settings import dump_settings, load_settings, parse_settings
 from zoo.runs.checkpoint import read_manifest, verify
 from zoo.runs.files import read_sealed

@@ -17,7 +17,7 @@ from zoo.cli.table import COMMANDS
 from zoo.config import parse_set
 from zoo.data.task import Task
 from zoo.data.task_list import ListedTask
-from zoo.experiments.resolve import resolve_alone
+from zoo.experiments.resolve import resolve_model_alone
 from zoo.late import load
 from zoo.models.generation.settings import GenerateSettings
 from zoo.models.kinds.part import PARTS
@@ -93,14 +93,14 @@ def test_settings_of_a_task_need_a_task(text: str):
     with pytest.raises(ValueError, match="need a TASK: zoo show MODEL TASK"):
         check_words("show", ["bert-tiny", text])
     with pytest.raises(ValueError, match="need a TASK: zoo show MODEL TASK"):
-        resolve_alone("bert-tiny", [parse_set(text)])
+        resolve_model_alone("bert-tiny", [parse_set(text)])
 
 
 @pytest.mark.parametrize(("text", "words"), [("stepz=3", "unknown key 'stepz'"), ("warmup_steps=1.5", "must be whole")])
 def test_a_model_alone_has_its_training_checked(text: str, words: str):
     with pytest.raises(ValueError, match=rf"training\..*{words}"):
-        resolve_alone("bert-tiny", [parse_set(f"training.{text}")])
-    resolve_alone("bert-tiny", [parse_set("training.epochs=3")])
+        resolve_model_alone("bert-tiny", [parse_set(f"training.{text}")])
+    resolve_model_alone("bert-tiny", [parse_set("training.epochs=3")])
 
 
 def test_words_options_and_changes_are_told_apart():

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from zoo.experiments.finetune import carry_over, what_becomes_of_classes
+from zoo.experiments.finetune import copy_weights, describe_classes
 from zoo.experiments.resolve import MAY_SET, refuse_architecture
 from zoo.models.create import create_model
 from zoo.models.heads.classes import numbered_as
@@ -13,7 +13,7 @@ TABLE = "encoder.stack.positions.0.table.weight"
 
 def test_positions_that_a_checkpoint_lacks_repeat_those_it_has():
     small, large = create_model("bert-nano", max_length=7), create_model("bert-nano", max_length=17)
-    carry_over(large, small.state_dict())
+    copy_weights(large, small.state_dict())
     known, found = small.state_dict()[TABLE], large.state_dict()[TABLE]
     assert torch.equal(found, torch.cat([known, known, known[:3]]))
 
@@ -21,7 +21,7 @@ def test_positions_that_a_checkpoint_lacks_repeat_those_it_has():
 def test_tokens_that_a_checkpoint_lacks_stay_as_they_begin():
     small, large = create_model("bert-nano", vocab_size=20), create_model("bert-nano", vocab_size=23)
     before = large.state_dict()["encoder.stack.embeddings.tokens.weight"].clone()
-    carry_over(large, small.state_dict())
+    copy_weights(large, small.state_dict())
     found = large.state_dict()["encoder.stack.embeddings.tokens.weight"]
     assert torch.equal(found[:20], small.state_dict()["encoder.stack.embeddings.tokens.weight"])
     assert torch.equal(found[20:], before[20:])
@@ -30,7 +30,7 @@ def test_tokens_that_a_checkpoint_lacks_stay_as_they_begin():
 @pytest.mark.parametrize("name", ["transformer-nano", "gpt-modern-nano", "t5-nano"])
 def test_positions_without_a_table_go_on_by_their_formula(name: str):
     small, large = create_model(name, max_length=7).eval(), create_model(name, max_length=17).eval()
-    carry_over(large, small.state_dict())
+    copy_weights(large, small.state_dict())
     tokens = torch.arange(1, 8)[None]
     source = None if small.encoder is None else tokens
     assert torch.equal(large(tokens, source).logits, small(tokens, source).logits)
@@ -89,13 +89,13 @@ def test_other_classes_are_taken_as_they_come(own: list[str], wanted: list[str])
 
 def test_the_log_says_which_classes_go_on_from_the_rows_of_others():
     """They keep their numbers, and so `b` begins with what the checkpoint learned of `a`."""
-    said = what_becomes_of_classes(["a", "b", "x"], ["b", "c", "x"], False)
+    said = describe_classes(["a", "b", "x"], ["b", "c", "x"], False)
     assert said.endswith("weights for other classes: a -> b, b -> c")
-    assert what_becomes_of_classes(["a", "b"], ["b", "a"], True).startswith(
+    assert describe_classes(["a", "b"], ["b", "a"], True).startswith(
         "the heads keep the checkpoint's classes, reordered"
     )
-    assert what_becomes_of_classes(["a"], ["a", "b"], False) == "the heads have 2 classes, but the checkpoint's 1"
-    assert what_becomes_of_classes(["a"], ["a"], False) == "the heads have the checkpoint's classes"
+    assert describe_classes(["a"], ["a", "b"], False) == "the heads have 2 classes, but the checkpoint's 1"
+    assert describe_classes(["a"], ["a"], False) == "the heads have the checkpoint's classes"
 
 
 @pytest.mark.parametrize("width", [1.0, 0.5])
@@ -108,7 +108,7 @@ def test_the_head_of_a_generator_is_not_put_on_another_stack(
     given, model = models if to_electra else models[::-1]
     before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
     with caplog.at_level("INFO", "zoo"):
-        carry_over(model, given.state_dict())
+        copy_weights(model, given.state_dict())
     after = model.state_dict()
     of_head = [name for name in after if name.startswith("heads.masked_lm.")]
     assert of_head and all(torch.equal(after[name], before[name]) for name in of_head)
@@ -119,13 +119,13 @@ def test_the_head_of_a_generator_is_not_put_on_another_stack(
 def test_a_generator_goes_on_with_its_head():
     heads = [{"name": "replaced_token", "generator_width": 0.5}, "masked_lm"]
     given, model = (create_model("bert-nano", heads=heads, seed=seed) for seed in (0, 1))
-    carry_over(model, given.state_dict())
+    copy_weights(model, given.state_dict())
     assert all(torch.equal(tensor, given.state_dict()[name]) for name, tensor in model.state_dict().items())
 
 
 def test_a_head_of_masked_words_goes_on_where_nobody_has_a_generator():
     given, model = (create_model("bert-nano", heads=["masked_lm"], seed=seed) for seed in (0, 1))
-    carry_over(model, given.state_dict())
+    copy_weights(model, given.state_dict())
     assert all(torch.equal(tensor, given.state_dict()[name]) for name, tensor in model.state_dict().items())
 
 
@@ -133,6 +133,6 @@ def test_the_discriminators_other_heads_go_on_without_the_generator():
     both = [{"name": "replaced_token", "generator_width": 0.5}, "masked_lm", {"name": "classification", "labels": 2}]
     given = create_model("bert-nano", heads=both, seed=0)
     model = create_model("bert-nano", heads=["masked_lm", {"name": "classification", "labels": 2}], seed=1)
-    carry_over(model, given.state_dict())
+    copy_weights(model, given.state_dict())
     name = "heads.classification.output.weight"
     assert torch.equal(model.state_dict()[name], given.state_dict()[name])

@@ -11,7 +11,7 @@ from zoo.experiments.experiment import Experiment
 from zoo.experiments.layers import Traced, leaves, origin
 from zoo.experiments.pretrain import pretrain
 from zoo.experiments.request import Request, by_section
-from zoo.experiments.resolve import refuse_architecture, resolve_alone, resolve_finetuning, resolve_pretraining
+from zoo.experiments.resolve import refuse_architecture, resolve_finetuning, resolve_model_alone, resolve_pretraining
 from zoo.experiments.tokenizers import check_tokenizer
 from zoo.hub.targets.declare.registry import targets
 from zoo.models.settings import dump_settings, load_settings
@@ -118,7 +118,7 @@ def test_epochs_of_a_higher_level_cancel_the_steps_of_a_lower_one():
 
 
 def test_a_model_alone_is_its_files_and_set():
-    settings, origins = resolve_alone("gpt2-nano", [(("n_layers",), 3)])
+    settings, origins = resolve_model_alone("gpt2-nano", [(("n_layers",), 3)])
     assert settings.decoder is not None and settings.decoder.settings.n_layers == 3
     assert origin("model.decoder.n_layers", origins) == "--set"
     assert origin("model.decoder.norm.name", origins) == "base configs/gpt.yaml"
@@ -174,7 +174,7 @@ def test_a_section_is_taken_with_and_without_its_keys():
 
 def test_a_value_is_of_the_layer_that_names_it_or_changes_it():
     below = Traced({"a": 1, "b": {"c": 2, "d": 3}}, {"a": "x", "b.c": "x", "b.d": "x"})
-    above = below.become({"a": 1, "b": {"c": 5, "e": []}}, "y", ["a"])
+    above = below.replaced_by({"a": 1, "b": {"c": 5, "e": []}}, "y", ["a"])
     assert above.origins == {"a": "y", "b.c": "y", "b.e": "y"}
     assert leaves({"a": {}, "b": {"c": [1]}}) == {"a": {}, "b.c": [1]}
 

@@ -23,7 +23,7 @@ from zoo.examples.forms.text import Text
 from zoo.experiments import session
 from zoo.experiments.request import Request
 from zoo.experiments.resolve import resolve_pretraining
-from zoo.experiments.session import remembered, sampled, validation
+from zoo.experiments.session import cached_result, sampled, validation
 from zoo.inference.evaluate import Evaluation
 from zoo.models.cost import on_meta
 from zoo.objectives.mixture import Mixture
@@ -69,7 +69,7 @@ def test_a_sample_in_which_nothing_is_predicted_is_refused_in_every_process(
     changes = [parse_set("training.evaluation_examples=3")]
     given = resolve_pretraining(Request("bert-nano", "pydocs-mlm", Path("run"), changes))
     monkeypatch.setattr(session, "sampled", lambda *_: Mock(count=3))
-    monkeypatch.setattr(session, "remembered", lambda *_: 9)
+    monkeypatch.setattr(session, "cached_result", lambda *_: 9)
     monkeypatch.setattr(session, "refuse_unscored", Mock(side_effect=ValueError("nothing to predict")))
     with pytest.raises(ValueError, match="nothing to predict"):
         validation(given, {"validation": (Mock(), Mock())}, None, Mock(is_main=is_main), Mock())
@@ -94,7 +94,7 @@ def test_the_seed_decides_what_is_trained_on_and_nothing_of_a_validation(
     drawn = Mock(side_effect=InterruptedError)
     monkeypatch.setattr(session.Model, "from_seed", drawn)
     with pytest.raises(InterruptedError):
-        session.begin(Mock(), given, Mock(), data, tokenizer, Mock(), Mock())
+        session.start_training(Mock(), given, Mock(), data, tokenizer, Mock(), Mock())
     drawn.assert_called_once_with(given.model, 7)  # and with what the weights begin
 
 
@@ -125,7 +125,7 @@ def test_counts_of_train_and_of_a_validation_held_out_of_its_shards_are_remember
         lengths = Lengths({"text": np.arange(0, 5 * documents + 1, 5)})
         examples = Examples(form, mixture, lengths, Mock(), NO_ROLES, RowShape(8))
         split = Mock(names=shards, source=Mock(split=name))
-        assert remembered("examples", examples, split, lambda every: every.count) == documents
+        assert cached_result("examples", examples, split, lambda every: every.count) == documents
 
 
 def test_what_decides_a_count_is_remembered_with_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -139,7 +139,7 @@ def test_what_decides_a_count_is_remembered_with_it(tmp_path: Path, monkeypatch:
         replace(first, mix=(MixedSource("a", 1.0, lengths, Mock()),)),
         replace(first, form=Text(form.traits, True)),
     ]
-    found = [remembered("rows", one, split, lambda every, n=n: n) for n, one in enumerate([first, *changed, first])]
+    found = [cached_result("rows", one, split, lambda every, n=n: n) for n, one in enumerate([first, *changed, first])]
     assert found == [*range(1 + len(changed)), 0]
 
 
@@ -153,14 +153,14 @@ def test_what_a_form_of_another_package_decides_is_counted_each_time(tmp_path: P
     split = Mock(names=["a"], source=Mock(split="train"))
     form = OthersText(ModelTraits(causal=True), whole=False)
     examples = Examples(form, mixture, lengths, Mock(), NO_ROLES, RowShape(8))
-    assert [remembered("rows", examples, split, lambda _, n=n: n) for n in (1, 2)] == [1, 2]
+    assert [cached_result("rows", examples, split, lambda _, n=n: n) for n in (1, 2)] == [1, 2]
 
 
 def test_steps_that_are_counted_decide_whether_blocks_are_compiled(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ):
     monkeypatch.setattr(compiling, "missing_for", lambda device: None)
-    monkeypatch.setattr(session, "remembered", lambda *given: 32_000)
+    monkeypatch.setattr(session, "cached_result", lambda *given: 32_000)
     given = resolve_pretraining(Request("bert-nano", "pydocs-topic", Path("run"), [parse_set("training.epochs=1")]))
     model, data = on_meta(given.model), {"train": (Mock(), Mock())}
     for device, said in (("cuda", ["blocks compiled in the first steps"]), ("cpu", [])):
@@ -185,7 +185,7 @@ READS = "; eager in decoder.cross, whose weights captioning reads"
 def test_it_is_said_which_attention_an_objective_takes_from_the_kernels(model: str, change: str, said: str):
     sets = [parse_set("task.objective={captioning: {coverage: 0.1}}"), parse_set(change)]
     given = resolve_pretraining(Request(model, "flickr8k", Path("run"), sets))
-    assert session.attention_of(on_meta(given.model), given, torch.device("cpu")) == said
+    assert session.describe_attention(on_meta(given.model), given, torch.device("cpu")) == said
 
 
 def test_a_single_number_that_fsdp_cannot_shard_is_refused_before_data_is_read(

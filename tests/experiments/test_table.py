@@ -10,9 +10,9 @@ from resolved import resolve_training
 from zoo import config
 from zoo.config import parse_set
 from zoo.data.task_list import listed_tasks
+from zoo.experiments.fill_in import fix_training
 from zoo.experiments.request import Request
-from zoo.experiments.settle import fix_training
-from zoo.experiments.table import ExperimentTable, mean_score, over_tasks, where
+from zoo.experiments.table import ExperimentTable, absolute_start, mean_score, over_tasks
 from zoo.runs.request import RequestRecord
 from zoo.runs.run import RunFiles, create_run
 from zoo.training.state import State
@@ -63,7 +63,7 @@ def table(folder: Path, *names: str, sets: tuple[str, ...] = ()) -> ExperimentTa
 
 
 def test_each_task_has_a_folder_and_a_score(tmp_path: Path):
-    found = list(table(tmp_path, "sst2", "mrpc").walk(Training()))
+    found = list(table(tmp_path, "sst2", "mrpc").run_all(Training()))
     assert [(one.name, one.folder.name, one.step, one.score) for one in found] == [
         ("sst2", "sst2", 2, 50.0),
         ("mrpc", "mrpc", 2, pytest.approx(60.0)),
@@ -72,9 +72,9 @@ def test_each_task_has_a_folder_and_a_score(tmp_path: Path):
 
 
 def test_what_is_complete_is_not_done_again(tmp_path: Path):
-    list(table(tmp_path, "sst2").walk(Training()))
+    list(table(tmp_path, "sst2").run_all(Training()))
     again = Training()
-    assert [one.name for one in table(tmp_path, "sst2", "mrpc").walk(again)] == ["sst2", "mrpc"]
+    assert [one.name for one in table(tmp_path, "sst2", "mrpc").run_all(again)] == ["sst2", "mrpc"]
     assert again.done == [("mrpc", False)]
 
 
@@ -82,7 +82,7 @@ def test_a_folder_that_was_locked_and_no_more_is_where_a_run_begins(tmp_path: Pa
     (tmp_path / "sst2").mkdir()
     (tmp_path / "sst2" / ".lock").touch()
     work = Training()
-    list(table(tmp_path, "sst2").walk(work))
+    list(table(tmp_path, "sst2").run_all(work))
     assert work.done == [("sst2", False)]
 
 
@@ -94,32 +94,32 @@ def test_a_process_whose_disk_has_no_run_trains_all_and_says_nothing(tmp_path: P
         asked.append(request.folder.name)
         return State(STEPS)
 
-    assert list(table(tmp_path, "sst2", "mrpc").walk(work, tells=False)) == [] and asked == ["sst2", "mrpc"]
+    assert list(table(tmp_path, "sst2", "mrpc").run_all(work, is_main=False)) == [] and asked == ["sst2", "mrpc"]
 
 
 def test_what_was_stopped_goes_on(tmp_path: Path):
     work = Training(stops=("mrpc",))
     with pytest.raises(KeyboardInterrupt):
-        list(table(tmp_path, "sst2", "mrpc").walk(work))
-    assert [one.score for one in table(tmp_path, "sst2", "mrpc").walk(work)] == [50.0, pytest.approx(60.0)]
+        list(table(tmp_path, "sst2", "mrpc").run_all(work))
+    assert [one.score for one in table(tmp_path, "sst2", "mrpc").run_all(work)] == [50.0, pytest.approx(60.0)]
     assert work.done == [("sst2", False), ("mrpc", False), ("mrpc", True)]
 
 
 def test_a_run_that_was_stopped_in_its_last_validation_is_not_complete(tmp_path: Path):
-    list(table(tmp_path, "sst2").walk(Training(interrupted=("sst2",))))
+    list(table(tmp_path, "sst2").run_all(Training(interrupted=("sst2",))))
     again = Training()
-    list(table(tmp_path, "sst2").walk(again))
+    list(table(tmp_path, "sst2").run_all(again))
     assert again.done == [("sst2", True)]
 
 
 def test_a_score_is_a_share_of_the_best_value_and_none_where_one_metric_has_none(tmp_path: Path):
-    found = list(table(tmp_path, "text", "both").walk(Training()))
+    found = list(table(tmp_path, "text", "both").run_all(Training()))
     assert [one.score for one in found] == [40.0, None]
     assert found[1].values == {"causal_lm/perplexity": 3.0, "causal_lm/chrf": 40.0}
 
 
 def test_a_metric_without_a_best_value_gives_no_score(tmp_path: Path):
-    found = list(table(tmp_path, "sst2", "tiny").walk(Training()))
+    found = list(table(tmp_path, "sst2", "tiny").run_all(Training()))
     assert [one.score for one in found] == [50.0, None] and mean_score(found) is None
     assert found[1].values == {"causal_lm/perplexity": 3.0}
 
@@ -127,7 +127,7 @@ def test_a_metric_without_a_best_value_gives_no_score(tmp_path: Path):
 def test_files_that_were_measured_one_by_one_stand_below_their_task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     halves = {"one/classification/accuracy": 0.4, "other/classification/accuracy": 0.6}
     monkeypatch.setattr("test_table.APART", {"sst2": halves})
-    (sst2, mrpc) = table(tmp_path, "sst2", "mrpc").walk(Training())
+    (sst2, mrpc) = table(tmp_path, "sst2", "mrpc").run_all(Training())
     assert [(one.name, one.score, one.values) for one in sst2.files] == [
         ("one", 40.0, {"classification/accuracy": 0.4}),
         ("other", 60.0, {"classification/accuracy": 0.6}),
@@ -136,7 +136,7 @@ def test_files_that_were_measured_one_by_one_stand_below_their_task(tmp_path: Pa
 
 
 def test_a_folder_with_another_experiment_is_refused_before_any_is_begun(tmp_path: Path):
-    list(table(tmp_path, "sst2").walk(Training()))
+    list(table(tmp_path, "sst2").run_all(Training()))
     other = table(tmp_path, "sst2", "mrpc", sets=("training.steps=7",))
     with pytest.raises(ValueError, match=r"(?s)1 of 2 experiments cannot be run, .* with changes none, not "):
         other.check(lambda request: None)
@@ -144,14 +144,14 @@ def test_a_folder_with_another_experiment_is_refused_before_any_is_begun(tmp_pat
 
 def test_a_run_from_another_checkpoint_or_on_another_task_is_another_experiment(tmp_path: Path):
     (same,) = (found := table(tmp_path, "sst2")).rows.values()
-    list(found.walk(Training()))
+    list(found.run_all(Training()))
     for what, other in (("checkpoint", replace(same, start="gpt2")), ("task", replace(same, task="mrpc"))):
         with pytest.raises(ValueError, match=f"sst2: holds a run with {what} (.*/bert|sst2), not "):
             ExperimentTable({"sst2": other}).check(lambda request: None)
     ExperimentTable({"sst2": replace(same, start="./gpt2/../bert")}).check(lambda request: None)
     begun: list[str] = []
     ExperimentTable({"hub": replace(same, start="hub:a/b", folder=tmp_path / "hub")}).check(
-        lambda request: begun.append(where(request.start))
+        lambda request: begun.append(absolute_start(request.start))
     )
     assert begun == ["hub:a/b"]
 

@@ -85,7 +85,7 @@ def test_objectives_are_asked_each_time_beside_another_package_whose_code_may_ch
 def test_the_files_that_decide_are_those_of_every_objective_and_form() -> None:
     kinds = [objectives[name] for name in objectives.names()] + [forms[name] for name in forms.names()]
     written = {Path(inspect.getfile(base)) for kind in (StoredFields, *kinds) for base in kind.__mro__ if is_ours(base)}
-    assert written <= set(tokenize.deciding())
+    assert written <= set(tokenize.cache_key_files())
 
 
 def is_ours(kind: type) -> bool:

@@ -9,7 +9,7 @@ import pytest
 
 from zoo import config
 from zoo.data.task import load_task
-from zoo.experiments.settle import fix_training
+from zoo.experiments.fill_in import fix_training
 from zoo.models.settings import dump_settings, load_settings
 from zoo.runs.check import check_run
 from zoo.runs.resume import refuse_changes

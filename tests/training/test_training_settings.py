@@ -6,7 +6,7 @@ import pytest
 
 from resolved import resolve_training
 from zoo import config
-from zoo.experiments.settle import fix_training
+from zoo.experiments.fill_in import fix_training
 from zoo.strict_yaml import parse_yaml, to_yaml
 from zoo.training.settings import Training
 

@@ -16,7 +16,7 @@ from zoo.batches.collate import MicroBatch
 from zoo.batches.feed import Feed
 from zoo.batches.order import PackedRow
 from zoo.examples.example import ExamplePlan
-from zoo.experiments.settle import fix_training
+from zoo.experiments.fill_in import fix_training
 from zoo.models.heads.scores import Scores
 from zoo.objectives.mixture import Mixture
 from zoo.runs.run import Run, RunFiles

@@ -31,7 +31,7 @@ def traits_of(model: ModelSettings) -> ModelTraits:
 
 @dataclass(frozen=True)
 class Experiment:
-    """All settings of one run; what the data and the tokenizer decide is filled in later (see `settle`).
+    """All settings of one run; what the data and the tokenizer decide is filled in later (see `fill_in`).
 
     Args:
         origins: dotted key of a value -> where it came from; a key not listed has the library's default.

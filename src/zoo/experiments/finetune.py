@@ -13,10 +13,10 @@ from zoo.data.task import read_task
 from zoo.data.tokenizers.adding import ADD, add_words, pieces_of_added, words_to_add
 from zoo.data.tokenizers.tokenizer import BACKEND_FILE, Tokenizer
 from zoo.experiments.experiment import Experiment
+from zoo.experiments.fill_in import grow_vocabulary
 from zoo.experiments.request import Request
 from zoo.experiments.resolve import resolve_finetuning
 from zoo.experiments.session import Start, Watcher, run_session
-from zoo.experiments.settle import grow_vocabulary
 from zoo.inference.loaded import NO_TOKENIZER, check_sizes, settings_of
 from zoo.models.cost import on_meta
 from zoo.models.heads.classes import numbered_as
@@ -52,7 +52,7 @@ def finetune(saved: SavedRun, request: Request, watcher: Watcher) -> State:
     def keep_tokenizer(settled: Experiment, rows: Mapping[str, SplitRows]) -> Tokenizer:
         if BACKEND_FILE not in saved.tokenizer:
             raise ValueError(NO_TOKENIZER)
-        report_places(settled)
+        report_positions(settled)
         tokenizer = Tokenizer.from_files(saved.tokenizer, str(saved.folder))
         form = settled.mixture.form(rows["train"].inputs, settled.stream)
         lacking = [role for role in settled.mixture.roles(form) if getattr(tokenizer.roles, role) is None]
@@ -73,15 +73,15 @@ def finetune(saved: SavedRun, request: Request, watcher: Watcher) -> State:
         own, wanted = read_task(saved.task, str(saved.folder)).labels or (), settled.task.labels or ()
         ordered = numbered_as(wanted, own, tensors, model.heads)
         if own and not continued and any(name.startswith(prefixes_of_classes(model)) for name in tensors):
-            logger.info(what_becomes_of_classes(own, wanted, ordered is not None))
-        carry_over(model, ordered or tensors, say=not continued)
+            logger.info(describe_classes(own, wanted, ordered is not None))
+        copy_weights(model, ordered or tensors, log=not continued)
         if tokenizer is not None and words:
-            begin_as_mean(model, pieces_of_added(Tokenizer.from_files(saved.tokenizer, str(saved.folder)), tokenizer))
+            init_as_mean(model, pieces_of_added(Tokenizer.from_files(saved.tokenizer, str(saved.folder)), tokenizer))
 
     return run_session(request, experiment, Start(keep_tokenizer, grow_vocabulary, fill, saved.record), watcher)
 
 
-def what_becomes_of_classes(own: Sequence[str], wanted: Sequence[str], ordered: bool) -> str:
+def describe_classes(own: Sequence[str], wanted: Sequence[str], ordered: bool) -> str:
     """A log message on how the checkpoint's classes relate to the task's.
 
     Args:
@@ -98,7 +98,7 @@ def what_becomes_of_classes(own: Sequence[str], wanted: Sequence[str], ordered: 
     return f"the heads start from the checkpoint's weights for other classes: {first_few(others)}"
 
 
-def report_places(given: Experiment) -> None:
+def report_positions(given: Experiment) -> None:
     """Log if the model has fewer positions than the task's longest documents have tokens."""
     longest, places = given.mixture.document_length(given.task), on_meta(given.model).stream.max_length
     if places < longest:
@@ -123,7 +123,7 @@ def check_finetuning(saved: SavedRun, request: Request) -> None:
 
 
 @torch.no_grad()
-def begin_as_mean(model: Model, pieces: Mapping[int, Sequence[int]]) -> None:
+def init_as_mean(model: Model, pieces: Mapping[int, Sequence[int]]) -> None:
     """Initialise each added token's embedding as the mean of the tokens that its word was split into before.
 
     Source: Hewitt 2021, "Initializing New Word Embeddings for Pretrained Language Models". There the mean is over the
@@ -158,7 +158,7 @@ def prefixes_of_another_stack(model: Model, tensors: Mapping[str, Tensor]) -> tu
     return tuple(f"heads.{name}." for name, head in model.heads_by_name().items() if head.guesses)
 
 
-def carry_over(model: Model, tensors: Mapping[str, Tensor], say: bool = True) -> None:
+def copy_weights(model: Model, tensors: Mapping[str, Tensor], log: bool = True) -> None:
     """Copy a checkpoint's weights into a model; log what is left out and what is newly initialised.
 
     Heads with another number of classes, or that read another stack, keep their new initialisation.
@@ -178,19 +178,19 @@ def carry_over(model: Model, tensors: Mapping[str, Tensor], say: bool = True) ->
                 raise ValueError(f"{name}: the checkpoint has {tuple(theirs.shape)}, the model {tuple(mine.shape)}")
             # rows of added tokens come after the checkpoint's
             (mine[: len(theirs)] if theirs.dim() else mine).copy_(theirs)
-    extend_positions(model, {name: tensors[name] for name in taken}, say)
+    extend_positions(model, {name: tensors[name] for name in taken}, log)
     # a tied weight has two names and one storage: it is not missing if it was copied under either name
     storages = {own[name].data_ptr() for name in taken}
     missing = {name for name, tensor in own.items() if name not in taken and tensor.data_ptr() not in storages}
     fresh = sorted({part_of(name) for name in missing})
     dropped = sorted({part_of(name) for name in tensors if name not in own})
-    if dropped and say:
+    if dropped and log:
         logger.info("left out (the task does not train it): %s", ", ".join(dropped))
-    if fresh and say:
+    if fresh and log:
         logger.info("newly initialised (missing from the checkpoint): %s", ", ".join(fresh))
 
 
-def extend_positions(model: Model, tensors: Mapping[str, Tensor], say: bool) -> None:
+def extend_positions(model: Model, tensors: Mapping[str, Tensor], log: bool) -> None:
     """Initialise the positions beyond the checkpoint's, if `max_length` was raised."""
     for name, module in model.named_modules():
         if not isinstance(module, Position):
@@ -199,5 +199,5 @@ def extend_positions(model: Model, tensors: Mapping[str, Tensor], say: bool) -> 
         fewer = [len(tensors[key]) for key, rows in own.items() if key in tensors and len(tensors[key]) < rows]
         if fewer:
             module.extend(min(fewer))
-            if say:
+            if log:
                 logger.info("%s: positions from %d on start as copies of those before", name, min(fewer))

@@ -29,9 +29,9 @@ class Traced:
     @classmethod
     def of(cls, layers: Iterable[Layer]) -> "Traced":
         """Merge layers, the lowest precedence first."""
-        return functools.reduce(cls.lay, layers, cls({}, {}))
+        return functools.reduce(cls.merge_layer, layers, cls({}, {}))
 
-    def become(self, tree: Tree, place: str, named: Iterable[str] = ()) -> "Traced":
+    def replaced_by(self, tree: Tree, place: str, named: Iterable[str] = ()) -> "Traced":
         """The map `tree` that a further layer made of this one.
 
         Args:
@@ -42,8 +42,8 @@ class Traced:
         kept = {key for key, value in leaves(tree).items() if key in before and before[key] == value} - named
         return Traced(tree, {key: self.origins.get(key, LIBRARY) if key in kept else place for key in leaves(tree)})
 
-    def lay(self, layer: Layer) -> "Traced":
-        return self.become(merge(self.tree, layer.tree), layer.place, leaves(layer.tree))
+    def merge_layer(self, layer: Layer) -> "Traced":
+        return self.replaced_by(merge(self.tree, layer.tree), layer.place, leaves(layer.tree))
 
 
 def leaves(tree: Mapping[str, Any], above: str = "") -> dict[str, Any]:

@@ -8,10 +8,10 @@ from zoo.data.sources.rows import SplitRows
 from zoo.data.tokenizers.tokenizer import BACKEND_FILE, Tokenizer
 from zoo.disk import expand_user
 from zoo.experiments.experiment import Experiment
+from zoo.experiments.fill_in import fit_vocabulary
 from zoo.experiments.request import Request
 from zoo.experiments.resolve import resolve_pretraining
 from zoo.experiments.session import Start, Watcher, run_session
-from zoo.experiments.settle import fit_vocabulary
 from zoo.experiments.tokenizers import check_tokenizer, train_tokenizer
 from zoo.models.model import Model
 from zoo.models.settings import ModelSettings

@@ -42,8 +42,8 @@ class Request:
 
     def repeat(self, changes: Iterable[Mapping[str, Any]]) -> "Request":
         """This request on top of the changes of the call that started the run."""
-        pairs = spelled_out((tuple(key.split(".")), value) for change in changes for key, value in change.items())
-        sets = spelled_out(self.sets)
+        pairs = split_sections((tuple(key.split(".")), value) for change in changes for key, value in change.items())
+        sets = split_sections(self.sets)
         named = {path for path, _ in sets}
         unsaid = [pair for pair in pairs if pair not in sets and CANCELS.get(pair[0], ()) not in named]
         if unsaid:
@@ -51,7 +51,7 @@ class Request:
             logger.info("%s: continues with the changes of the first command: %s", self.folder, written)
         # a change that only repeats the first call's is dropped: laid on top, it would undo later changes of that call
         now = dict(sets)
-        again = {path for path in now if says_last(pairs, path, now[path])}
+        again = {path for path in now if is_final_value(pairs, path, now[path])}
         return replace(self, repeated=pairs, sets=[pair for pair in sets if pair[0] not in again])
 
     @property
@@ -62,7 +62,7 @@ class Request:
         return [{".".join(path): value} for path, value in (*repeated, *self.sets)]
 
 
-def says_last(pairs: Sequence[Pair], path: tuple[str, ...], value: Any) -> bool:
+def is_final_value(pairs: Sequence[Pair], path: tuple[str, ...], value: Any) -> bool:
     """Whether the pairs leave a setting at this value: no later pair changes, cancels or replaces it."""
     for other, found in reversed(pairs):
         if other == path:
@@ -72,7 +72,7 @@ def says_last(pairs: Sequence[Pair], path: tuple[str, ...], value: Any) -> bool:
     return False
 
 
-def spelled_out(pairs: Iterable[Pair]) -> list[Pair]:
+def split_sections(pairs: Iterable[Pair]) -> list[Pair]:
     """The pairs, with a section's map split into its keys: `training={steps: 4}` becomes `training.steps=4`."""
     found: list[Pair] = []
     for path, value in pairs:
@@ -99,7 +99,7 @@ def by_section(pairs: Iterable[Pair]) -> dict[str, list[Pair]]:
         ValueError: a section is set to something that is not a map.
     """
     found: dict[str, list[Pair]] = {section: [] for section in (MODEL, *SECTIONS)}
-    for path, value in spelled_out(pairs):
+    for path, value in split_sections(pairs):
         section = path[0]
         if section not in SECTIONS:
             found[MODEL].append((path, value))

@@ -1,6 +1,6 @@
 """Resolve a request to an experiment. Precedence: library < model's files < task's files < `--set`.
 
-This is the only place that does so; values that depend on data and tokenizer are filled in by `settle`.
+This is the only place that does so; values that depend on data and tokenizer are filled in by `fill_in`.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,10 +12,10 @@ from zoo.data.task import Task
 from zoo.data.task_list import listed_tasks
 from zoo.data.tokenizers.adding import ADD
 from zoo.experiments.experiment import Experiment, traits_of
+from zoo.experiments.fill_in import fit_length, fix_steps, mark_vocabulary
 from zoo.experiments.layers import FIRST_SET, SET, Traced, leaves
 from zoo.experiments.request import MODEL, Pair, Request, by_section, refuse_without_task
-from zoo.experiments.settle import fit_length, fix_steps, mark_open
-from zoo.experiments.tasks import Placed, resolve_task
+from zoo.experiments.tasks import SourcedSet, resolve_task
 from zoo.inference.loaded import settings_of
 from zoo.metrics.choose import parse_metrics
 from zoo.models.cost import on_meta
@@ -40,10 +40,10 @@ def resolve_pretraining(request: Request) -> Experiment:
         ValueError: an unknown name or key, or values that do not combine.
     """
     layers = config.read_layers(request.start, "configs")
-    return mark_open(fit_length(resolve(layers, request, training_of(layers))))
+    return mark_vocabulary(fit_length(resolve(layers, request, training_of(layers))))
 
 
-def resolve_alone(name: str, sets: Sequence[Pair]) -> tuple[ModelSettings, dict[str, str]]:
+def resolve_model_alone(name: str, sets: Sequence[Pair]) -> tuple[ModelSettings, dict[str, str]]:
     """Resolve a model without a task; returns its settings and the origin of each value.
 
     Raises:
@@ -96,9 +96,9 @@ def resolve_finetuning(saved: SavedRun, request: Request) -> Experiment:
     for pair in (*request.repeated, *request.sets):
         refuse_architecture(pair, request.command)
     place = str(saved.folder / "config.yaml")
-    before = places_of(settings_of(saved))
-    found = resolve([Layer(place, with_norm(saved))], request, [])
-    after = places_of(found.model)
+    before = positions_of(settings_of(saved))
+    found = resolve([Layer(place, with_encoder_norm(saved))], request, [])
+    after = positions_of(found.model)
     for part, places in after.items():
         if places < before[part]:
             raise ValueError(
@@ -107,7 +107,7 @@ def resolve_finetuning(saved: SavedRun, request: Request) -> Experiment:
     return found
 
 
-def with_norm(saved: SavedRun) -> Tree:
+def with_encoder_norm(saved: SavedRun) -> Tree:
     """A checkpoint's model settings, in which heads that it lacks get the encoder's norm options (eps, bias).
 
     BERT, ELECTRA and ModernBERT share one eps between encoder and heads, so other heads could not be exported. A head
@@ -123,7 +123,7 @@ def with_norm(saved: SavedRun) -> Tree:
     return {**saved.config, "heads": own | alike}
 
 
-def places_of(settings: ModelSettings) -> dict[str, int]:
+def positions_of(settings: ModelSettings) -> dict[str, int]:
     """`encoder`, `decoder` -> the number of positions it has."""
     on = on_meta(settings)
     parts = {"encoder": on.encoder, "decoder": on.decoder}
@@ -148,7 +148,7 @@ def training_of(layers: Iterable[Layer]) -> list[Layer]:
     return [Layer(place, tree["training"]) for place, tree in layers if isinstance(tree.get("training"), Mapping)]
 
 
-def training_of_task(files: Iterable[Layer], sets: Iterable[Placed]) -> list[Layer]:
+def training_of_task(files: Iterable[Layer], sets: Iterable[SourcedSet]) -> list[Layer]:
     """A task's `training` sections: of its files, then of `--set task.training.…`."""
     return training_of([*files, *(Layer(place, as_tree([pair])) for place, pair in sets)])
 
@@ -165,7 +165,7 @@ def resolve(layers: Sequence[Layer], request: Request, below: Sequence[Layer]) -
         layers: the model's, lowest first.
         below: the training settings below the task's: those of the model's files when pretraining.
     """
-    of_model, of_task, of_training = list[Placed](), list[Placed](), list[Layer]()
+    of_model, of_task, of_training = list[SourcedSet](), list[SourcedSet](), list[Layer]()
     for call, pairs in ((FIRST_SET, request.repeated), (SET, request.sets)):
         sections = by_section(pairs)
         of_model += [(call, pair) for pair in sections[MODEL]]
@@ -193,7 +193,7 @@ def resolve(layers: Sequence[Layer], request: Request, below: Sequence[Layer]) -
 
 
 def resolve_model(
-    layers: Sequence[Layer], sets: Iterable[Placed], mixture: Mixture | None = None
+    layers: Sequence[Layer], sets: Iterable[SourcedSet], mixture: Mixture | None = None
 ) -> tuple[ModelSettings, Traced]:
     """Resolve the model from its files, then `--set`.
 
@@ -204,14 +204,14 @@ def resolve_model(
     place = Path(place).stem if place.startswith("configs/") else place
     traced = Traced.of(layers)
     written = head_map(traced.tree.get("heads", []), f"{place}.heads")
-    traced = traced.become({**traced.tree, "heads": written}, traced.origins.get("heads", place))
+    traced = traced.replaced_by({**traced.tree, "heads": written}, traced.origins.get("heads", place))
     if mixture is not None:
-        traced = traced.become(keep_heads(traced.tree, mixture.heads, place), OBJECTIVE)
+        traced = traced.replaced_by(keep_heads(traced.tree, mixture.heads, place), OBJECTIVE)
     named: list[tuple[str, ...]] = []
     # changes of heads come last (a stable sort): the model's file may lack the task's heads
     for call, (path, value) in sorted(sets, key=lambda placed: placed[1][0][0] == "heads"):
         full = full_path(traced.tree, path)
-        traced = traced.become(apply_set(traced.tree, full, value), call, leaves(nest(full, value)))
+        traced = traced.replaced_by(apply_set(traced.tree, full, value), call, leaves(nest(full, value)))
         named.append(full)
     settings = parse_settings(traced.tree, (), place)
     refuse_unread(settings, named)
@@ -226,5 +226,5 @@ def resolve_training(levels: Iterable[Layer]) -> tuple[Training, Traced]:
     """
     traced = Traced(LOWEST, {})
     for place, level in levels:
-        traced = traced.become(merge_training(traced.tree, level), place, leaves(nest_optimizer_options(level)))
+        traced = traced.replaced_by(merge_training(traced.tree, level), place, leaves(nest_optimizer_options(level)))
     return config.build(Training, traced.tree, "training"), traced

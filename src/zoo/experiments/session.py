@@ -20,8 +20,8 @@ from zoo.data.tokenizers.tokenizer import Tokenizer
 from zoo.discover import is_own
 from zoo.examples.form import inputs
 from zoo.experiments.experiment import Experiment
+from zoo.experiments.fill_in import fit_data, fix_steps
 from zoo.experiments.request import Request
-from zoo.experiments.settle import fix_steps, name_data
 from zoo.inference.evaluate import Evaluation, unseen
 from zoo.inference.loaded import Loaded, working
 from zoo.inference.measure import read_examples, refuse_unscored, report_truncated
@@ -87,7 +87,9 @@ def run_session(request: Request, experiment: Experiment, start: Start, watcher:
     check_folder(request.folder, request.resume)
     model = on_meta(experiment.model)
     refuse_scalars(model, experiment.training)
-    with join(experiment.training, request.folder, lambda device: chosen_for(model, experiment, device)) as processes:
+    with join(
+        experiment.training, request.folder, lambda device: describe_compute(model, experiment, device)
+    ) as processes:
         if processes.is_main:
             refuse_unwritable_folder(request.folder)
             refuse_unwritable_folder(request.folder / CHECKPOINTS)  # of a resumed run, it may have another owner
@@ -97,7 +99,7 @@ def run_session(request: Request, experiment: Experiment, start: Start, watcher:
         if "train" not in rows:
             raise ValueError(f"{request.task}: its source has no split 'train'; it has: {', '.join(rows)}")
         refuse_unlabelled(rows, experiment.mixture.labelled)
-        experiment = name_data(experiment, rows["train"])
+        experiment = fit_data(experiment, rows["train"])
         tokenizer = None
         if experiment.stream.has_text:
             # made in the main process only and sent as bytes, so that every process has the same tokenizer
@@ -106,27 +108,27 @@ def run_session(request: Request, experiment: Experiment, start: Start, watcher:
             experiment = start.vocabulary(experiment, tokenizer.vocab_size)
         data = read_data(experiment, rows, tokenizer, processes, watcher.tokenising)
         experiment = count_steps(experiment, data, model, processes.device)
-        return begin(request, experiment, start, data, tokenizer, processes, watcher)
+        return start_training(request, experiment, start, data, tokenizer, processes, watcher)
 
 
 def count_steps(given: Experiment, data: Data, model: Model, device: torch.device) -> Experiment:
     """Turn `training.epochs` into steps; log if that changes whether blocks are compiled."""
     if given.training.steps is not None:
         return given
-    fixed = fix_steps(given, remembered("rows", *data["train"], Examples.count_rows))
+    fixed = fix_steps(given, cached_result("rows", *data["train"], Examples.count_rows))
     said = describe_compiling(fixed.training, model, device)
     if said != describe_compiling(given.training, model, device):
         logger.info(said)
     return fixed
 
 
-def chosen_for(model: Model, given: Experiment, device: torch.device) -> str:
-    """A log message: the attention backend, and whether blocks are compiled. Raises as `attention_of`."""
-    attention = f"attention: {attention_of(model, given, device)}"
+def describe_compute(model: Model, given: Experiment, device: torch.device) -> str:
+    """A log message: the attention backend, and whether blocks are compiled. Raises as `describe_attention`."""
+    attention = f"attention: {describe_attention(model, given, device)}"
     return ", ".join(filter(None, [attention, describe_compiling(given.training, model, device)]))
 
 
-def attention_of(model: Model, given: Experiment, device: torch.device) -> str:
+def describe_attention(model: Model, given: Experiment, device: torch.device) -> str:
     """A log message: the attention backends and the reasons. A named backend that cannot run is refused."""
     said, there = choose_backends(model, given.training, hardware_of(given.training, device)).message, kinds_in(model)
     for name, member in given.mixture.members.items():
@@ -153,11 +155,11 @@ def read_data(
     data["train"] = replace(train, seed=given.training.seed, augment=given.task.augment), split
     if processes.is_main and train.truncates:
         for name, (examples, split) in data.items():
-            report_truncated(name, examples, remembered("truncated", examples, split, Examples.count_truncated))
+            report_truncated(name, examples, cached_result("truncated", examples, split, Examples.count_truncated))
     return data
 
 
-def remembered(what: str, examples: Examples, split: Split, find: Callable[[Examples], T]) -> T:
+def cached_result(what: str, examples: Examples, split: Split, find: Callable[[Examples], T]) -> T:
     """Compute something that needs planning all examples of epoch 0, such as their number, and cache it on disk.
 
     Not cached if another package's form or objective takes part: its code may change without a new version.
@@ -184,7 +186,7 @@ def sampled(examples: Examples, split: Split, most: int) -> Examples:
         chosen = every.sample(most)
         return None if chosen is every else [(plan.document, plan.number) for plan in chosen.plans(0, chosen.documents)]
 
-    found = remembered(f"sample of {most}", examples, split, choose)
+    found = cached_result(f"sample of {most}", examples, split, choose)
     if found is None:
         return examples
     subset: dict[int, set[int]] = {}
@@ -193,7 +195,7 @@ def sampled(examples: Examples, split: Split, most: int) -> Examples:
     return replace(examples, subset=subset)
 
 
-def begin(
+def start_training(
     request: Request,
     given: Experiment,
     start: Start,
@@ -219,7 +221,7 @@ def begin(
     observers = Observers(validation(given, data, tokenizer, processes, watcher.validating), watcher.step, flops)
     check_agreement(processes, {**vars(files), "weights": fingerprint(model)})
     environment = {
-        "attention": attention_of(model, given, processes.device),
+        "attention": describe_attention(model, given, processes.device),
         **describe_performance(given.training, processes, model),
     }
     with start_run(processes, request.folder, replace(files, environment=environment), request.resume) as run:
@@ -247,7 +249,7 @@ def validation(
     if chosen is not examples:
         if processes.is_main:
             said = "validation: a fixed sample of %d of %d examples (training.evaluation_examples)"
-            logger.info(said, chosen.count, remembered("examples", examples, split, lambda every: every.count))
+            logger.info(said, chosen.count, cached_result("examples", examples, split, lambda every: every.count))
         refuse_unscored("validation", chosen)
     evaluation = Evaluation(
         chosen,

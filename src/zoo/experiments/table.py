@@ -54,11 +54,11 @@ class ExperimentTable:
 
     rows: dict[str, Request]
 
-    def check(self, able: Callable[[Request], object]) -> None:
+    def check(self, check_request: Callable[[Request], object]) -> None:
         """Refuse the whole table, before the first experiment, if one of them cannot be run.
 
         Args:
-            able: raises a ValueError for a request that cannot be run.
+            check_request: raises a ValueError for a request that cannot be run.
 
         Raises:
             ValueError: with the message of each that cannot.
@@ -66,20 +66,20 @@ class ExperimentTable:
         found = []
         for name, request in self.rows.items():
             try:
-                refuse_other(request)
-                able(request)
+                refuse_other_request(request)
+                check_request(request)
             except ValueError as problem:
                 found.append(f"{name}: {problem}")
         if found:
             count = f"{len(found)} of {len(self.rows)} experiments cannot be run, so none is started"
             raise ValueError("\n".join([count, *found]))
 
-    def walk(self, work: Callable[[Request], State], tells: bool = True) -> Iterator[Outcome]:
+    def run_all(self, work: Callable[[Request], State], is_main: bool = True) -> Iterator[Outcome]:
         """Run each experiment that is not complete, and yield the result of each.
 
         Args:
             work: trains, resuming if the request says so.
-            tells: whether to read and yield results: only in the main process, since others may not see its disk.
+            is_main: whether to read and yield results: only in the main process, since others may not see its disk.
         """
         for number, (name, request) in enumerate(self.rows.items(), 1):
             place = f"{name} ({number} of {len(self.rows)})"
@@ -89,7 +89,7 @@ class ExperimentTable:
                 logger.info("%s: %s", place, request.folder)
                 begun = set(names_in(request.folder)) - {LOCK}
                 work(replace(request, resume=bool(begun)))
-            if tells:
+            if is_main:
                 yield outcome(name, request.folder)
 
 
@@ -102,7 +102,7 @@ def is_complete(folder: Path) -> bool:
     return state.line is None and is_over(state, build(Training, newest.training, str(newest.folder)))
 
 
-def refuse_other(request: Request) -> None:
+def refuse_other_request(request: Request) -> None:
     """Refuse a folder inside a run, and a folder whose run had another request: it would be resumed as this one.
 
     Raises:
@@ -113,15 +113,15 @@ def refuse_other(request: Request) -> None:
     if not (request.folder / REQUEST).exists():
         return
     before = read_request(request.folder)
-    asked = {"checkpoint": where(request.start), "task": request.task, "changes": request.changes}
-    there = {"checkpoint": where(before.start), "task": before.task, "changes": before.changes}
+    asked = {"checkpoint": absolute_start(request.start), "task": request.task, "changes": request.changes}
+    there = {"checkpoint": absolute_start(before.start), "task": before.task, "changes": before.changes}
     for what, value in asked.items():
         if value != there[what]:
             other = f"holds a run with {what} {there[what] or 'none'}, not {value or 'none'}"
             raise ValueError(f"{request.folder}: {other}; name another folder with -o, or remove this one")
 
 
-def where(start: str) -> str:
+def absolute_start(start: str) -> str:
     """A checkpoint's absolute path, or `hub:…` as it is, so that two spellings compare equal."""
     return start if start.startswith("hub:") else str(expand_user(start).resolve())
 
@@ -135,12 +135,12 @@ def outcome(name: str, folder: Path) -> Outcome:
     first = f"/{chosen[0].name}" if chosen else ""
     keys = [key.removeprefix(VALIDATION) for key in line if key.startswith(VALIDATION)]
     files = [key.removesuffix(first) for key in keys if first and key.endswith(first)]
-    found = {file: measured(line, chosen, f"{VALIDATION}{file}/") for file in files}
+    found = {file: metrics_in(line, chosen, f"{VALIDATION}{file}/") for file in files}
     apart = tuple(Outcome(file, folder, saved.step, *those) for file, those in found.items())
-    return Outcome(name, folder, saved.step, *measured(line, chosen, VALIDATION), apart)
+    return Outcome(name, folder, saved.step, *metrics_in(line, chosen, VALIDATION), apart)
 
 
-def measured(line: Line, chosen: Sequence[ChosenMetric], place: str) -> tuple[dict[str, float], float | None]:
+def metrics_in(line: Line, chosen: Sequence[ChosenMetric], place: str) -> tuple[dict[str, float], float | None]:
     """The metrics in a logged line under a key prefix, by name, and their score (see `Outcome`)."""
     values = {m.name: value for m in chosen if isinstance(value := line.get(f"{place}{m.name}"), float | int)}
     best = {m.name: m.variant.best for m in chosen}

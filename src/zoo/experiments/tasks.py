@@ -8,18 +8,18 @@ from zoo.experiments.layers import Traced, leaves
 from zoo.experiments.request import Pair
 from zoo.strict_yaml import Tree
 
-Placed = tuple[str, Pair]  # the call (`--set`, or that of the first command), and one change
+SourcedSet = tuple[str, Pair]  # the call (`--set`, or that of the first command), and one change
 
 
-def resolve_task(name: str, layers: Iterable[Layer], sets: Iterable[Placed]) -> tuple[Task, Traced]:
+def resolve_task(name: str, layers: Iterable[Layer], sets: Iterable[SourcedSet]) -> tuple[Task, Traced]:
     """Resolve a task from its files, then `--set`."""
     traced = Traced.of(layers)
     for place, (path, value) in sets:
-        traced = traced.become(lay_over(traced.tree, path, value), place, leaves(nest(path, value)))
+        traced = traced.replaced_by(apply_set(traced.tree, path, value), place, leaves(nest(path, value)))
     return read_task(traced.tree, name), traced
 
 
-def lay_over(tree: Tree, path: tuple[str, ...], value: object) -> Tree:
+def apply_set(tree: Tree, path: tuple[str, ...], value: object) -> Tree:
     """Apply one `--set` to a task. `objective`, and a tokenizer with `from`, replace the file's instead of merging."""
     above = nest(path, value)
     tokenizer = above.get("tokenizer")

@@ -84,13 +84,13 @@ def ask_objectives(question: str, *about: Any) -> Any:
     """
     if outside_packages():
         return load(question)(*about)
-    written = [path.read_text("utf-8") for path in deciding()]
+    written = [path.read_text("utf-8") for path in cache_key_files()]
     code = hashlib.sha256(json.dumps(written).encode()).hexdigest()
     # as a string, because the order of the objectives matters
     return remember([question, code, json.dumps(about)], lambda: load(question)(*about))
 
 
-def deciding() -> list[Path]:
+def cache_key_files() -> list[Path]:
     """zoo's source files that decide what is stored: their content is part of the cache key."""
     return [path for pattern in DECIDING for path in sorted(config.PACKAGE.glob(pattern))]
 

@@ -8,7 +8,7 @@ import torch
 from zoo.data.tokenizers.adding import add_words, pieces_of_added, words_to_add
 from zoo.data.tokenizers.recipes.recipe import tokenizers
 from zoo.data.tokenizers.tokenizer import Tokenizer
-from zoo.experiments.finetune import begin_as_mean
+from zoo.experiments.finetune import init_as_mean
 from zoo.models.create import create_model
 
 TEXTS = ["the film was a bore", "코로나 백신 을 맞았다", "the cinema of the bore"] * 3
@@ -72,7 +72,7 @@ def test_an_added_word_begins_as_the_mean_of_its_pieces():
     assert ids == before.encode(["cinematic"])[0].tolist() and token == after.vocabulary["cinematic"]
     model = create_model("bert-nano", heads=["masked_lm"], vocab_size=after.vocab_size).initialize(0)
     torch.nn.init.normal_(model.get_parameter("heads.masked_lm.bias"))
-    begin_as_mean(model, pieces)
+    init_as_mean(model, pieces)
     for name in ("encoder.stack.embeddings.tokens.weight", "heads.masked_lm.bias"):
         table = model.get_parameter(name)
         torch.testing.assert_close(table[token], table[ids].mean(0))

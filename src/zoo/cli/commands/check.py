@@ -19,7 +19,7 @@ from zoo.data.task import Task
 from zoo.data.task_list import ListedTask, listed_tasks
 from zoo.disk import expand_user
 from zoo.experiments.request import Pair
-from zoo.experiments.resolve import check_task, resolve_alone, resolve_training
+from zoo.experiments.resolve import check_task, resolve_model_alone, resolve_training
 from zoo.hub.checkpoint import load_checkpoint
 from zoo.hub.exporting.hashes import hash_faults
 from zoo.models.cost import on_meta, parameters
@@ -147,7 +147,7 @@ def check_file(place: Path) -> Report:
     elif report.kind == "task":
         report.attempt(check_task, str(place))
     else:
-        resolved = report.attempt(resolve_alone, str(place), ())
+        resolved = report.attempt(resolve_model_alone, str(place), ())
         if resolved is not None:
             report.attempt(on_meta, resolved[0])
     return report

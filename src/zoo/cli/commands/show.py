@@ -11,7 +11,7 @@ from zoo.config import parse_set
 from zoo.experiments.experiment import values_of_model
 from zoo.experiments.layers import DATA, TOKENIZER, Value
 from zoo.experiments.request import Request
-from zoo.experiments.resolve import resolve_alone, resolve_pretraining
+from zoo.experiments.resolve import resolve_model_alone, resolve_pretraining
 from zoo.hub.targets.choose import fitting_targets, obstacles, shell_advice
 from zoo.models.cost import flops_per_token, memory, on_meta, parameters, parameters_of_generator
 from zoo.models.settings import ModelSettings
@@ -55,7 +55,7 @@ def resolve(model: str, task: str | None, changes: list[str]) -> tuple[ModelSett
     """Return the model's settings, and every value with its origin."""
     sets = [parse_set(text) for text in changes]
     if task is None:
-        settings, origins = resolve_alone(model, sets)
+        settings, origins = resolve_model_alone(model, sets)
         return settings, list(values_of_model(settings, origins))
     experiment = resolve_pretraining(Request(model, task, Path(), sets))
     return experiment.model, list(experiment.values())

@@ -86,7 +86,7 @@ def finetune_each(saved: SavedRun, table: ExperimentTable, name: str) -> None:
     """Fine-tune on each of several tasks, and print a table of the results."""
     table.check(lambda request: check_finetuning(saved, request))
     outcomes = []
-    for found in table.walk(lambda request: fine_tune(saved, request), tells=is_main_process()):
+    for found in table.run_all(lambda request: fine_tune(saved, request), is_main=is_main_process()):
         outcomes.append(found)
         print_to_stderr(f"{found.name}: {format_metrics(found)}", style=None)
     if is_main_process():

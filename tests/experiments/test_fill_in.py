@@ -7,10 +7,10 @@ from unittest.mock import Mock
 import pytest
 
 from zoo.data.sources.rows import refuse_unlabelled
+from zoo.experiments.fill_in import fit_data, fit_length, fit_vocabulary, grow_vocabulary
 from zoo.experiments.layers import origin
 from zoo.experiments.request import Request
 from zoo.experiments.resolve import resolve_pretraining
-from zoo.experiments.settle import fit_length, fit_vocabulary, grow_vocabulary, name_data
 from zoo.metrics.metric import metrics
 
 
@@ -27,7 +27,7 @@ def test_the_data_decide_classes_and_columns_that_a_task_leaves_open(
 ):
     sets = [(("task",), {"objective": "classification", "labels": labels, "metrics": []})]
     given = resolve_pretraining(Request("bert-nano", "pydocs-topic", Path("run"), sets))
-    found = name_data(given, Mock(inputs=["text", "label"], labels=names))
+    found = fit_data(given, Mock(inputs=["text", "label"], labels=names))
     (head,) = found.model.heads
     assert (head.option("labels"), found.task.labels) == (count, names)
     assert found.task.columns == {"text": "text", "label": "label"}
@@ -40,7 +40,7 @@ def test_a_metric_that_cannot_do_with_the_datas_classes_is_refused(monkeypatch: 
     given = resolve_pretraining(Request("bert-nano", "pydocs-topic", Path("run"), sets))
     monkeypatch.setattr(metrics["accuracy"], "obstacle", lambda accuracy, labels: f"it counts no {labels[0]}")
     with pytest.raises(ValueError, match="task.metrics: classification/accuracy: it counts no noun"):
-        name_data(given, Mock(inputs=["text", "label"], labels=["noun", "verb"]))
+        fit_data(given, Mock(inputs=["text", "label"], labels=["noun", "verb"]))
 
 
 @pytest.mark.parametrize(

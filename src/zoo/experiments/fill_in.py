@@ -35,14 +35,14 @@ def fit_length(given: Experiment) -> Experiment:
     return given.decide(place, ["model.max_length"], model=resize(given.model, kept, max_length=longest))
 
 
-def mark_open(given: Experiment) -> Experiment:
+def mark_vocabulary(given: Experiment) -> Experiment:
     """Record the tokenizer as the origin of `vocab_size`, unless `--set` names it."""
     if not given.stream.has_text or given.is_set("model.vocab_size"):
         return given
     return given.decide(TOKENIZER, ["model.vocab_size"])
 
 
-def name_data(given: Experiment, rows: SplitRows) -> Experiment:
+def fit_data(given: Experiment, rows: SplitRows) -> Experiment:
     """Fill in the task's columns and class names from the data, and the heads' number of labels.
 
     Raises:
@@ -122,7 +122,7 @@ def fix_training(settings: Training, rows: int, d_model: int) -> Training:
     steps = settings.steps
     if steps is None:
         assert settings.epochs is not None
-        steps = max(1, math.ceil(exactly(settings.epochs) * rows / settings.batch))
+        steps = max(1, math.ceil(exact_fraction(settings.epochs) * rows / settings.batch))
     warmup, tenth = settings.warmup_steps, max(1, steps // 10)
     fixed = replace(
         settings,
@@ -138,7 +138,7 @@ def fix_training(settings: Training, rows: int, d_model: int) -> Training:
     return fixed
 
 
-def exactly(number: float) -> Fraction:
+def exact_fraction(number: float) -> Fraction:
     """A float as the decimal fraction that was written: 1.1 epochs of 50 rows are 55 rows, not 55.00000000000001."""
     return Fraction(str(number))
 
