@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from test_imports import import_graph, modules, reachable
-from zoo.discover import GROUP, import_outside
+from zoo.discover import GROUP, import_variant_packages
 
 SLOT = re.compile(r"^(\w+): Slot\[.*\] = Slot\(", re.MULTILINE)
 REGISTERS = re.compile(r"^@(\w+)\.register\(", re.MULTILINE)
@@ -58,5 +58,5 @@ def test_a_package_that_leaves_while_it_is_imported_is_named_and_stops_nothing(
     points = [EntryPoint("leaving", "zoo_leaving", GROUP)]
     monkeypatch.setattr(importlib.metadata, "entry_points", lambda group: points)
     with caplog.at_level(logging.WARNING):
-        import_outside.__wrapped__()
+        import_variant_packages.__wrapped__()
     assert "package zoo_leaving: zoo_leaving cannot be imported, so its variants are missing" in caplog.text

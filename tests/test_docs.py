@@ -20,7 +20,7 @@ from zoo.config import as_tree, parse_set
 from zoo.data.task import DERIVED, Task, load_task
 from zoo.data.task_list import listed_tasks
 from zoo.experiments.request import by_section
-from zoo.late import load
+from zoo.lazy_import import import_object
 from zoo.models.generation.settings import parse_generate
 from zoo.models.settings import load_settings
 
@@ -45,7 +45,7 @@ def understand(line: str) -> dict[str, Any]:
     """What a command makes of its words, without running it."""
     name, *words = shlex.split(line)
     app = typer.Typer(add_completion=False)
-    app.command()(load(COMMANDS[name][0]))
+    app.command()(import_object(COMMANDS[name][0]))
     context = typer.main.get_command(app).make_context(name, words)
     found = dict(context.params)
     if name == "pretrain":  # its first words are MODEL TASK, or TASK alone

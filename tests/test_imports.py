@@ -14,8 +14,8 @@ from zoo.data.store.filling import WORKER
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src"
 LAYERS = (
-    "late python_words discover annotations wording registry strict_json strict_yaml disk config devices blocks models "
-    "data examples objectives batches metrics runs inference training experiments survey report hub cli"
+    "lazy_import python_errors discover annotations wording registry strict_json strict_yaml disk config devices "
+    "blocks models data examples objectives batches metrics runs inference training experiments survey report hub cli"
 ).split()  # each imports from itself and from those on its left
 HOMES = {
     "transformers": {"hub"},
@@ -31,8 +31,8 @@ HOMES = {
     "rich": {"cli"},
 }
 ONLY: dict[str, set[str]] = {
-    "late": set(),
-    "python_words": set(),
+    "lazy_import": set(),
+    "python_errors": set(),
     "discover": set(),
     "annotations": set(),
     "wording": set(),
@@ -46,11 +46,11 @@ ONLY: dict[str, set[str]] = {
 }
 # where it is not the package's own name
 IMPORT_NAMES = {"protobuf": "google", "pyyaml": "yaml", "scikit-learn": "sklearn", "pillow": "PIL"}
-# public names, folders of variants, and what `late.load` names
-LAZY = {"zoo/__init__.py", "zoo/discover.py", "zoo/late.py"}
+# public names, folders of variants, and what `lazy_import.import_object` names
+LAZY = {"zoo/__init__.py", "zoo/discover.py", "zoo/lazy_import.py"}
 # who may call it: commands, sources that need datasets, filling without torch, imports that compare with transformers'
 # own tokenizers, metrics that a library counts, and the loss that has a kernel
-LATE = {"cli", "data", "experiments", "hub", "metrics", "models"}
+LAZY_IMPORTERS = {"cli", "data", "experiments", "hub", "metrics", "models"}
 
 
 def modules() -> dict[str, Path]:
@@ -158,8 +158,8 @@ def test_every_folder_is_a_layer():
 def test_only_the_lazy_places_import_at_run_time():
     lazy = {str(p.relative_to(SOURCE)) for p in modules().values() if lazy_calls(p.read_text())}
     assert lazy == LAZY, f"import at run time: {lazy - LAZY}"
-    callers = {layer_of(module) for module, names in import_graph().items() if "zoo.late.load" in names}
-    assert callers == LATE
+    callers = {layer_of(module) for module, names in import_graph().items() if "zoo.lazy_import.import_object" in names}
+    assert callers == LAZY_IMPORTERS
 
 
 def test_everything_imported_is_declared():

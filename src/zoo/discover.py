@@ -22,7 +22,7 @@ def import_all(package: str) -> None:
 
 
 @cache
-def import_outside() -> None:
+def import_variant_packages() -> None:
     """Import the variant modules of all other installed packages, once.
 
     A package that cannot be imported is logged and skipped: commands that do not need it must not fail.
@@ -37,13 +37,13 @@ def import_outside() -> None:
             )
 
 
-def is_own(variant: object) -> bool:
+def is_zoo_class(variant: object) -> bool:
     """Whether an object's class is zoo's own, so that zoo's version or source hash identifies its code."""
     return type(variant).__module__.partition(".")[0] == __name__.partition(".")[0]
 
 
 @cache  # reading all entry points takes 0.1 s
-def outside_packages() -> dict[str, str]:
+def variant_packages() -> dict[str, str]:
     """Package -> version, of the other installed packages that register variants."""
     points = importlib.metadata.entry_points(group=GROUP)
     found = {point.dist.name: point.dist.version for point in points if point.dist is not None}

@@ -10,7 +10,7 @@ from numbers import Real
 from typing import Annotated, Any, Generic, TypeVar, get_args, get_origin
 
 from zoo.annotations import MAPS, UNIONS, PerLayer, describe, pair_up, takes_list
-from zoo.discover import import_outside
+from zoo.discover import import_variant_packages
 from zoo.wording import refuse_unknown
 
 T = TypeVar("T")
@@ -55,7 +55,7 @@ class Slot(Generic[T]):
 
     def names(self) -> list[str]:
         """The names of all variants: zoo's own in a fixed order, then those of other installed packages."""
-        import_outside()
+        import_variant_packages()
         return list(self.variants)
 
     def __getitem__(self, name: str) -> type[T]:
@@ -68,7 +68,7 @@ class Slot(Generic[T]):
             ValueError: no variant has this name.
         """
         if name not in self.variants:
-            import_outside()
+            import_variant_packages()
         refuse_unknown(name, self.variants, self.name, place)
         return self.variants[name]
 

@@ -18,7 +18,7 @@ from zoo.config import parse_set
 from zoo.data.task import Task
 from zoo.data.task_list import ListedTask
 from zoo.experiments.resolve import resolve_model_alone
-from zoo.late import load
+from zoo.lazy_import import import_object
 from zoo.models.generation.settings import GenerateSettings
 from zoo.models.kinds.part import PARTS
 from zoo.models.settings import ModelSettings
@@ -44,7 +44,7 @@ def test_the_keys_read_from_the_source_are_those_of_the_settings():
 @pytest.mark.parametrize("command", COMMANDS)
 def test_options_without_a_value_are_known(command: str):
     app = typer.Typer(add_completion=False)
-    app.command()(load(COMMANDS[command][0]))
+    app.command()(import_object(COMMANDS[command][0]))
     options = [p for p in typer.main.get_command(app).params if p.param_type_name == "option"]
     flags = {word for option in options if getattr(option, "is_flag", False) for word in option.opts}
     assert flags <= set(FLAGS)

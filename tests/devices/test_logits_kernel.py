@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from zoo.late import load
+from zoo.lazy_import import import_object
 from zoo.models.heads.scored_logits import Wanted, score_
 
 INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
@@ -29,7 +29,7 @@ ROUNDING = {torch.float32: 2e-6, torch.bfloat16: 8e-3, torch.float16: 1e-3}
 @pytest.fixture
 def kernel(monkeypatch: pytest.MonkeyPatch) -> Any:
     """What scores by the kernel, in blocks so short that most rows have several."""
-    found = load("zoo.devices.logits_kernel:cross_entropy_")
+    found = import_object("zoo.devices.logits_kernel:cross_entropy_")
     monkeypatch.setitem(found.__globals__, "BLOCK", 32)
     if INTERPRETED:
         monkeypatch.setattr(torch.cuda, "device", lambda device: nullcontext())

@@ -76,7 +76,7 @@ def test_objectives_are_asked_each_time_beside_another_package_whose_code_may_ch
     asked: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stored("causal_lm", ["text"])
-    monkeypatch.setattr(tokenize, "outside_packages", lambda: {"others": "2.0"})
+    monkeypatch.setattr(tokenize, "variant_packages", lambda: {"others": "2.0"})
     stored("causal_lm", ["text"])
     stored("causal_lm", ["text"])
     assert len(asked) == 3

@@ -10,54 +10,58 @@ from PIL import Image
 from zoo.inference.attend import Attended, Map, Places
 from zoo.report import attention_picture
 from zoo.report.attention import check_output, write_maps
-from zoo.report.attention_panels import every, group, points
-from zoo.report.attention_picture import strongest
+from zoo.report.attention_panels import choose_panels, label_step, points
+from zoo.report.attention_picture import strongest_weight
 
 
 def test_few_heads_have_a_panel_each():
-    drawn = group(translation().maps[0], "own")
+    drawn = choose_panels(translation().maps[0], "own")
     assert [panel.title for panel in drawn.panels][:3] == ["layer 1, head 1", "layer 1, head 2", "layer 2, head 1"]
     assert drawn.columns == 2 and drawn.rows == 3
 
 
 def test_many_heads_are_the_mean_of_each_layer_and_those_of_the_last():
     found = large().maps[0]
-    panels = group(found, "own").panels
+    panels = choose_panels(found, "own").panels
     assert [panel.title for panel in panels][11:13] == ["layer 12, mean of 12 heads", "layer 12, head 1"]
     assert len(panels) == 24
     np.testing.assert_allclose(panels[2].weights, found.layers[3].mean(0))
 
 
 def test_captions_have_a_panel_for_each_word():
-    panels = group(caption().maps[1], "words").panels
+    panels = choose_panels(caption().maps[1], "words").panels
     assert [panel.title for panel in panels] == WORDS
     assert [panel.weights.argmax() for panel in panels] == [0, 1, 2, 3]
 
 
 def test_a_grid_that_reads_itself_is_asked_at_nine_places():
     found = caption().maps[0]
-    panels = group(found, "own").panels
-    assert [panel.marked for panel in panels][:4] == [(0, 0), (0, 2), (0, 3), (2, 0)] and len(panels) == 9
+    panels = choose_panels(found, "own").panels
+    assert [panel.query_position for panel in panels][:4] == [(0, 0), (0, 2), (0, 3), (2, 0)] and len(panels) == 9
     np.testing.assert_array_equal(panels[1].weights.ravel(), found.layers[2][0, 2])
 
 
 def test_a_grid_of_few_places_is_asked_at_each_of_them_once():
     places = Places((), (1, 2))
-    drawn = group(Map("encoder.self", places, places, {1: shares(1, 2, 2)}), "own")
-    assert [panel.marked for panel in drawn.panels] == [(0, 0), (0, 1)] and drawn.columns == 2
+    drawn = choose_panels(Map("encoder.self", places, places, {1: shares(1, 2, 2)}), "own")
+    assert [panel.query_position for panel in drawn.panels] == [(0, 0), (0, 1)] and drawn.columns == 2
 
 
 def test_labels_of_a_long_text_leave_some_out_rather_than_be_too_small():
-    assert every(20, 4.0) == 1 and every(512, 5.0) == 8
+    assert label_step(20, 4.0) == 1 and label_step(512, 5.0) == 8
     assert points(512, 5.0) == 5.0 and points(3, 1.0) == 8.0
     places = Places(["word"] * 300)
-    drawn = group(Map("encoder.self", places, places, {1: shares(1, 300, 300)}), "long")
+    drawn = choose_panels(Map("encoder.self", places, places, {1: shares(1, 300, 300)}), "long")
     assert drawn.width == drawn.height == 5.0
 
 
 def test_even_weights_stay_pale_and_a_sharp_one_is_as_strong_as_can_be():
-    assert strongest(np.full((3, 16), 1 / 16, dtype=np.float32), 16, 4) == 4 / 16
-    assert strongest(np.eye(16, dtype=np.float32), 16, 4) == strongest(np.eye(2, dtype=np.float32), 2, 4) == 1
+    assert strongest_weight(np.full((3, 16), 1 / 16, dtype=np.float32), 16, 4) == 4 / 16
+    assert (
+        strongest_weight(np.eye(16, dtype=np.float32), 16, 4)
+        == strongest_weight(np.eye(2, dtype=np.float32), 2, 4)
+        == 1
+    )
 
 
 def test_the_picture_is_a_png_and_the_same_each_time(tmp_path: Path):

@@ -3,7 +3,7 @@
 import pytest
 
 from zoo.report import curves
-from zoo.report.curves import draw_curves, is_metric, thin
+from zoo.report.curves import downsample, draw_curves, is_metric
 
 LINES = [
     {
@@ -31,9 +31,9 @@ def test_the_name_of_a_file_is_no_formula():
 
 
 def test_a_long_run_is_drawn_by_means_of_neighbours():
-    points = thin([(float(step), step % 2) for step in range(1, 1001)])
+    points = downsample([(float(step), step % 2) for step in range(1, 1001)])
     assert len(points) == 200 and points[0] == (3.0, 0.6)
-    assert thin([(1, 5.0), (2, 6.0)]) == [(1, 5.0), (2, 6.0)]
+    assert downsample([(1, 5.0), (2, 6.0)]) == [(1, 5.0), (2, 6.0)]
 
 
 def test_without_lines_or_without_matplotlib_there_is_no_picture(monkeypatch: pytest.MonkeyPatch):

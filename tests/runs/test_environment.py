@@ -30,7 +30,7 @@ def test_only_what_can_change_bits_counts_as_a_change():
 
 
 def test_packages_that_register_variants_are_named_with_their_versions(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(environment, "outside_packages", lambda: {"mine": "2"})
+    monkeypatch.setattr(environment, "variant_packages", lambda: {"mine": "2"})
     assert versions()["mine"] == "2" and versions().keys() > {"torch", "mine"}
     assert missing_since({"versions": {"mine": "1", "torch": "0", "theirs": "3"}}) == ["theirs 3"]
 

@@ -142,7 +142,7 @@ def test_forgetting_any_part_of_the_state_is_noticed(crashed: Path, monkeypatch:
     monkeypatch.setattr(Checkpoint, "state", property(without))
     monkeypatch.setattr(Checkpoint, "tensors", zeroed)
     if forgotten == "metrics.jsonl":
-        monkeypatch.setattr(MetricsLog, "cut", lambda self, length: None)
+        monkeypatch.setattr(MetricsLog, "truncate", lambda self, length: None)
     if forgotten == "dropout":
         monkeypatch.setattr(step, "reseed_dropout", lambda *_: None)
     try:

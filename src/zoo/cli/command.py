@@ -15,7 +15,7 @@ from zoo.cli.main import DONE, FAILED, WRONG, is_main_process, launched_together
 from zoo.cli.output import LogPrinter, print_to_stderr
 from zoo.cli.preflight import check_words
 from zoo.cli.table import COMMANDS, MULTI_PROCESS
-from zoo.late import load
+from zoo.lazy_import import import_object
 from zoo.training.supervision.stopping import raise_if_stopped
 
 DEBUG = "--debug shows the traceback of an error."
@@ -50,7 +50,7 @@ def parse(name: str, arguments: list[str], debug: bool) -> None:
     """Check the words, import the command and call it."""
     check_words(name, arguments)
     place, about = COMMANDS[name]
-    command = load(place)
+    command = import_object(place)
     raise_if_stopped()  # a library may have swallowed a signal's exception while it was imported
     app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
     settings = {"help_option_names": ["-h", "--help"]}

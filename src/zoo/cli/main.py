@@ -6,7 +6,7 @@ from io import TextIOWrapper
 from typing import TextIO
 
 from zoo.cli.table import COMMAND, COMMANDS, VERSION
-from zoo.late import load
+from zoo.lazy_import import import_object
 from zoo.training.supervision.stopping import Stopped, stop_at_once
 from zoo.wording import nearest
 
@@ -33,11 +33,11 @@ def main(arguments: list[str] | None = None) -> None:
     if word in ("--help", "-h"):
         write_out(HELP.format(commands="\n".join(f"  {n:10}{about}" for n, (_, about) in COMMANDS.items())))
     elif word == "--version":
-        write_out(f"zoo {load(VERSION)}\n")
+        write_out(f"zoo {import_object(VERSION)}\n")
     elif word in COMMANDS:
         try:
             with stop_at_once():
-                load(COMMAND)(word, arguments[1:], debug)
+                import_object(COMMAND)(word, arguments[1:], debug)
         except Stopped as stopped:
             if is_main_process():
                 sys.stderr.write(f"error: {stopped}\n")

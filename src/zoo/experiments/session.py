@@ -17,7 +17,7 @@ from zoo.data.sources.rows import SplitRows, refuse_unlabelled
 from zoo.data.store.split import Split
 from zoo.data.store.store import Progress
 from zoo.data.tokenizers.tokenizer import Tokenizer
-from zoo.discover import is_own
+from zoo.discover import is_zoo_class
 from zoo.examples.form import inputs
 from zoo.experiments.experiment import Experiment
 from zoo.experiments.fill_in import fit_data, fix_steps
@@ -167,7 +167,7 @@ def cached_result(what: str, examples: Examples, split: Split, find: Callable[[E
     Args:
         what: part of the cache key: names what `find` computes.
     """
-    if not all(map(is_own, (examples.form, *examples.mixture.members.values()))):
+    if not all(map(is_zoo_class, (examples.form, *examples.mixture.members.values()))):
         return find(examples)
     options = {name: vars(member) for name, member in examples.mixture.members.items()}
     form = [type(examples.form).__name__, vars(examples.form)]

@@ -15,13 +15,13 @@ from zoo.data.store.filling import Filling, FillRequest, plan
 from zoo.data.store.store import StoreRecipe
 from zoo.data.task import Task
 from zoo.data.tokenizers.tokenizer import Tokenizer
-from zoo.discover import outside_packages
+from zoo.discover import variant_packages
 from zoo.examples.form import inputs
 from zoo.experiments.layers import SET
 from zoo.experiments.request import Pair
 from zoo.experiments.tasks import resolve_task
 from zoo.experiments.tokenizers import check_tokenizer, train_tokenizer
-from zoo.late import load
+from zoo.lazy_import import import_object
 
 # loaded late: they import torch, which takes longer than everything else before filling starts
 STORED, LABELLED = "zoo.objectives.mixture:stored_by", "zoo.objectives.mixture:labelled_by"
@@ -82,12 +82,12 @@ def ask_objectives(question: str, *about: Any) -> Any:
     Raises:
         ValueError: as the function.
     """
-    if outside_packages():
-        return load(question)(*about)
+    if variant_packages():
+        return import_object(question)(*about)
     written = [path.read_text("utf-8") for path in cache_key_files()]
     code = hashlib.sha256(json.dumps(written).encode()).hexdigest()
     # as a string, because the order of the objectives matters
-    return remember([question, code, json.dumps(about)], lambda: load(question)(*about))
+    return remember([question, code, json.dumps(about)], lambda: import_object(question)(*about))
 
 
 def cache_key_files() -> list[Path]:

@@ -9,7 +9,7 @@ from zoo.data.task import Task
 from zoo.data.tokenizers.recipes.recipe import tokenizers
 from zoo.data.tokenizers.tokenizer import Tokenizer
 from zoo.disk import expand_user
-from zoo.late import load
+from zoo.lazy_import import import_object
 from zoo.wording import refuse_unknown
 
 OPEN = "zoo.runs.saved:open_run"  # loaded late: imports torch, which a task without `from` does not need
@@ -40,4 +40,4 @@ def train_tokenizer(task: Task, rows: SplitRows, retrain: bool = False) -> Token
 
 def named_run(tokenizer: Mapping[str, Any]) -> Any:
     """The run whose tokenizer a task names."""
-    return load(OPEN)(expand_user(str(tokenizer["from"])))
+    return import_object(OPEN)(expand_user(str(tokenizer["from"])))

@@ -13,7 +13,7 @@ from zoo.hub.exporting.trained_model import load_trained
 from zoo.inference.pipeline import Pipeline
 from zoo.inference.typed import BATCH
 from zoo.models.model import Model
-from zoo.python_words import for_python
+from zoo.python_errors import for_python
 from zoo.registry import check, refuse_below
 
 

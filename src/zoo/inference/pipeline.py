@@ -17,7 +17,7 @@ from zoo.inference.predict import predict
 from zoo.inference.predictors.causal_lm import chats
 from zoo.inference.typed import BATCH
 from zoo.models.generation.settings import parse_generate
-from zoo.python_words import for_python
+from zoo.python_errors import for_python
 from zoo.strict_json import parse_json
 
 SPEAKER = {"role", "from"}  # keys of a turn, either of which names its speaker

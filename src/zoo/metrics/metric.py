@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Literal
 
-from zoo.late import load
+from zoo.lazy_import import import_object
 from zoo.registry import Slot
 
 # The `datasets` type of one value, or of each value of a list, as a name: importing `evaluate` for the type objects
@@ -33,7 +33,7 @@ class Metric(ABC):
 
     def __init__(self) -> None:
         if self.library is not None:  # imported only if needed: scikit-learn and scipy take 1 s and 80 MB
-            self.count = load(self.library)
+            self.count = import_object(self.library)
 
     @property
     def name(self) -> str:

@@ -8,7 +8,7 @@ from zoo import config
 from zoo.models.blank import refuse_too_large
 from zoo.models.model import Model
 from zoo.models.settings import load_settings
-from zoo.python_words import for_python
+from zoo.python_errors import for_python
 from zoo.registry import check, refuse_below
 
 

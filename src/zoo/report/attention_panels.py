@@ -29,12 +29,12 @@ class Panel(NamedTuple):
     """A titled heatmap: weights (queries, keys), or one query's weights over an image grid (rows, columns).
 
     Args:
-        marked: the query's own position in the grid (row, column), if it is in the grid.
+        query_position: the query's own position in the grid (row, column), if it is in the grid.
     """
 
     title: str
     weights: Weights
-    marked: tuple[int, int] | None = None
+    query_position: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True)
@@ -64,11 +64,12 @@ class PanelGroup:
         return 0.1 if self.keys.grid else space(self.keys.labels, self.width)
 
 
-def group(found: Map, name: str) -> PanelGroup:
+def choose_panels(found: Map, name: str) -> PanelGroup:
     """Choose the panels of a map: heatmaps for tokens, weights over the image if the keys are a grid."""
     if found.keys.grid is None:
         return heatmaps(found, name)
-    return words(found, name, found.keys.grid) if found.queries.grid is None else spots(found, name, found.keys.grid)
+    choose = word_panels if found.queries.grid is None else grid_panels
+    return choose(found, name, found.keys.grid)
 
 
 def heatmaps(found: Map, name: str) -> PanelGroup:
@@ -92,7 +93,7 @@ def head_title(layer: int, head: int, weights: Weights) -> str:
     return f"layer {layer}" if len(weights) == 1 else f"layer {layer}, head {head + 1}"
 
 
-def words(found: Map, name: str, grid: tuple[int, int]) -> PanelGroup:
+def word_panels(found: Map, name: str, grid: tuple[int, int]) -> PanelGroup:
     """One panel per word: its weights over the image, averaged over the last layer's heads."""
     last = max(found.layers)
     mean = found.layers[last].mean(0).reshape(-1, *grid)
@@ -101,7 +102,7 @@ def words(found: Map, name: str, grid: tuple[int, int]) -> PanelGroup:
     return PanelGroup(said, found.queries, found.keys, panels, min(THUMBS, len(panels)), THUMB, THUMB)
 
 
-def spots(found: Map, name: str, grid: tuple[int, int]) -> PanelGroup:
+def grid_panels(found: Map, name: str, grid: tuple[int, int]) -> PanelGroup:
     """Panels of a few grid positions in each layer: their weights over the grid, averaged over heads."""
     # a set, since a small grid has fewer than ASKED rows or columns
     rows, columns = (sorted({round((2 * i + 1) * side / (2 * ASKED) - 0.5) for i in range(ASKED)}) for side in grid)
@@ -119,7 +120,7 @@ def points(count: int, side: float) -> float:
     return max(READABLE, min(LABEL, 0.85 * INCH * side / max(1, count)))
 
 
-def every(count: int, side: float) -> int:
+def label_step(count: int, side: float) -> int:
     """n such that every n-th label fits along a side (inches); 1 if all fit."""
     return max(1, math.ceil(points(count, side) * count / (INCH * side)))
 

@@ -12,7 +12,7 @@ from PIL import Image
 from zoo.data.ids import Picture
 from zoo.inference.attend import Attended
 from zoo.report.attention_page import names
-from zoo.report.attention_panels import INCH, Panel, PanelGroup, every, group, points, shortened
+from zoo.report.attention_panels import INCH, Panel, PanelGroup, choose_panels, label_step, points, shortened
 from zoo.report.fonts import families, letters
 
 try:
@@ -42,7 +42,7 @@ def is_possible() -> bool:
 
 def draw_picture(attended: Attended, title: str) -> bytes:
     """All maps of an example, one below the other, as a PNG file; needs matplotlib, which `check_output` ensures."""
-    groups = [group(found, name) for found, name in zip(attended.maps, names(attended.maps), strict=True)]
+    groups = [choose_panels(found, name) for found, name in zip(attended.maps, names(attended.maps), strict=True)]
     scales = [SCALES[grid] for grid in sorted({one.keys.grid is not None for one in groups})]
     said = [title, *(f"{name}: {text}" for name, text in attended.texts.items()), "; ".join(scales)]
     labels = [label for one in groups for places in (one.queries, one.keys) for label in places.labels]
@@ -56,13 +56,13 @@ def draw_groups(groups: list[PanelGroup], said: list[str], picture: Picture | No
     width = max(NARROWEST, *(one.left + one.columns * (one.width + GAP) for one in groups)) + 2 * EDGE
     lines = [line for text in said for line in wrapped(text, LETTERS * width)]
     top = EDGE + 0.2 * len(lines)
-    height = top + sum(map(tall, groups)) + EDGE
+    height = top + sum(map(group_height, groups)) + EDGE
     figure = Figure(figsize=(width, height), dpi=DPI)
     for number, line in enumerate(lines):
         write(figure, line, EDGE, EDGE + 0.2 * number, bold=number == 0)
     for one in groups:
         draw_group(figure, one, top, picture)
-        top += tall(one)
+        top += group_height(one)
     written = io.BytesIO()
     figure.savefig(written, format="png", metadata={"Software": None})  # the same maps give the same bytes
     return written.getvalue()
@@ -74,7 +74,7 @@ def wrapped(text: str, most: float) -> list[str]:
     return wrap(text, max(1, signs), max_lines=MOST_LINES, placeholder=" …")
 
 
-def tall(one: PanelGroup) -> float:
+def group_height(one: PanelGroup) -> float:
     """The height of a group with its headings and labels (inches)."""
     return HEADING + one.rows * (one.height + CAPTION + GAP) + one.below
 
@@ -99,34 +99,34 @@ def draw_group(figure: Any, one: PanelGroup, top: float, picture: Picture | None
         if one.keys.grid is not None:
             draw_over(axes, panel, picture)
             continue
-        most = strongest(panel.weights, len(one.keys.labels), HEATMAP)
+        most = strongest_weight(panel.weights, len(one.keys.labels), HEATMAP)
         axes.imshow(np.sqrt(panel.weights), cmap="Blues", aspect="auto", vmin=0, vmax=np.sqrt(most))
         label(axes.xaxis, one.keys.labels, one.width, number + one.columns >= len(one.panels))
         label(axes.yaxis, one.queries.labels, one.height, column == 0)
         axes.tick_params(axis="x", rotation=90)
 
 
-def strongest(weights: NDArray[np.float32], keys: int, shares: float) -> float:
+def strongest_weight(weights: NDArray[np.float32], keys: int, shares: float) -> float:
     """The weight with the strongest colour: the largest, but at least `shares` / `keys`: uniform weights stay pale."""
     return max(float(weights.max()), min(1.0, shares / keys))
 
 
 def label(axis: Any, labels: Any, side: float, shown: bool) -> None:
     """Label an axis with tokens, or every n-th if they do not all fit; no labels unless `shown`."""
-    ticks = range(0, len(labels), every(len(labels), side)) if shown else range(0)
+    ticks = range(0, len(labels), label_step(len(labels), side)) if shown else range(0)
     axis.set_ticks(ticks, [shortened(labels[i]) for i in ticks], fontsize=points(len(labels), side), parse_math=False)
     axis.set_tick_params(length=0, pad=2)
 
 
 def draw_over(axes: Any, panel: Panel, picture: Picture | None) -> None:
     """Draw the image, darkened where the weights are small."""
-    shares = panel.weights / strongest(panel.weights, panel.weights.size, SPOTLIGHT)
+    shares = panel.weights / strongest_weight(panel.weights, panel.weights.size, SPOTLIGHT)
     pixels = np.full((3, 64, 64), BLANK, dtype=np.uint8) if picture is None else picture
     light = smooth(shares, pixels.shape[1:])
     axes.imshow((pixels.transpose(1, 2, 0) * (DARK + (1 - DARK) * light)[..., None]).astype(np.uint8))
-    if panel.marked is not None:
+    if panel.query_position is not None:
         high, wide = (pixels.shape[i + 1] / shares.shape[i] for i in (0, 1))
-        corner, size = (panel.marked[1] * wide, panel.marked[0] * high), points(1, wide / INCH)
+        corner, size = (panel.query_position[1] * wide, panel.query_position[0] * high), points(1, wide / INCH)
         axes.plot(corner[0] + wide / 2, corner[1] + high / 2, "s", ms=size, mfc="none", mec="orange", mew=1.5)
     axes.set_axis_off()
 

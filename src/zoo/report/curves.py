@@ -11,7 +11,7 @@ except ImportError:  # the extra `plots` is not installed: then there are no cur
 
 from zoo.runs.metrics import VALIDATION, is_metric
 
-LOUD = 200  # most points of a curve; neighbours are averaged
+MOST_POINTS = 200  # most points of a curve; neighbours are averaged
 WIDTH, HEIGHT, DPI = 4.2, 2.8, 100  # inches of one panel, and dots in an inch
 Lines = Sequence[Mapping[str, Any]]
 Curve = list[tuple[float, float]]
@@ -23,7 +23,7 @@ def draw_curves(lines: Lines, until: int | None = None) -> bytes | None:
     Args:
         until: a step to mark: that of the checkpoint that was used.
     """
-    losses = {"training": thin(curve(lines, "loss")), "validation": curve(lines, f"{VALIDATION}loss")}
+    losses = {"training": downsample(curve(lines, "loss")), "validation": curve(lines, f"{VALIDATION}loss")}
     names = dict.fromkeys(key for line in lines for key in line if key.startswith(VALIDATION))
     others = {name.removeprefix(VALIDATION): curve(lines, name) for name in names if is_metric(name)}
     if Figure is None or not losses["training"]:
@@ -51,9 +51,9 @@ def curve(lines: Lines, name: str) -> Curve:
     return [(line["step"], line[name]) for line in lines if line.get(name) is not None]
 
 
-def thin(points: Curve) -> Curve:
-    """Average neighbouring points so that at most `LOUD` are left."""
-    size = -(-len(points) // LOUD)
+def downsample(points: Curve) -> Curve:
+    """Average neighbouring points so that at most `MOST_POINTS` are left."""
+    size = -(-len(points) // MOST_POINTS)
     groups = [points[i : i + size] for i in range(0, len(points), size)] if size > 1 else []
     means = [tuple(sum(values) / len(values) for values in zip(*group, strict=True)) for group in groups]
     return [(step, value) for step, value in means] or points

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import torch
 
-from zoo.discover import outside_packages
+from zoo.discover import variant_packages
 from zoo.strict_yaml import Tree
 
 PACKAGES = ("zoo", "torch", "numpy", "accelerate", "datasets", "evaluate", "safetensors", "tokenizers", "transformers")
@@ -41,12 +41,12 @@ def describe_environment(command: Sequence[str], devices: Sequence[str]) -> Tree
 
 def versions() -> Tree:
     """Package -> installed version, for zoo's dependencies and the packages that register variants."""
-    return installed() | outside_packages()
+    return installed() | variant_packages()
 
 
 def missing_since(environment: Tree) -> list[str]:
     """Packages with variants ("name version") that a run was trained with and that are not installed now."""
-    known, others = environment.get("versions"), (*PACKAGES, *outside_packages())
+    known, others = environment.get("versions"), (*PACKAGES, *variant_packages())
     return [f"{n} {number}" for n, number in known.items() if n not in others] if isinstance(known, dict) else []
 
 

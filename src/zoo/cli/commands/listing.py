@@ -10,7 +10,7 @@ from zoo import config
 from zoo.cli.options import Json
 from zoo.cli.output import as_yaml, say, say_json, say_rows
 from zoo.cli.table import BLOCKS
-from zoo.late import load
+from zoo.lazy_import import import_object
 from zoo.wording import refuse_unknown
 
 WHAT = "What to list (default: models and tasks)."
@@ -50,7 +50,7 @@ def description(path: Path) -> str:
 
 def show_blocks(as_json: bool) -> None:
     """Print every slot with its variants and their options."""
-    found = load(BLOCKS)()
+    found = import_object(BLOCKS)()
     if as_json:
         return say_json(found)
     for slot, variants in found.items():

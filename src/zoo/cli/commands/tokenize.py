@@ -12,7 +12,7 @@ from zoo.data.processes import processes_for
 from zoo.data.store.filling import Filling, Share
 from zoo.data.tokenizers.tokenizer import BACKEND_FILE, Tokenizer
 from zoo.experiments.tokenize import plan_filling
-from zoo.late import load
+from zoo.lazy_import import import_object
 from zoo.wording import counted
 
 RESOLVE, NO_TOKENIZER = "zoo.hub.checkpoint:resolve", "zoo.inference.loaded:NO_TOKENIZER"  # import torch
@@ -50,9 +50,9 @@ def load_tokenizer(checkpoint: str | None) -> Tokenizer | None:
     """
     if checkpoint is None:
         return None
-    saved = load(RESOLVE)(checkpoint)
+    saved = import_object(RESOLVE)(checkpoint)
     if BACKEND_FILE not in saved.tokenizer:
-        raise ValueError(load(NO_TOKENIZER))
+        raise ValueError(import_object(NO_TOKENIZER))
     return Tokenizer.from_files(saved.tokenizer, str(saved.folder))
 
 

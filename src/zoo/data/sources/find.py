@@ -14,7 +14,7 @@ from zoo.data.sources.repeated.duplicates import Duplicates
 from zoo.data.sources.rows import SplitRows
 from zoo.data.sources.settings import SourceSettings
 from zoo.data.task import Task
-from zoo.late import load
+from zoo.lazy_import import import_object
 from zoo.wording import refuse_unknown
 
 HUB = "zoo.data.sources.remote.repository:Hub"  # loaded only when needed: importing datasets takes a second
@@ -42,7 +42,7 @@ def find_origin(source: SourceSettings, data_dir: Path | None) -> Origin:
 
 def open_hub(name: str, reason: str) -> Origin:
     """A repository on the Hub; arguments as `Hub`."""
-    hub: Origin = load(HUB)(name, reason)
+    hub: Origin = import_object(HUB)(name, reason)
     return hub
 
 

@@ -13,7 +13,7 @@ from zoo.data.formats.format import FileFormat, ReadOptions, Row, entry_at, form
 from zoo.data.formats.lines import LineRange, extension
 from zoo.data.formats.parquet import Parquet
 from zoo.data.sources.file_cache import HashedRange, Stat, hashed_ranges, remember_file
-from zoo.late import load
+from zoo.lazy_import import import_object
 
 Rows = Iterator[Row]
 # loaded only when images are read: importing datasets takes a second
@@ -78,7 +78,7 @@ class SourcePart(ABC):
     def pictures(self, column: str) -> Pictures:
         """The images of a column, by the index of their row."""
         values = [row[column] for row in self.rows([column])]
-        pictures: Pictures = load(f"{PICTURE_TABLE}:of_rows")(values, self.folder, self.place)
+        pictures: Pictures = import_object(f"{PICTURE_TABLE}:of_rows")(values, self.folder, self.place)
         return pictures
 
 
@@ -136,7 +136,7 @@ class FilePart(SourcePart):
     def pictures(self, column: str) -> Pictures:
         if not isinstance(self.format, Parquet):
             return super().pictures(column)
-        of_parquet = load(f"{PICTURE_TABLE}:of_parquet")
+        of_parquet = import_object(f"{PICTURE_TABLE}:of_parquet")
         opened: Pictures = of_parquet(self.path, self.of_bytes, column, self.folder, self.place)
         return opened
 

@@ -11,7 +11,7 @@ from zoo.data.tokenizers.tokenizer import BACKEND_FILE, Tokenizer
 from zoo.hub.exporting.tokenizer_files import with_post_processor
 from zoo.hub.sources.folder import TOKENIZER_CONFIG, CheckpointFolder
 from zoo.hub.targets.declare.target import Target
-from zoo.late import load
+from zoo.lazy_import import import_object
 
 LETTERS = ("a", "b")  # sample texts that show the template around them
 # families whose tokenizer classes in transformers 5 take only the vocabulary from tokenizer.json
@@ -77,7 +77,7 @@ def rebuilt_backend(folder: Path, named: Any) -> Backend | None:
     if not isinstance(named, str) or named.removesuffix("Fast").removesuffix("Tokenizer") not in VOCABULARY_ONLY:
         return None
     try:
-        maker = load("transformers:AutoTokenizer")
+        maker = import_object("transformers:AutoTokenizer")
         made: Backend = maker.from_pretrained(folder, local_files_only=True, trust_remote_code=False).backend_tokenizer
     except Exception:  # transformers is missing, or untrusted files make it raise: there is nothing to compare with
         return None

@@ -10,7 +10,7 @@ from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
 from zoo.devices.compiling import missing_for, with_fallback
-from zoo.late import load
+from zoo.lazy_import import import_object
 from zoo.models.heads.scored_logits import LossesOfRows, Wanted, score_
 
 FEW = 2**10  # classes
@@ -198,7 +198,7 @@ def score_chunk_(
 
 def score_by_kernel_(logits: Tensor, classes: int, targets: Tensor, wanted: Wanted) -> list[tuple[slice, LossesOfRows]]:
     """Score all rows with one Triton kernel, which needs no float32 copy of the logits."""
-    kernel = load("zoo.devices.logits_kernel:cross_entropy_")  # imported only here, since that needs Triton
+    kernel = import_object("zoo.devices.logits_kernel:cross_entropy_")  # imported only here, since that needs Triton
     return [(slice(None), kernel(logits, classes, targets, wanted.label_smoothing, wanted.guess, wanted.gradient))]
 
 

@@ -19,12 +19,12 @@ def for_python(function: Callable[P, T]) -> Callable[P, T]:
         try:
             return function(*words, **options)
         except (ValueError, RuntimeError) as error:
-            error.args = tuple(in_python(part) if isinstance(part, str) else part for part in error.args)
+            error.args = tuple(without_flags(part) if isinstance(part, str) else part for part in error.args)
             raise
 
     return called
 
 
-def in_python(message: str) -> str:
+def without_flags(message: str) -> str:
     """Remove the dashes of flags from a message."""
     return FLAG.sub(lambda found: "" if found[0].startswith("--") else found[0], message)

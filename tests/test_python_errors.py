@@ -2,7 +2,7 @@
 
 import pytest
 
-from zoo.python_words import for_python, in_python
+from zoo.python_errors import for_python, without_flags
 
 
 @pytest.mark.parametrize(
@@ -19,7 +19,7 @@ from zoo.python_words import for_python, in_python
     ],
 )
 def test_only_flags_lose_their_dashes(message: str, said: str):
-    assert in_python(message) == said
+    assert without_flags(message) == said
 
 
 def test_an_error_keeps_its_kind_and_what_is_no_text():
