@@ -29,8 +29,8 @@ TASKS: list[tuple[Any, list[str], str | None]] = [
 def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The places that were imported late."""
     monkeypatch.setenv("ZOO_CACHE", str(tmp_path / "cache"))
-    places, load = list[str](), tokenize.load
-    monkeypatch.setattr(tokenize, "load", lambda place: places.append(place) or load(place))
+    places, load = list[str](), tokenize.import_object
+    monkeypatch.setattr(tokenize, "import_object", lambda place: places.append(place) or load(place))
     return places
 
 

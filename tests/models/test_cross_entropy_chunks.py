@@ -99,7 +99,9 @@ def kernel(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
         return module.score_in_parts_(logits, classes, targets, wanted)[0][1]
 
     monkeypatch.setattr(module, "has_kernel", lambda device: True)
-    monkeypatch.setattr(module, "load", lambda place: {"zoo.devices.logits_kernel:cross_entropy_": score_}[place])
+    monkeypatch.setattr(
+        module, "import_object", lambda place: {"zoo.devices.logits_kernel:cross_entropy_": score_}[place]
+    )
     return told
 
 
@@ -144,7 +146,7 @@ def test_a_kernel_that_cannot_be_written_is_done_without(
         module, "score_at_once_", compiling.with_fallback(module.score_by_kernel_, module.score_in_parts_)
     )
     one = given(torch.float32)
-    monkeypatch.setattr(module, "load", fail)
+    monkeypatch.setattr(module, "import_object", fail)
     losses = [one.scores.cross_entropy(one.targets).sum for _ in range(2)]
     monkeypatch.setattr(module, "has_kernel", lambda device: False)
     assert all(torch.equal(loss, one.scores.cross_entropy(one.targets).sum) for loss in losses)
