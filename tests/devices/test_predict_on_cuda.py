@@ -7,7 +7,7 @@ import pretending
 READS = {
     "masked_lm": "predict",
     "classification": "named_predictions",
-}  # where the answer is read; of written texts: `leave`
+}  # where the answer is read; of generated texts: `drop_finished`
 
 
 def test_every_kind_of_prediction_runs_on_a_gpu_up_to_the_reading_of_its_answer(
@@ -17,6 +17,6 @@ def test_every_kind_of_prediction_runs_on_a_gpu_up_to_the_reading_of_its_answer(
     found = [line.split("\t") for line in pretending.run("predicting", tmp_path_factory).splitlines()]
     assert len(found) == 6, found
     for name, objective, beams, devices, said, backends in found:
-        where = READS.get(objective, "leave")
+        where = READS.get(objective, "drop_finished")
         assert backends == "{'Varlen'}", (name, backends)
         assert (devices, said) == ("{'cuda'}", f"read in {where}"), (name, objective, beams, said)
