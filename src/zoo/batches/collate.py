@@ -28,8 +28,8 @@ class MicroBatch:
     Args:
         inputs: the keyword arguments of `Model.forward`.
         targets: by objective. Where `inputs["places"]` lists the scored positions of its head: one target for each
-            `places_each` of them. Else (rows, length), one per position. The objective's `unscored` (-1 for class and
-            token ids) where nothing is scored.
+            `places_per_target` of them. Else (rows, length), one per position. The objective's `unscored` (-1 for class
+            and token ids) where nothing is scored.
         examples: (epoch, document, number) of each example, row by row; heads that score documents keep this order.
         tokens: positions that hold a token, sources included.
         occupancy: `tokens` divided by all positions.
@@ -68,7 +68,7 @@ def collate(
     """Build the rows into a micro-batch, with empty rows added up to `micro_batch`.
 
     Args:
-        places: lengths of the rows and of the source rows, large enough for these rows; None: the full row shape.
+        lengths: of the rows and of the source rows, large enough for these rows; None: the full row shape.
     """
     assert len(rows) <= micro_batch, f"{len(rows)} rows for a micro-batch of {micro_batch}"
     built = [examples.build(row) for row in rows]

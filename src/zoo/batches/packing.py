@@ -159,7 +159,7 @@ class ScaledKinds(Kinds):
 
     Args:
         kinds: of shape (kinds, dimensions), in lexicographic order.
-        most, counted: as in `fill`.
+        most, counted: as in `fill_rows`.
     """
 
     def __init__(self, kinds: NDArray[np.int64], most: Sequence[int], counted: int) -> None:

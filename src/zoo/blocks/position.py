@@ -50,7 +50,7 @@ class Position(nn.Module):
 
     def rotations(self, at: At, dtype: torch.dtype) -> Rotations:
         """Compute the cosines and sines for `rotate`, once for all layers; `dtype` is that of queries and keys."""
-        raise NotImplementedError(f"{type(self).__name__} does not implement turns")
+        raise NotImplementedError(f"{type(self).__name__} does not implement rotations")
 
     def rotate(self, heads: Heads, turns: Rotations) -> Heads:
         """Rotate queries or keys."""

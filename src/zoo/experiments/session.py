@@ -240,7 +240,8 @@ def validation(
 ) -> Validation | None:
     """The run's validation, which picks the best checkpoint by the task's first metric, else by the loss.
 
-    The loss is also used if the first metric's objective does not decide (`decides`). None without a validation split.
+    The loss is also used if metrics of that objective cannot select a checkpoint (`Objective.selects_best`). None
+    without a validation split.
     """
     if "validation" not in data:
         return None

@@ -57,7 +57,7 @@ class Seen(NamedTuple):
     Args:
         read: tokens that the decoder reads.
         written: tokens that it predicts from them, which label the queries of cross attention.
-        source: what the encoder reads. In a model without encoder or decoder, all three are its only stream.
+        source: what the encoder reads. In a model of one part, all three are its only stream.
         texts: as in `Attended`.
     """
 

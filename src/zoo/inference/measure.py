@@ -200,7 +200,7 @@ def refuse_unscored(name: str, examples: Examples) -> None:
 
 
 def report_truncated(split: str, examples: Examples, found: tuple[int, int]) -> None:
-    """Log how many rows of a split are truncated, and how much they lose, as counted by `Examples.truncated`."""
+    """Log how many rows of a split are truncated, and how much they lose, as `Examples.count_truncated` counts it."""
     count, lost = found
     if count:
         said = "%s: %d of %d rows are too long for an example and truncated: %d %s are lost"

@@ -61,7 +61,7 @@ class Mixture:
     def parse(value: Any) -> "Mixture":
         """Read `causal_lm`, or `{masked_lm: {whole_word: true}, next_sentence: {}}`.
 
-        Objectives that must be trained with a named one (`Objective.trained_with`) are added.
+        Objectives that must be trained with a named one (`Objective.trained_with`) are added at the end.
 
         Raises:
             ValueError: an unknown objective or option, a wrong type or value.

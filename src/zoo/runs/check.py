@@ -175,10 +175,8 @@ def check_metrics(report: Report, folder: Path, mark: Mark) -> None:
 
 def check_checkpoint(folder: Path) -> Report:
     """Compare a checkpoint with its manifest."""
-    report, folder = (
-        Report("checkpoint"),
-        normalize_path(folder),
-    )  # its name must be the step, which `.` is not
+    # The folder's name must be the step, which `.` is not.
+    report, folder = Report("checkpoint"), normalize_path(folder)
     found = report.attempt(verify_numbers, folder)
     if found is not None:
         report.remarks.append(f"step {found.step}: {', '.join(found.files)}")

@@ -24,7 +24,7 @@ class Tally:
     Args:
         step: its number, from 1.
         counts: by term, the scored positions of all processes.
-        taken: entries of the log line about the rows that were read, such as how many of each source.
+        row_entries: entries of the log line about the rows that were read, such as how many of each source.
     """
 
     def __init__(self, step: int, counts: Mapping[str, Tensor], row_entries: Line) -> None:

@@ -21,7 +21,7 @@ def fit_micro_batch(learner: Learner, feed: Feed, mixture: Mixture, earlier: int
     bit-identical; there may be less memory now.
 
     Args:
-        found: the number that an earlier part of the run trained with; None: there is none.
+        earlier: the number that an earlier part of the run trained with; None: there is none.
     """
     settings, processes = learner.settings, learner.processes
     if settings.micro_batch != "auto":

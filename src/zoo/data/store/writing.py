@@ -25,7 +25,7 @@ from zoo.wording import refuse_unknown
 
 ROWS = 4000  # rows that are tokenized together
 CHARACTERS = 1 << 22  # the same, in characters: a batch ends when it reaches either limit
-OTHER = CHARACTERS // 250  # characters that any other value counts as, such as an image
+OTHER = CHARACTERS // 250  # the size, in characters, of a value that is no text, number or list, such as an image
 SMALL = 1 << 16  # size of the largest vocabulary whose ids fit into two bytes
 
 

@@ -47,7 +47,8 @@ def answer_of(kind: str, names: Sequence[str], weights: Mapping[str, float] | No
     """Build the kind of labels with its class names and weights.
 
     Raises:
-        ValueError: a weight is not positive and finite, or the kind of labels has no class weights.
+        ValueError: a weight is not positive and finite or names an unknown class, or the kind of labels has no class
+            weights.
     """
     for name, weight in (weights or {}).items():
         if not 0 < weight < math.inf:

@@ -98,9 +98,8 @@ class Heartbeat:
         # Look for ended processes before reading the store: a process that ends because of another one announces that
         # first. So if it has ended here, its announcement is read below, and the original failure is named.
         ended = self.find_ended()
-        with suppress(
-            RuntimeError
-        ):  # if the store no longer answers, `store_answered_at` gets old, as `find_failure` sees
+        # If the store no longer answers, `store_answered_at` gets old, as `find_failure` sees.
+        with suppress(RuntimeError):
             self.store.set(f"beat/{self.process}", str(number))
             beats = self.store.multi_get([f"beat/{p}" for p in range(self.count)])
             if self.announced is None and self.store.check(["failed"]):

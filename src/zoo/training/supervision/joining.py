@@ -30,7 +30,7 @@ def join(
     """Join the processes that were launched together; if one of them fails, all end.
 
     Args:
-        chosen: returns what was chosen for the model on a device, for the log; it may raise a ValueError.
+        describe_choices: returns what was chosen for the model on a device, for the log; it may raise a ValueError.
 
     Raises:
         ValueError: as `start_processes`.

@@ -27,9 +27,8 @@ class Processes:
         # annotated because accelerate has no types
         self.rank: int = accelerator.process_index
         self.count: int = accelerator.num_processes
-        self.local_count = int(
-            os.environ.get("LOCAL_WORLD_SIZE", self.count)
-        )  # on this machine, if the launcher says so
+        # On this machine, if the launcher says so.
+        self.local_count = int(os.environ.get("LOCAL_WORLD_SIZE", self.count))
         self.is_main: bool = accelerator.is_main_process
         self.device: torch.device = accelerator.device
 

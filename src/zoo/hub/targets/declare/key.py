@@ -27,7 +27,7 @@ class Key:
         if_unset: the value written if the model lacks the setting, in transformers' words.
         default: what a config.json without the key means, in transformers' words: the default of the config class.
         null_means: computes what null means, in transformers' words, from other keys.
-        synonyms: synonyms: a word of transformers -> the word in `names` that means the same.
+        synonyms: a word of transformers -> the word in `names` that means the same.
         joined: the values of all paths together are one word; the keys of `names` are tuples of these values.
         when: (path, values): the key exists only if the setting at `path` has one of these values.
     """
