@@ -13,7 +13,7 @@ from zoo.strict_json import parse_json
 from zoo.strict_yaml import Tree, parse_yaml
 from zoo.wording import first_few
 
-BASE = "base"  # the only section of request.yaml that no other file repeats
+BASE = "base"  # the only section of request.yaml that decides something no other file holds
 RESUMED = "resumed"  # key of environment.json
 RESOLVED = "training"  # a section of config.yaml and task.yaml; training.yaml holds its resolved values
 logger = logging.getLogger(__name__)

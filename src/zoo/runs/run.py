@@ -63,7 +63,7 @@ class RunFiles:
 
 
 class Run:
-    """The run folder of a training process; only the main process writes to it, in others its methods do nothing.
+    """The run folder of a training process; only the main process writes to it, in others `log` and `save` do nothing.
 
     Args:
         checkpoint: the one to continue from; None at step 0.
