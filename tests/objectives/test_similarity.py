@@ -49,11 +49,11 @@ def test_both_orders_are_documents_of_their_own():
     assert first.tolist() == [2, 7, 8, 9, 4, 30, 31, 5] and second.tolist() == [2, 30, 31, 4, 7, 8, 9, 5]
 
 
-@pytest.mark.parametrize(("places_each", "scored"), [(2, [7, 15]), (1, [15])])
+@pytest.mark.parametrize(("places_per_target", "scored"), [(2, [7, 15]), (1, [15])])
 def test_as_many_places_are_scored_as_the_objective_has_for_each_label(
-    places_each: int, scored: list[int], monkeypatch: pytest.MonkeyPatch
+    places_per_target: int, scored: list[int], monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(Similarity, "places_per_target", places_each)
+    monkeypatch.setattr(Similarity, "places_per_target", places_per_target)
     given = examples(build())
     (one,) = given.build(PackedRow(0, tuple(given.plan(0, [0]))))
     assert one.places["similarity"].tolist() == scored and one.targets["similarity"].tolist() == [2]
