@@ -220,6 +220,8 @@ def resized(name: str, row: Row, sizes: Sequence[str]) -> Row:
     """
     changed = {}
     for text in sizes:
+        if "=" not in text:
+            raise ValueError(f"--size {text}: expected NAME=VALUE, such as length=512")
         (key, *deeper), value = parse_set(text)
         refuse_unknown(".".join([key, *deeper]), row.sizes, "size", f"--size: row '{name}'")
         if type(value) is not type(row.sizes[key]):

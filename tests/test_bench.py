@@ -256,6 +256,10 @@ def test_a_row_of_other_sizes_says_so(bench: Any):
     row = bench.resized("gpt", bench.ROWS["gpt"], ["length=512", "rows=4"])
     assert row.title == "a step of `gpt2`, 124M, 8 rows of 256 (length=512, rows=4)"
     assert (row.sizes["length"], row.sizes["rows"]) == (512, 4)
-    for size, problem in {"row=4": r"did you mean 'rows'", "rows=x": "rows=x: expected a value such as 8"}.items():
+    for size, problem in {
+        "row=4": r"did you mean 'rows'",
+        "rows=x": "rows=x: expected a value such as 8",
+        "rows": "NAME=VALUE",
+    }.items():
         with pytest.raises(ValueError, match=problem):
             bench.resized("gpt", bench.ROWS["gpt"], [size])
