@@ -22,7 +22,7 @@ from zoo.data.task import load_task
 from zoo.devices.memory import freeze_imports
 from zoo.examples.form import inputs
 from zoo.experiments.tokenizers import train_tokenizer
-from zoo.inference.measure import read_examples
+from zoo.inference.evaluate_split import read_examples
 from zoo.models.cost import flops_per_token, on_meta
 from zoo.models.model import Model
 from zoo.models.settings import load_settings

@@ -30,7 +30,7 @@ from zoo.hub.exporting.verify import verify
 from zoo.hub.importing.importing import task_of
 from zoo.hub.targets.declare.registry import targets
 from zoo.hub.targets.declare.target import NativeClass, Target
-from zoo.inference.loaded import stream_of
+from zoo.inference.loaded import model_traits
 from zoo.models.model import Model
 from zoo.models.settings import load_settings
 
@@ -79,7 +79,7 @@ def model_of(target: Target, chosen: NativeClass) -> Model:
 def compare(target: Target, chosen: NativeClass, tokenizer: Tokenizer, pythons: list[str]) -> list[str]:
     """The result of each environment for a class: the largest differences of logits, or the error."""
     model = model_of(target, chosen)
-    task = read_task(task_of(model.settings, stream_of(model), [], {}, False, {}), "task.yaml")
+    task = read_task(task_of(model.settings, model_traits(model), [], {}, False, {}), "task.yaml")
     given, found = TrainedModel(model, tokenizer, task, TrainingHistory("model")), []
     with tempfile.TemporaryDirectory() as folder:
         write_files(Path(folder), given, target, chosen)

@@ -26,7 +26,7 @@ from zoo.experiments.pretrain import pretrain
 from zoo.experiments.request import Request, by_section
 from zoo.experiments.session import Watcher
 from zoo.hub.checkpoint import load_checkpoint
-from zoo.inference.measure import read_examples
+from zoo.inference.evaluate_split import read_examples
 from zoo.models.cost import on_meta
 from zoo.models.settings import load_settings
 from zoo.objectives.mixture import Mixture

@@ -12,7 +12,7 @@ from zoo.experiments.pretrain import pretrain
 from zoo.experiments.request import Request
 from zoo.experiments.session import Watcher
 from zoo.hub.checkpoint import load_checkpoint
-from zoo.inference.measure import measure
+from zoo.inference.evaluate_split import evaluate_split
 from zoo.metrics.choose import ChosenMetric, parse_metrics
 from zoo.models.generation.settings import parse_generate
 from zoo.strict_yaml import Tree
@@ -49,7 +49,7 @@ def learn(bar: Bar) -> Learned:
         sets = [(tuple(key.split(".")), value) for key, value in {"dropout": 0.0, **training, **bar.sets}.items()]
         pretrain(Request(bar.model, str(task), run, sets), Watcher())
         loaded = load_checkpoint(run, choose_placement("auto", EXACT))
-        found = measure(loaded, "validation", None, parse_generate(loaded.task.generate))
+        found = evaluate_split(loaded, "validation", None, parse_generate(loaded.task.generate))
         (metric,) = parse_metrics(loaded.task.metrics, loaded.mixture.metrics)
     return Learned(share_of(metric, found[metric.name]), metric.metric, time.process_time() - began)
 

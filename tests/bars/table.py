@@ -22,7 +22,7 @@ from zoo.blocks.score import scores
 from zoo.blocks.stage import stages
 from zoo.data.tokenizers.recipes.recipe import tokenizers
 from zoo.examples.form import forms
-from zoo.inference.loaded import stream_of
+from zoo.inference.loaded import model_traits
 from zoo.models.initialize import initializers
 from zoo.objectives.mixture import Mixture
 from zoo.objectives.objective import objectives
@@ -74,7 +74,7 @@ class Bar:
         if self.slot == objectives.name:
             mixture = Mixture.parse(self.task.task["objective"])
             row = self.task.splits()["validation"][0]
-            form = mixture.form([*row], stream_of(create_model(self.model)))
+            form = mixture.form([*row], model_traits(create_model(self.model)))
             found |= {("head", head) for head in mixture.heads} | {("form", forms.name_of(form))}
         if self.slot == MODEL:
             parts = create_model(self.model).settings.parts

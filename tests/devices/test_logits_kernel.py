@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from zoo.lazy_import import import_object
-from zoo.models.heads.scored_logits import Wanted, score_
+from zoo.models.heads.scored_logits import LossOptions, score_
 
 INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
 HERE = torch.device("cpu" if INTERPRETED else "cuda")
@@ -57,7 +57,7 @@ def test_losses_and_gradients_are_those_of_the_operators(
     if label_smoothing:
         logits[1] = 1.0  # else its loss is infinite
     exact, known = logits[:, :classes].double(), targets >= 0
-    right = score_(exact, targets, Wanted(torch.float64, label_smoothing, guess=True, gradient=True))
+    right = score_(exact, targets, LossOptions(torch.float64, label_smoothing, guess=True, gradient=True))
     there, strided = logits.to(HERE, copy=True), torch.stack([targets, targets], dim=1).to(HERE)[:, 0]
     found = kernel(there, classes, strided, label_smoothing, True, True)
     for number in range(2):
@@ -73,7 +73,7 @@ def test_without_a_gradient_logits_stay(guess: bool, kernel: Any):
     logits, targets = logits_of(64, torch.bfloat16).nan_to_num(1, 1, -1), torch.arange(9)
     there = logits.to(HERE, copy=True)
     loss, likelihood, guesses = kernel(there, 50, targets.to(HERE), 0.0, guess, False)
-    expected = score_(logits[:, :50].double(), targets, Wanted(torch.float64, 0.0, guess=True, gradient=False))
+    expected = score_(logits[:, :50].double(), targets, LossOptions(torch.float64, 0.0, guess=True, gradient=False))
     assert torch.equal(there.cpu(), logits) and (guesses is not None) == guess
     torch.testing.assert_close(loss.double().cpu(), expected[0], rtol=1e-6, atol=1e-5)
     assert torch.equal(loss, likelihood) and (guesses is None or torch.equal(guesses.cpu(), expected[2]))

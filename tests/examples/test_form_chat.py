@@ -45,7 +45,7 @@ def trained(kind: str) -> Tokenizer:
 @pytest.mark.parametrize("kind", ["wordpiece", "bpe", "byte_bpe", "characters", "unigram"])
 def test_an_export_s_chat_template_gives_the_ids_and_marks_what_is_learned(kind: str, tmp_path: Path):
     tokenizer = trained(kind)
-    native = replace(targets["gpt2"].classes[0], reads_roles=True)
+    native = replace(targets["gpt2"].classes[0], reads_special_tokens=True)
     files = tokenizer_files(tokenizer, False, native, 99) | {"chat_template.jinja": chat_template(tokenizer).encode()}
     for name, content in (files | {"config.json": json.dumps({"model_type": "gpt2"}).encode()}).items():
         (tmp_path / name).write_bytes(content)

@@ -83,7 +83,7 @@ def test_coverage_asks_for_the_weights_and_adds_to_the_loss_of_each_place():
     layers = [None, torch.rand(2, 2, 3, 4), torch.rand(2, 1, 3, 4)]
     plain, costly = Mixture.parse("captioning"), Mixture.parse({"captioning": {"coverage": 0.5}})
     assert (plain.model_arguments, costly.model_arguments) == ({}, {"weights": ("decoder.cross",)})
-    said, named = {"language": Scores.of(logits)}, {"captioning": targets}
+    said, named = {"language": Scores.from_logits(logits)}, {"captioning": targets}
     one, other = (mixture.terms(said, named, {"decoder.cross": layers})["captioning"] for mixture in (plain, costly))
     uneven = [unevenness(layer, targets >= 0) for layer in layers if layer is not None]
     torch.testing.assert_close(other.sum - one.sum, 0.5 * sum(uneven) / 2)

@@ -6,7 +6,7 @@ import torch
 from zoo.experiments.finetune import copy_weights, describe_classes
 from zoo.experiments.resolve import MAY_SET, refuse_architecture
 from zoo.models.create import create_model
-from zoo.models.heads.classes import numbered_as
+from zoo.models.heads.classes import reorder_classes
 
 TABLE = "encoder.stack.positions.0.table.weight"
 
@@ -57,7 +57,7 @@ def test_classes_that_a_task_numbers_in_another_order_keep_their_weights(head: s
     name = "gpt2-nano" if head == "similarity" else "bert-nano"
     tensors = create_model(name, heads=[{"name": head, "labels": 3}]).state_dict()
     own, wanted = ("CONTRADICTION", "NEUTRAL", "ENTAILMENT"), ("entailment", "neutral", "contradiction")
-    ordered = numbered_as(wanted, own, tensors, [head])
+    ordered = reorder_classes(wanted, own, tensors, [head])
     assert ordered is not None and ordered.keys() == tensors.keys()
     for key, tensor in tensors.items():
         assert torch.equal(ordered[key], tensor[[2, 1, 0]] if key.startswith("heads.") else tensor)
@@ -65,7 +65,7 @@ def test_classes_that_a_task_numbers_in_another_order_keep_their_weights(head: s
 
 def test_classes_that_differ_in_case_alone_are_told_apart_where_both_write_them_so():
     tensors = create_model("bert-nano", heads=[{"name": "classification", "labels": 3}]).state_dict()
-    ordered = numbered_as(["b", "a", "A"], ["A", "a", "b"], tensors, ["classification"])
+    ordered = reorder_classes(["b", "a", "A"], ["A", "a", "b"], tensors, ["classification"])
     assert ordered is not None
     weight = "heads.classification.output.weight"
     assert torch.equal(ordered[weight], tensors[weight][[2, 1, 0]])
@@ -84,7 +84,7 @@ def test_classes_that_differ_in_case_alone_are_told_apart_where_both_write_them_
 )
 def test_other_classes_are_taken_as_they_come(own: list[str], wanted: list[str]):
     tensors = create_model("bert-nano", heads=[{"name": "classification", "labels": 3}]).state_dict()
-    assert numbered_as(wanted, own, tensors, ["classification"]) is None
+    assert reorder_classes(wanted, own, tensors, ["classification"]) is None
 
 
 def test_the_log_says_which_classes_go_on_from_the_rows_of_others():

@@ -24,7 +24,7 @@ from zoo.experiments import session
 from zoo.experiments.request import Request
 from zoo.experiments.resolve import resolve_pretraining
 from zoo.experiments.session import cached_result, sampled, validation
-from zoo.inference.evaluate import Evaluation
+from zoo.inference.evaluation import Evaluation
 from zoo.models.cost import on_meta
 from zoo.objectives.mixture import Mixture
 from zoo.training.devices import compiling

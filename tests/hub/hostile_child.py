@@ -35,7 +35,7 @@ from zoo.hub.exporting.export import export_model
 from zoo.hub.exporting.reloading import reload
 from zoo.hub.exporting.trained_model import load_trained
 from zoo.hub.publishing.published import published_files
-from zoo.inference.measure import measure, on_task
+from zoo.inference.evaluate_split import evaluate_split, on_task
 from zoo.inference.predict import predict
 from zoo.models.generation.settings import GenerateSettings
 from zoo.runs.run import RunFiles, create_run
@@ -141,7 +141,7 @@ def use_import(folder: Path, target: Path) -> None:
 
 def use_evaluate(folder: Path, target: Path) -> None:
     loaded = on_task(load_checkpoint(folder), load_task(task_file(target)))
-    measure(loaded, "validation", None, GenerateSettings())
+    evaluate_split(loaded, "validation", None, GenerateSettings())
 
 
 def use_finetune(folder: Path, target: Path) -> None:

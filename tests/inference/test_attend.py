@@ -8,7 +8,7 @@ import pytest
 import torch
 from looking import loaded, picture
 
-from zoo.inference.attend import Attended, attend
+from zoo.inference.attend import AttentionMaps, attend
 from zoo.inference.loaded import Loaded
 from zoo.models.generation.settings import GenerateSettings
 
@@ -16,11 +16,11 @@ SETTINGS = GenerateSettings(max_new_tokens=5)
 PAIRS = {"text": "a", "pair": "b", "label": "c"}
 
 
-def look(given: Loaded, text: str | None, target: str | None = None, image: str | None = None) -> Attended:
+def look(given: Loaded, text: str | None, target: str | None = None, image: str | None = None) -> AttentionMaps:
     return attend(given, text, target, image, SETTINGS)
 
 
-def kinds(found: Attended) -> list[str]:
+def kinds(found: AttentionMaps) -> list[str]:
     return [one.kind for one in found.maps]
 
 

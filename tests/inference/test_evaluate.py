@@ -18,12 +18,13 @@ from zoo.data.task import Task, read_task
 from zoo.data.tokenizers.recipes.recipe import tokenizers
 from zoo.data.tokenizers.tokenizer import Tokenizer
 from zoo.examples.form import forms, inputs
-from zoo.inference import evaluate
-from zoo.inference.evaluate import Evaluation, Sums
+from zoo.inference import evaluation as evaluation_module
+from zoo.inference.evaluate_split import evaluate_split, on_task
+from zoo.inference.evaluation import Evaluation
 from zoo.inference.loaded import Loaded
-from zoo.inference.measure import measure, on_task
 from zoo.inference.shape import row_shape
-from zoo.inference.writing import Writing
+from zoo.inference.sums import Sums, read_at_once
+from zoo.inference.text_generation import TextGeneration
 from zoo.models.create import create_model
 from zoo.models.generation.search import Generated
 from zoo.models.generation.settings import GenerateSettings
@@ -105,7 +106,7 @@ def test_the_loss_of_several_objectives_is_their_weighted_sum(tmp_path: Path):
     heads = ["language", {"name": "classification", "labels": 2}]
     model = create_model("gpt2-nano", vocab_size=tokenizer.vocab_size, heads=heads).initialize(0)
     loaded = Loaded(model.eval(), tokenizer, task, Mixture.parse(task.objective))
-    found = measure(loaded, "test", tmp_path, GenerateSettings(), "float32")
+    found = evaluate_split(loaded, "test", tmp_path, GenerateSettings(), "float32")
     parts = found["loss/classification"], found["loss/causal_lm"]
     assert found["loss"] == pytest.approx(parts[0] + 0.25 * parts[1]) and parts[1] > 1
 
@@ -129,7 +130,7 @@ def test_every_process_is_asked_equally_often_whether_to_go_on(loaded: Loaded, t
 def test_the_first_process_shows_how_many_texts_of_all_are_written(loaded: Loaded, tmp_path: Path, processes: int):
     seen: list[tuple[str, int, int]] = []
     shown = {"batch": 1, "processes": processes, "progress": lambda *what: seen.append(what)}
-    evaluation(loaded, tmp_path, **shown).texts(loaded)
+    evaluation(loaded, tmp_path, **shown).generated_texts(loaded)
     assert seen == [("texts", done, 5) for done in (*range(0, 5, processes), 5)]
 
 
@@ -172,12 +173,12 @@ def test_each_text_stands_beside_its_own_reference_and_the_longest_is_written_fi
 ):
     asked: list[int] = []
 
-    def copied(loaded: Loaded, source: Tensor, _: Any, how: Writing) -> list[Generated]:
+    def copied(loaded: Loaded, source: Tensor, _: Any, how: TextGeneration) -> list[Generated]:
         asked.extend(how.numbers or ())
         return [Generated(row, 0.0) for row in source.tolist()]
 
-    monkeypatch.setattr(evaluate, "write", copied)
-    texts, references = evaluation(loaded, tmp_path, batch=5).texts(loaded)
+    monkeypatch.setattr(evaluation_module, "generate_from_source", copied)
+    texts, references = evaluation(loaded, tmp_path, batch=5).generated_texts(loaded)
     assert texts[:2] == ["a b c", "d e"] and len(texts) == len(references) == 5
     assert all(text and reference.startswith(text) for text, (reference,) in zip(texts, references, strict=True))
     assert sorted(asked) == [0, 1, 2, 3, 4] and asked[-1] == 3
@@ -191,7 +192,7 @@ def test_the_draws_of_samples_are_those_of_a_texts_number_whatever_the_batch_and
         kept: dict[int, list[Any]] = {}
         for process in range(processes):
             asked = evaluation(loaded, tmp_path, batch=batch, process=process, processes=processes, kept=kept)
-            replace(asked, generate=GenerateSettings(max_new_tokens=6, temperature=5.0)).texts(loaded)
+            replace(asked, generate=GenerateSettings(max_new_tokens=6, temperature=5.0)).generated_texts(loaded)
         found.append(kept)
     assert found[0] == found[1] == found[2] and len({text for (text,) in found[0].values()}) == 5
 
@@ -200,15 +201,15 @@ def test_the_shares_of_two_processes_add_up_to_the_whole(loaded: Loaded, tmp_pat
     one, two = (evaluation(loaded, tmp_path, batch=1, process=p, processes=2) for p in range(2))
     together, total = Sums(), Sums()
     for half in (one, two):
-        together.add(half.losses(loaded, ()))
-    total.add(evaluation(loaded, tmp_path, batch=1).losses(loaded, ()))
+        together.add(half.sum_losses(loaded, ()))
+    total.add(evaluation(loaded, tmp_path, batch=1).sum_losses(loaded, ()))
     assert together.examples == total.examples
     assert together.numbers == pytest.approx(total.numbers) and together.numbers
 
 
 def test_of_losses_nothing_is_kept_where_the_model_writes(loaded: Loaded, tmp_path: Path):
     kept: dict[int, list[Any]] = {}
-    evaluation(loaded, tmp_path, kept=kept).losses(loaded, ())
+    evaluation(loaded, tmp_path, kept=kept).sum_losses(loaded, ())
     assert not kept
 
 
@@ -216,7 +217,7 @@ def test_a_frozen_table_of_tokens_is_cast_once_for_all_tokens_of_a_text(loaded: 
     name, table = next((n, p) for n, p in loaded.model.named_parameters() if n.endswith("tokens.weight"))
     table.requires_grad_(False)  # as embeddings.frozen has it
     with Casts(loaded.model) as casts:
-        measure(loaded, "validation", tmp_path, GenerateSettings(max_new_tokens=5), "bfloat16")
+        evaluate_split(loaded, "validation", tmp_path, GenerateSettings(max_new_tokens=5), "bfloat16")
     assert casts.counts[name] == 2  # for the loss, and for all texts
     assert not table.requires_grad
 
@@ -226,14 +227,14 @@ def test_unfinished_texts_are_told_once_for_all_passes_and_processes(
 ):
     half = evaluation(loaded, tmp_path, batch=1, processes=2, gather=lambda mine: [mine, mine])
     with caplog.at_level("INFO", "zoo.inference"):
-        replace(half, generate=GenerateSettings(max_new_tokens=99)).texts(loaded)
+        replace(half, generate=GenerateSettings(max_new_tokens=99)).generated_texts(loaded)
     assert [message.partition(" of ")[2] for message in caplog.messages] == [
         "6 texts end at the model's max_length (8 tokens), unfinished"
     ]
 
 
 def test_a_source_that_is_too_long_is_cut_as_for_the_loss(loaded: Loaded, tmp_path: Path):
-    written, references = evaluation(loaded, tmp_path).texts(loaded)
+    written, references = evaluation(loaded, tmp_path).generated_texts(loaded)
     assert len(written) == len(references) == 5
     assert references[2] == ["a a a a a a a a a a a a"]
 
@@ -254,7 +255,7 @@ def test_a_task_that_needs_another_head_is_refused(loaded: Loaded):
 def test_a_pass_reads_no_number_alone(loaded: Loaded, tmp_path: Path):
     asked = evaluation(loaded, tmp_path, batch=2)
     with Reads() as reads:
-        sums = asked.losses(loaded, [])
+        sums = asked.sum_losses(loaded, [])
     assert reads.count == 0 and sums.numbers["count", "translation"] > 0
     with Reads() as reads:
         torch.ones(()).item()
@@ -263,7 +264,7 @@ def test_a_pass_reads_no_number_alone(loaded: Loaded, tmp_path: Path):
         ("count", "a"): torch.tensor(2**24 + 1),
         ("loss", "a"): torch.tensor(0.5),
     }  # more than float32 tells apart
-    assert evaluate.read_at_once(counts) == {("count", "a"): 2**24 + 1, ("loss", "a"): 0.5}
+    assert read_at_once(counts) == {("count", "a"): 2**24 + 1, ("loss", "a"): 0.5}
 
 
 def test_a_file_in_which_no_place_is_predicted_leaves_the_others_their_metrics(tmp_path: Path):
@@ -274,7 +275,9 @@ def test_a_file_in_which_no_place_is_predicted_leaves_the_others_their_metrics(t
     task = read_task({**tree, "by_file": True, "length": 32}, "task")
     tokenizer = Tokenizer.train(tokenizers.parse({"name": "characters"}, "tokenizer"), ["a b c d e"])
     model = create_model("bert-nano", vocab_size=tokenizer.vocab_size)
-    found = measure(Loaded(model.eval(), tokenizer, task, Mixture.of(task)), "validation", tmp_path, GenerateSettings())
+    found = evaluate_split(
+        Loaded(model.eval(), tokenizer, task, Mixture.of(task)), "validation", tmp_path, GenerateSettings()
+    )
     assert found["examples"] == 2 and found["masked_lm/perplexity"] == found["short/masked_lm/perplexity"]
     assert "long/masked_lm/perplexity" not in found
 
@@ -294,4 +297,4 @@ def test_a_metric_that_no_file_has_is_refused_though_another_objective_has_a_los
     model = create_model("gpt2-nano", vocab_size=tokenizer.vocab_size, heads=heads)
     given = Loaded(model.eval(), tokenizer, task, Mixture.of(task))
     with pytest.raises(ValueError, match="classification/accuracy: no row of this split has a label"):
-        measure(given, "test", tmp_path, GenerateSettings())
+        evaluate_split(given, "test", tmp_path, GenerateSettings())

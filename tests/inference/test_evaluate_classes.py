@@ -16,10 +16,10 @@ from zoo.data.task import read_task
 from zoo.data.tokenizers.recipes.recipe import tokenizers
 from zoo.data.tokenizers.tokenizer import Tokenizer
 from zoo.examples.form import forms, inputs
-from zoo.inference import measure as measuring
-from zoo.inference.evaluate import Evaluation
+from zoo.inference import evaluate_split as split_evaluation
+from zoo.inference.evaluate_split import evaluate_split, on_task
+from zoo.inference.evaluation import Evaluation
 from zoo.inference.loaded import Loaded
-from zoo.inference.measure import measure, on_task
 from zoo.inference.shape import row_shape
 from zoo.models.create import create_model
 from zoo.models.generation.settings import GenerateSettings
@@ -59,7 +59,7 @@ def test_the_answers_of_all_batches_and_processes_are_compared(tmp_path: Path):
     loaded, evaluation = classified(tmp_path, "text,label\na,x\nb,y\nc,x\na,z\nb,y\nc,x\n")
     whole = evaluation.run(loaded, ["f1"])
     one, other = (replace(evaluation, batch=1, process=process, processes=2) for process in range(2))
-    theirs = other.losses(loaded, [("classes", "classification")])
+    theirs = other.sum_losses(loaded, [("classes", "classification")])
     for found in (replace(evaluation, batch=1), replace(one, gather=lambda mine: [mine, theirs])):
         assert found.run(loaded, ["f1"]) == pytest.approx(whole, abs=1e-6)
 
@@ -149,8 +149,8 @@ def test_the_numbers_of_classes_are_those_of_the_task(tmp_path: Path, names: lis
     tree = {"objective": "classification", "source": source, "length": 8, "metrics": ["accuracy", "f1"]}
     asked = on_task(loaded, read_task({**tree, "labels": names}, "task"))
     same = on_task(loaded, read_task({**tree, "labels": ["x", "y", "z"]}, "task"))
-    found = measure(asked, "test", numbers, GenerateSettings(), "float32")
-    assert found == measure(same, "test", tmp_path, GenerateSettings(), "float32")
+    found = evaluate_split(asked, "test", numbers, GenerateSettings(), "float32")
+    assert found == evaluate_split(same, "test", tmp_path, GenerateSettings(), "float32")
     assert loaded.task.labels == ["x", "y", "z"] and loaded.model is not asked.model
 
 
@@ -162,8 +162,8 @@ def test_numbers_are_those_of_a_task_that_has_some_of_the_classes(tmp_path: Path
     tree = {"objective": "classification", "length": 8, "metrics": ["accuracy", "f1"]}
     some = read_task({**tree, "labels": names, "source": {"files": {"test": "numbers.csv"}}}, "task")
     every = read_task({**tree, "source": {"files": {"test": "test.csv"}}}, "task")
-    found = measure(on_task(loaded, some), "test", tmp_path, GenerateSettings(), "float32")
-    wanted = measure(on_task(loaded, every), "test", tmp_path, GenerateSettings(), "float32")
+    found = evaluate_split(on_task(loaded, some), "test", tmp_path, GenerateSettings(), "float32")
+    wanted = evaluate_split(on_task(loaded, every), "test", tmp_path, GenerateSettings(), "float32")
     assert found == pytest.approx(wanted)
 
 
@@ -182,7 +182,7 @@ def test_some_of_several_classes_at_once_are_compared_with_as_many_as_the_checkp
     tree = {"objective": "classification", "source": {"files": {"test": "some.jsonl"}}}
     some, every = (read_task({**tree, "labels": {"several": list(names)}}, "task") for names in ("zy", "xyz"))
     loaded = replace(loaded, task=every)
-    found, wanted = (measure(on_task(loaded, o), "test", tmp_path, GenerateSettings()) for o in (some, every))
+    found, wanted = (evaluate_split(on_task(loaded, o), "test", tmp_path, GenerateSettings()) for o in (some, every))
     assert found == pytest.approx(wanted)
 
 
@@ -193,9 +193,9 @@ def test_what_a_checkpoint_was_not_trained_for_is_not_measured(tmp_path: Path) -
     with pytest.raises(ValueError, match=said):
         on_task(loaded, read_task(tree, "task"))
     with pytest.raises(ValueError, match="the head 'classification' is newly initialised"):
-        measure(replace(loaded, untrained=("classification",)), "test", tmp_path, GenerateSettings())
+        evaluate_split(replace(loaded, untrained=("classification",)), "test", tmp_path, GenerateSettings())
     with pytest.raises(ValueError, match="--batch must be at least 1, got 0"):
-        measure(loaded, "test", tmp_path, GenerateSettings(), batch=0)
+        evaluate_split(loaded, "test", tmp_path, GenerateSettings(), batch=0)
 
 
 def test_a_checkpoint_is_measured_as_it_was_trained_unless_another_precision_is_asked_for(
@@ -203,15 +203,18 @@ def test_a_checkpoint_is_measured_as_it_was_trained_unless_another_precision_is_
 ) -> None:
     loaded, _ = classified(tmp_path, "text,label\na,x\n")
     computed, found = list[str](), {"loss": 1.0, "classification/perplexity": math.inf}
-    monkeypatch.setattr(measuring, "nearest_precision", lambda precision, device: f"near {precision}")
-    monkeypatch.setattr(measuring, "forward_dtype", lambda precision, *_: computed.append(precision))
+    monkeypatch.setattr(split_evaluation, "nearest_precision", lambda precision, device: f"near {precision}")
+    monkeypatch.setattr(split_evaluation, "forward_dtype", lambda precision, *_: computed.append(precision))
     monkeypatch.setattr(Evaluation, "run", lambda *_: found)
     for asked in ("auto", "float32"):
-        assert measure(replace(loaded, trained_in="float16"), "test", tmp_path, GenerateSettings(), asked) == found
+        assert (
+            evaluate_split(replace(loaded, training_precision="float16"), "test", tmp_path, GenerateSettings(), asked)
+            == found
+        )
     assert computed == ["near float16", "float32"]
     found["loss/classification"] = math.nan  # a perplexity may be too large, and no loss
     with pytest.raises(RuntimeError, match="not finite"):
-        measure(loaded, "test", tmp_path, GenerateSettings())
+        evaluate_split(loaded, "test", tmp_path, GenerateSettings())
 
 
 def test_classes_in_capitals_are_read_as_the_task_writes_them(tmp_path: Path):
@@ -219,4 +222,4 @@ def test_classes_in_capitals_are_read_as_the_task_writes_them(tmp_path: Path):
     (tmp_path / "test.csv").write_text("text,label\na,X\nb,Z\n")
     tree = {"objective": "classification", "source": {"files": {"test": "test.csv"}}, "length": 8}
     asked = on_task(loaded, read_task({**tree, "labels": ["X", "Y", "Z"]}, "task"))
-    assert measure(asked, "test", tmp_path, GenerateSettings(), "float32")["examples"] == 2
+    assert evaluate_split(asked, "test", tmp_path, GenerateSettings(), "float32")["examples"] == 2

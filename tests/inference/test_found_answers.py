@@ -14,10 +14,10 @@ from torch import Tensor
 
 from zoo.data.task import read_task
 from zoo.data.tokenizers.token_spans import encode_with_spans
+from zoo.inference.evaluate_split import evaluate_split
 from zoo.inference.loaded import Loaded
-from zoo.inference.measure import measure
 from zoo.inference.pipeline import Pipeline
-from zoo.inference.spans import LONGEST_ANSWER, best_span, choose_answer, say_answer
+from zoo.inference.spans import LONGEST_ANSWER, answer_from_windows, best_span, choose_answer
 from zoo.models.generation.settings import GenerateSettings
 from zoo.models.heads.scores import Scores
 
@@ -35,16 +35,16 @@ def logits(length: int, *begins_and_ends: tuple[int, int, float]) -> np.ndarray:
 def test_the_best_span_begins_before_it_ends_and_stands_in_the_context():
     said = logits(8, (0, 1, 9.0), (6, 3, 5.0), (4, 5, 3.0))  # the first in the question, the second ends too early
     found = best_span(said, np.arange(3, 8), 10)
-    assert (found.first, found.behind, found.score) == (11, 13, 6.0)
+    assert (found.first, found.stop, found.score) == (11, 13, 6.0)
 
 
 def test_an_answer_is_not_longer_than_answers_are():
     said = logits(LONGEST_ANSWER + 5, (2, LONGEST_ANSWER + 4, 5.0))
     found = best_span(said, np.arange(2, LONGEST_ANSWER + 5), 0)
-    assert found.behind - found.first <= LONGEST_ANSWER == 30  # as transformers' max_answer_length in run_qa.py
+    assert found.stop - found.first <= LONGEST_ANSWER == 30  # as transformers' max_answer_length in run_qa.py
     longest = logits(LONGEST_ANSWER + 5, (2, LONGEST_ANSWER + 1, 5.0))
     found = best_span(longest, np.arange(2, LONGEST_ANSWER + 5), 0)
-    assert found.behind - found.first == LONGEST_ANSWER
+    assert found.stop - found.first == LONGEST_ANSWER
     longer = logits(LONGEST_ANSWER + 5, (2, LONGEST_ANSWER + 2, 5.0))  # by one token
     assert best_span(longer, np.arange(2, LONGEST_ANSWER + 5), 0).score == 5.0
 
@@ -54,7 +54,7 @@ def test_its_share_is_the_product_of_both_softmaxes():
     said += np.array([800, -800], dtype=np.float32)  # beyond what `exp` can take
     found = best_span(said, np.arange(2, 7), 0)
     shares = torch.from_numpy(said).double().softmax(0)
-    wanted = float(shares[2 + found.first, 0] * shares[1 + found.behind, 1]), float(shares[0].prod())
+    wanted = float(shares[2 + found.first, 0] * shares[1 + found.stop, 1]), float(shares[0].prod())
     assert (found.share, found.null_share) == pytest.approx(wanted, rel=1e-12)
     assert found.null == pytest.approx(said[0].sum())
 
@@ -72,7 +72,7 @@ def test_there_is_no_answer_where_a_window_that_shows_none_most_does_so_rather_t
 def test_that_there_is_no_answer_is_as_likely_as_the_window_says_that_shows_it_least():
     windows = [best_span(logits(6, (0, 0, null)), np.arange(2, 6), 0) for null in (9.0, 8.0)]
     (tokens,) = encode_with_spans(loaded("bert-nano", "span").tokenizer, [CONTEXT])
-    assert say_answer(CONTEXT, tokens, windows, no_answer=True) == (None, windows[1].null_share)
+    assert answer_from_windows(CONTEXT, tokens, windows, no_answer=True) == (None, windows[1].null_share)
     assert windows[1].null_share < windows[0].null_share
 
 
@@ -83,7 +83,7 @@ def say(monkeypatch: pytest.MonkeyPatch, score: Callable[[Tensor], Tensor | Scor
     def run(self: Loaded, **inputs: Any) -> Any:
         said = ask(self, **inputs)
         scores = score(inputs["tokens"])
-        said.scores["span"] = scores if isinstance(scores, Scores) else Scores.of(scores)
+        said.scores["span"] = scores if isinstance(scores, Scores) else Scores.from_logits(scores)
         return said
 
     monkeypatch.setattr(Loaded, "run", run)
@@ -159,7 +159,9 @@ def test_a_split_is_measured_by_the_answers_over_all_windows(tmp_path: Path, mon
     model = loaded("bert-nano", objective, max_length=14)
     point = pointing(model, " dogs", " running")  # 40 together; no answer has 20
     say(monkeypatch, lambda tokens: point(tokens) + (tokens == tokens[0, 0])[..., None] * 10.0)
-    found = measure(replace(model, task=read_task(tree, "task")), "validation", None, GenerateSettings(), "float32")
+    found = evaluate_split(
+        replace(model, task=read_task(tree, "task")), "validation", None, GenerateSettings(), "float32"
+    )
     assert found["span/exact_match"] == pytest.approx(100 * (1 + 1) / 5)
     assert found["span/f1"] == pytest.approx(100 * (1 + 0 + 2 / 3 + 2 / 3 + 1) / 5)
 
@@ -174,7 +176,9 @@ def test_scores_that_bfloat16_rounds_to_one_number_are_told_apart(tmp_path: Path
     say(monkeypatch, nearly_even(model))
     (found,) = Pipeline(model)("cats", pair=CONTEXT)
     assert found["output"]["text"] == "running"
-    found = measure(replace(model, task=read_task(tree, "task")), "validation", None, GenerateSettings(), "float32")
+    found = evaluate_split(
+        replace(model, task=read_task(tree, "task")), "validation", None, GenerateSettings(), "float32"
+    )
     assert found["span/exact_match"] == 100
 
 

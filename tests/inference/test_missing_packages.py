@@ -7,8 +7,8 @@ from unittest.mock import Mock
 import pytest
 from looking import loaded
 
+from zoo.inference.evaluate_split import read_examples
 from zoo.inference.loaded import load_run, settings_of
-from zoo.inference.measure import read_examples
 from zoo.metrics.metric import metrics
 from zoo.models.model import Model
 from zoo.models.settings import dump_settings, load_settings

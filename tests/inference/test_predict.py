@@ -13,10 +13,10 @@ import torch
 from looking import loaded, overflowing
 
 from zoo.inference.loaded import Loaded
-from zoo.inference.predict import Unanswered, answer_each, predict
+from zoo.inference.model_inputs import BATCH, source_inputs
+from zoo.inference.predict import Unanswered, predict, predict_each
 from zoo.inference.predictors.masked_lm import TOP
 from zoo.inference.predictors.predictor import Prediction, predictors
-from zoo.inference.typed import BATCH, source_inputs
 from zoo.models.generation.generate import generate
 from zoo.models.generation.settings import GenerateSettings
 from zoo.models.heads.scores import Scores
@@ -159,7 +159,7 @@ def test_generation_settings_of_a_model_that_generates_nothing_are_refused():
 
 def test_an_input_that_cannot_be_answered_does_not_keep_the_others_from_it():
     bert, texts = loaded("bert-nano", BOTH), ["a [MASK] dog", "no mask", "[MASK] " * 300, "[MASK]", "cats"] * 9
-    found = list(answer_each(bert, texts, None, SETTINGS))
+    found = list(predict_each(bert, texts, None, SETTINGS))
     assert [isinstance(answer, Prediction) for answer in found] == [True, False, False, True, False] * 9
     assert [answer.line for answer in found if isinstance(answer, Unanswered)][:3] == [2, 3, 5]
     assert "the text is" in found[2].error and "tokens too long" in found[2].error

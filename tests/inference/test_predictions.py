@@ -13,10 +13,10 @@ import torch
 from looking import TEXTS, loaded, overflowing
 
 from zoo.data.task import read_task
-from zoo.inference import measure as measuring
+from zoo.inference import evaluate_split as split_evaluation
 from zoo.inference import predictions as written_to
+from zoo.inference.evaluate_split import Reporting, evaluate_split
 from zoo.inference.loaded import Loaded
-from zoo.inference.measure import Shown, measure
 from zoo.inference.pipeline import Pipeline
 from zoo.models.generation.settings import GenerateSettings
 from zoo.objectives.mixture import Mixture
@@ -43,7 +43,8 @@ def predictions(
     for weight in model.model.heads.parameters():
         torch.nn.init.normal_(weight)  # so that answers differ
     file = folder / "predictions.jsonl"
-    found = measure(asked, split, folder, GenerateSettings(max_new_tokens=5), "float32", 2, Shown(predictions=file))
+    generate = GenerateSettings(max_new_tokens=5)
+    found = evaluate_split(asked, split, folder, generate, "float32", 2, Reporting(predictions=file))
     written = [json.loads(line) for line in file.read_text().splitlines()]
     assert [line["row"] for line in written] == [n for n, row in enumerate(rows, 1) if row.get("a") != ""]
     return found, written
@@ -194,14 +195,9 @@ def test_a_file_that_cannot_be_written_is_refused_before_the_work(name: str, sai
     (tmp_path / "itself").symlink_to("itself")
     (tmp_path / "rows.csv").write_text("text,label\n")
     (tmp_path / "rows.jsonl").write_text('{"row": 1, "text": "a"}\n')
+    model, reporting = loaded("bert-nano", "masked_lm"), Reporting(predictions=tmp_path / name)
     with pytest.raises(ValueError, match=said):
-        measure(
-            loaded("bert-nano", "masked_lm"),
-            "validation",
-            None,
-            GenerateSettings(),
-            show=Shown(predictions=tmp_path / name),
-        )
+        evaluate_split(model, "validation", None, GenerateSettings(), reporting=reporting)
 
 
 def test_a_split_without_any_example_is_refused(tmp_path: Path):
@@ -224,7 +220,7 @@ def test_each_source_of_a_mixture_needs_examples(text: str, said: str, tmp_path:
         mix[name] = {"weight": 1, "files": files, "documents": "blank_line"}
     task = read_task({"objective": objective, "source": {"mix": mix}}, "task")
     with pytest.raises(ValueError, match=said):
-        measure(replace(given, task=task), "train", tmp_path, GenerateSettings())
+        evaluate_split(replace(given, task=task), "train", tmp_path, GenerateSettings())
 
 
 def test_predictions_are_written_over_predictions(tmp_path: Path):
@@ -237,7 +233,7 @@ def test_predictions_are_written_over_predictions(tmp_path: Path):
 
 
 def test_a_file_that_was_not_written_to_its_end_is_not_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(written_to, "told", lambda about, kept: iter([{"row": 1, "input": {1}}]))
+    monkeypatch.setattr(written_to, "prediction_rows", lambda about, kept: iter([{"row": 1, "input": {1}}]))
     for name in ("new.jsonl", "old.jsonl"):
         (tmp_path / "old.jsonl").touch()
         with pytest.raises(TypeError):
@@ -249,7 +245,7 @@ def test_what_was_measured_is_not_lost_where_a_disk_fills(tmp_path: Path, monkey
     def fill(*_: Any) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(measuring, "write_predictions", fill)
+    monkeypatch.setattr(split_evaluation, "write_predictions", fill)
     said = r"predictions\.jsonl: cannot be written: No space left on device; what was measured: examples 2, loss \d"
     with pytest.raises(RuntimeError, match=said):
         rows = [{"a": FOX, "label": "no"}, {"a": DOG, "label": "yes"}]

@@ -40,7 +40,7 @@ def test_each_token_has_its_own_score(monkeypatch: pytest.MonkeyPatch):
 
     def run(self: Loaded, **inputs: Any) -> Any:
         said = ask(self, **inputs)
-        said.scores["replaced_token"] = Scores.of((inputs["tokens"] == cat)[..., None] * 4.0 - 2.0)
+        said.scores["replaced_token"] = Scores.from_logits((inputs["tokens"] == cat)[..., None] * 4.0 - 2.0)
         return said
 
     monkeypatch.setattr(Loaded, "run", run)

@@ -14,9 +14,9 @@ from zoo.data.task import read_task
 from zoo.data.tokenizers.recipes.recipe import tokenizers
 from zoo.data.tokenizers.tokenizer import Tokenizer
 from zoo.examples.form import inputs
-from zoo.inference.evaluate import Evaluation
+from zoo.inference.evaluate_split import evaluate_split, read_examples
+from zoo.inference.evaluation import Evaluation
 from zoo.inference.loaded import Loaded
-from zoo.inference.measure import measure, read_examples
 from zoo.models.create import create_model
 from zoo.models.generation.settings import GenerateSettings
 from zoo.objectives.mixture import Mixture
@@ -78,7 +78,7 @@ def test_a_metric_of_texts_needs_something_to_write(opened: Opened, tmp_path: Pa
     asked = replace(loaded, task=replace(loaded.task, metrics=["sequence_accuracy"]))
     said = "task.metrics: causal_lm/sequence_accuracy compares generated texts; it needs a column"
     with pytest.raises(ValueError, match=said):
-        measure(asked, "validation", tmp_path, GenerateSettings())
+        evaluate_split(asked, "validation", tmp_path, GenerateSettings())
 
 
 def test_progress_counts_examples_up_to_all_of_them(opened: Opened):

@@ -187,7 +187,7 @@ def test_other_states_are_scored_as_the_first_ones_are():
     with torch.autocast("cpu", dtype=torch.bfloat16):
         scores = one.scores
     scores.chunked = False
-    others = scores.of_others(one.states[:1])
+    others = scores.with_states(one.states[:1])
     assert others.logits().dtype == torch.bfloat16 and not others.chunked
     assert torch.equal(others.logits(), scores.logits()[:1])
 

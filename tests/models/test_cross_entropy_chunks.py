@@ -21,7 +21,7 @@ def many(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("aligned", [1, 8])
 def test_no_tensor_of_all_logits_is_made(aligned: int, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(module, "ALIGNED_ON_CPU", aligned)
-    monkeypatch.setattr(module, "LOGITS_ON_CPU", 3 * module.room_for(CLASSES, torch.device("cpu")))
+    monkeypatch.setattr(module, "LOGITS_ON_CPU", 3 * module.padded_classes(CLASSES, torch.device("cpu")))
     sizes: list[int] = []
     score = module.score_chunk_
 
@@ -48,7 +48,10 @@ def test_rows_of_logits_begin_at_even_addresses_where_products_want_it(monkeypat
     one = given()
     one.scores.cross_entropy(one.targets).sum.backward()
     assert begins == {(16, 16, CLASSES)} and one.weight.grad is not None and one.weight.grad.shape == one.weight.shape
-    assert module.room_for(50257, torch.device("cuda")) == 50304 and module.room_for(2, torch.device("cuda")) == 2
+    assert (
+        module.padded_classes(50257, torch.device("cuda")) == 50304
+        and module.padded_classes(2, torch.device("cuda")) == 2
+    )
 
 
 @pytest.mark.parametrize("bias", [None, torch.ones(CLASSES)], ids=["no bias", "bias"])
@@ -65,7 +68,7 @@ def test_all_rows_are_one_chunk_where_a_sum_over_chunks_takes_as_much_memory(mon
     weight = torch.zeros(CLASSES, WIDTH, dtype=torch.bfloat16)
 
     def counted(rows: int, dtype: torch.dtype = torch.bfloat16, summed: bool = True) -> int:
-        wanted = module.Wanted(dtype, label_smoothing=0.0, guess=False, gradient=summed)
+        wanted = module.LossOptions(dtype, label_smoothing=0.0, guess=False, gradient=summed)
         return len(module.chunks(wanted, rows, weight.to(dtype), summed))
 
     assert counted(2 + 2 * WIDTH) == 1  # 20 bytes a class, and 16 less for the gradient of the weight
@@ -95,7 +98,7 @@ def kernel(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
 
     def score_(logits: Tensor, classes: int, targets: Tensor, *options: Any) -> Any:
         told.append((tuple(logits.shape), classes, *options))
-        wanted = module.Wanted(logits.dtype, options[0], options[1], options[2])
+        wanted = module.LossOptions(logits.dtype, options[0], options[1], options[2])
         return module.score_in_parts_(logits, classes, targets, wanted)[0][1]
 
     monkeypatch.setattr(module, "has_kernel", lambda device: True)
@@ -126,7 +129,7 @@ def test_what_a_kernel_cannot_or_need_not_do_is_done_without_one(
 ):
     one, none = given(), given(torch.float32)
     one.scores.cross_entropy(one.targets)  # float64
-    none.scores.of_others(none.states[:0]).cross_entropy(none.targets[:0])
+    none.scores.with_states(none.states[:0]).cross_entropy(none.targets[:0])
     monkeypatch.setattr(module, "FEW", CLASSES + 1)
     none.scores.cross_entropy(none.targets)
     monkeypatch.setattr(module, "FEW", CLASSES)

@@ -106,26 +106,26 @@ def test_a_draw_has_the_probabilities_of_the_softmax():
     logits = torch.tensor([[0.0, 2.0, -1.0, 0.5, -999.0]], dtype=torch.float64)
     count = 200_000
     draws = torch.arange(count) * 2**DRAW_BITS // count  # evenly: each class gets its share of them
-    picked = Scores.of(logits.expand(count, -1)).sample(draws)
+    picked = Scores.from_logits(logits.expand(count, -1)).sample(draws)
     shares = torch.bincount(picked, minlength=5) / count
     torch.testing.assert_close(shares.double(), logits.softmax(-1)[0], atol=2e-5, rtol=0)
 
 
 def test_the_largest_and_the_smallest_number_draw_a_class_that_has_a_share():
     logits = torch.tensor([[-999.0, 0.0, -50.0, 1.0, -999.0]]).expand(2, -1)
-    assert Scores.of(logits).sample(torch.tensor([0, 2**DRAW_BITS - 1])).tolist() == [1, 3]
+    assert Scores.from_logits(logits).sample(torch.tensor([0, 2**DRAW_BITS - 1])).tolist() == [1, 3]
 
 
 def test_what_is_not_finite_draws_some_class():
-    picked = Scores.of(torch.full((2, 5), float("nan"))).sample(torch.tensor([3, 2**DRAW_BITS - 1]))
+    picked = Scores.from_logits(torch.full((2, 5), float("nan"))).sample(torch.tensor([3, 2**DRAW_BITS - 1]))
     assert ((picked >= 0) & (picked < 5)).all()
 
 
 def test_a_place_draws_the_same_whatever_else_is_drawn():
     generator = torch.Generator().manual_seed(3)
     logits, draws = torch.randn(50, 40_000, generator=generator), torch.randint(2**DRAW_BITS, (50,))
-    together = Scores.of(logits[:, :11]).sample(draws)
-    assert torch.equal(together[7:8], Scores.of(logits[7:8, :11]).sample(draws[7:8]))
+    together = Scores.from_logits(logits[:, :11]).sample(draws)
+    assert torch.equal(together[7:8], Scores.from_logits(logits[7:8, :11]).sample(draws[7:8]))
     table = torch.eye(8)[torch.arange(40_000) % 8]  # a vocabulary of which some rows are drawn at a time
     states = torch.randn(50, 8, generator=generator)
     assert torch.equal(Scores(states, table).sample(draws)[40:], Scores(states[40:], table).sample(draws[40:]))

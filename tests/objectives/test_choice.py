@@ -20,7 +20,7 @@ GROUPS = [(slice(0, 3), 1), (slice(3, 5), 0), (slice(8, 10), 1)]
 @pytest.mark.parametrize("smoothing", [0.0, 0.2])
 def test_the_loss_is_the_cross_entropy_of_each_example_over_its_own_choices(smoothing: float):
     logits = torch.randn(10, 1, dtype=torch.float64, requires_grad=True)
-    term = RightChoice(label_smoothing=smoothing).term(Scores.of(logits), TARGETS)
+    term = RightChoice(label_smoothing=smoothing).term(Scores.from_logits(logits), TARGETS)
     pairs = [(logits[group, 0], torch.tensor(right)) for group, right in GROUPS]
     wanted = sum(cross_entropy(*pair, label_smoothing=smoothing) for pair in pairs)
     torch.testing.assert_close(term.sum, wanted)
@@ -34,7 +34,7 @@ def test_the_loss_is_the_cross_entropy_of_each_example_over_its_own_choices(smoo
 def test_a_single_choice_costs_nothing(smoothing: float):
     targets = torch.tensor([FIRST + RIGHT, FIRST, RIGHT])
     logits = torch.tensor([[3.0], [1.0], [-2.0]], dtype=torch.float64)
-    both, other = (RightChoice(label_smoothing=smoothing).term(Scores.of(logits[some]), targets[some])
+    both, other = (RightChoice(label_smoothing=smoothing).term(Scores.from_logits(logits[some]), targets[some])
                    for some in (slice(0, 3), slice(1, 3)))  # fmt: skip
     torch.testing.assert_close(both.sum, other.sum)
     assert (int(both.count), int(other.count)) == (2, 1)
@@ -42,7 +42,7 @@ def test_a_single_choice_costs_nothing(smoothing: float):
 
 def test_an_answer_is_right_where_its_score_is_the_highest_of_its_example():
     scores = torch.tensor([0.0, 2.0, 9.0, 1.0, 0.0, 9.0, 9.0, 9.0, 3.0, 4.0])[:, None]
-    right, asked = RightChoice().term(Scores.of(scores), TARGETS).measured["accuracy"]
+    right, asked = RightChoice().term(Scores.from_logits(scores), TARGETS).measured["accuracy"]
     assert (int(right), int(asked)) == (2, 3)
 
 

@@ -19,7 +19,7 @@ LOGITS = torch.tensor([[0.3, -1.2, 2.0], [0.1, 0.2, -0.4], [1.5, 0.0, 0.7]], dty
 
 
 def mean(answer: LabelLoss, targets: Tensor, logits: Tensor = LOGITS, smoothing: float = 0.0) -> Tensor:
-    found = answer.cost(Scores.of(logits), targets, smoothing)
+    found = answer.cost(Scores.from_logits(logits), targets, smoothing)
     return found.sum / found.count
 
 
@@ -33,7 +33,7 @@ def test_weighted_classes_cost_what_torch_says(smoothing: float):
 @pytest.mark.parametrize("weights", [None, {"a": 0.5, "c": 3.0}])
 def test_the_likelihood_of_classes_is_neither_weighted_nor_smoothed(weights: dict[str, float] | None):
     targets = torch.tensor([2, -1, 0])
-    found = OneClass(NAMES, weights).cost(Scores.of(LOGITS), targets, 0.2)
+    found = OneClass(NAMES, weights).cost(Scores.from_logits(LOGITS), targets, 0.2)
     expected = nn.CrossEntropyLoss(ignore_index=-1, reduction="sum")(LOGITS, targets)
     torch.testing.assert_close(found.likelihood, expected)
     assert not torch.isclose(found.sum, expected)
@@ -86,7 +86,11 @@ def test_an_answer_names_classes_or_gives_the_number():
 
 def test_a_class_that_is_as_likely_as_not_is_neither_said_nor_measured():
     (said, shares), *_ = SeveralClasses(NAMES).named_predictions(torch.zeros(1, 3))
-    guessed = SeveralClasses(NAMES).cost(Scores.of(torch.zeros(1, 3)), torch.ones(1, 3, dtype=torch.long), 0.0).guesses
+    guessed = (
+        SeveralClasses(NAMES)
+        .cost(Scores.from_logits(torch.zeros(1, 3)), torch.ones(1, 3, dtype=torch.long), 0.0)
+        .guesses
+    )
     assert said == [] and set(shares.values()) == {0.5} and not guessed.any()
 
 
@@ -108,7 +112,7 @@ def of(labels: Any, options: dict[str, Any] | None = None, objective: str = "cla
 
 def test_accuracy_counts_documents_and_not_their_weights():
     (objective,) = of(list(NAMES), {"class_weights": {"a": 0.5, "c": 3.0}}).members.values()
-    right, asked = objective.term(Scores.of(LOGITS), torch.tensor([2, -1, 2])).measured["accuracy"]
+    right, asked = objective.term(Scores.from_logits(LOGITS), torch.tensor([2, -1, 2])).measured["accuracy"]
     assert (int(right), int(asked)) == (1, 2)
 
 
@@ -158,7 +162,7 @@ SMOOTHED = ["tagging", "next_sentence", "causal_lm", "masked_lm", "prefix_lm", "
 def test_labels_are_smoothed_wherever_classes_are_scored(objective: str):
     (one,) = Mixture.parse({objective: {"label_smoothing": 0.2}}).members.values()
     logits, targets = LOGITS[:, :2], torch.tensor([1, -1, 0])
-    term = one.term(Scores.of(logits), targets)
+    term = one.term(Scores.from_logits(logits), targets)
     expected = nn.CrossEntropyLoss(ignore_index=-1, label_smoothing=0.2)(logits, targets)
     torch.testing.assert_close(term.sum / term.count, expected)
 

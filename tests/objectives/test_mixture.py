@@ -118,7 +118,7 @@ def test_a_tokenizer_needs_the_roles_of_the_form_and_of_the_objectives():
 
 def said(logits: dict[str, torch.Tensor]) -> dict[str, Scores]:
     """What heads with these logits say."""
-    return {name: Scores.of(numbers) for name, numbers in logits.items()}
+    return {name: Scores.from_logits(numbers) for name, numbers in logits.items()}
 
 
 def test_terms_are_sums_with_counts_and_weights():
@@ -162,10 +162,10 @@ def test_every_objective_keeps_its_contract(name: str):
     member = objectives.build(name)
     capacity = member.capacity(64)
     assert capacity is None or member.scored(ExamplePlan(0, 0, 64)) <= capacity <= 64
-    whole = heads[member.head].picks_places  # then rows are scored as they are, by two kinds of scores
+    whole = heads[member.head].over_positions  # then rows are scored as they are, by two kinds of scores
     classes = 1 if heads[member.head].detects else 7
     logits = torch.randn(2, 4, 2) if whole else torch.randn(4 * member.places_per_target, classes)
-    term = member.term(Scores.of(logits), torch.full((2, 4) if whole else (4,), -1))
+    term = member.term(Scores.from_logits(logits), torch.full((2, 4) if whole else (4,), -1))
     assert term.sum.item() == 0.0 and term.count.item() == 0 and term.weight == member.weight
 
 

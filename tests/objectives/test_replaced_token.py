@@ -13,7 +13,7 @@ from zoo.batches.collate import MicroBatch, collate
 from zoo.batches.order import Examples
 from zoo.batches.packing import RowShape
 from zoo.data.ids import Lengths, Roles
-from zoo.inference.loaded import stream_of
+from zoo.inference.loaded import model_traits
 from zoo.models.create import create_model
 from zoo.models.heads.scores import DRAW_BITS, Scores
 from zoo.objectives.kinds.replaced_token import ReplacedToken
@@ -30,7 +30,7 @@ def given() -> Examples:
     generator, mixture = np.random.default_rng(5), Mixture.parse("replaced_token")
     offsets = np.cumsum([0, *generator.integers(2, 17, size=40)])
     ids = generator.integers(7, 50, size=offsets[-1])
-    form = mixture.form(["text"], stream_of(MODEL))
+    form = mixture.form(["text"], model_traits(MODEL))
     shape = RowShape(32, longest=20)
     return Examples(form, mixture, Lengths({"text": offsets}), lambda p: ids[p.start : p.stop], ROLES, shape)
 
@@ -89,13 +89,13 @@ def test_its_loss_is_that_of_transformers_class():
     theirs.discriminator_predictions.forward = lambda states: LOGITS
     mask = (TARGETS >= 0).long()
     wanted = theirs(torch.ones_like(mask), attention_mask=mask, labels=TARGETS).loss
-    term = ReplacedToken().term(Scores.of(LOGITS[..., None]), TARGETS)
+    term = ReplacedToken().term(Scores.from_logits(LOGITS[..., None]), TARGETS)
     torch.testing.assert_close(term.sum / term.count, wanted.double())
     assert int(term.count) == int(ReplacedToken().count(TARGETS)) == 7 and term.weight == 50.0
 
 
 def test_smoothed_labels_are_spread_over_both_answers():
-    found = ReplacedToken(label_smoothing=0.2).term(Scores.of(LOGITS[..., None]), TARGETS)
+    found = ReplacedToken(label_smoothing=0.2).term(Scores.from_logits(LOGITS[..., None]), TARGETS)
     known = TARGETS >= 0
     wanted = torch.where(TARGETS == 1, 0.9, 0.1).double()[known]
     torch.testing.assert_close(found.sum, F.binary_cross_entropy_with_logits(LOGITS[known], wanted, reduction="sum"))
@@ -104,7 +104,7 @@ def test_smoothed_labels_are_spread_over_both_answers():
 
 
 def test_what_it_measures_is_what_scikit_learn_measures():
-    term = ReplacedToken().term(Scores.of(LOGITS[..., None]), TARGETS)
+    term = ReplacedToken().term(Scores.from_logits(LOGITS[..., None]), TARGETS)
     known = TARGETS >= 0
     true, guessed = TARGETS[known].numpy(), (LOGITS > 0).long()[known].numpy()
     found = {name: float(total / count) for name, (total, count) in term.measured.items()}

@@ -12,7 +12,7 @@ from zoo.data.ids import Ids, Lengths, Piece, Roles
 from zoo.data.task import read_task
 from zoo.data.tokenizers.recipes.recipe import tokenizers
 from zoo.data.tokenizers.tokenizer import Tokenizer
-from zoo.inference.loaded import Loaded, stream_of
+from zoo.inference.loaded import Loaded, model_traits
 from zoo.inference.pipeline import Pipeline
 from zoo.models.create import create_model
 from zoo.models.heads.scores import Scores
@@ -38,7 +38,7 @@ def examples(model: Model, longest: int = 24, row: int = 32) -> Examples:
     def read(piece: Piece) -> Ids:
         return TEXTS[piece.field][piece.start : piece.stop]
 
-    form = mixture.form(["text", "pair"], stream_of(model))
+    form = mixture.form(["text", "pair"], model_traits(model))
     return Examples(form, mixture, lengths, read, ROLES, RowShape(row, longest=longest))
 
 
@@ -108,7 +108,7 @@ def test_one_text_alone_is_refused(loaded: Loaded):
 
 
 def test_an_encoder_is_told_why_not():
-    obstacle = Mixture.parse("similarity").obstacle(stream_of(create_model("bert-nano")))
+    obstacle = Mixture.parse("similarity").obstacle(model_traits(create_model("bert-nano")))
     assert "similarity cannot train this model: an encoder sees both texts" in obstacle
 
 

@@ -23,7 +23,7 @@ DOCUMENTS = [(0, 0, 3, (1, 2)), (0, 3, 5, (0, 0)), (1, 0, 4, (2, 2))]  # row, fi
 
 def test_the_loss_is_the_mean_of_both_cross_entropies_over_the_places_of_a_document():
     logits = torch.randn(3, 6, 2, dtype=torch.float64, requires_grad=True)
-    term = AnswerSpan().term(Scores.of(logits), TARGETS)
+    term = AnswerSpan().term(Scores.from_logits(logits), TARGETS)
     wanted = sum(
         cross_entropy(logits[row, first:last, kind], torch.tensor(right[kind])) / 2
         for row, first, last, right in DOCUMENTS
@@ -38,7 +38,7 @@ def test_the_loss_is_the_mean_of_both_cross_entropies_over_the_places_of_a_docum
 
 def test_places_beside_documents_cost_nothing_and_get_no_gradient():
     logits = torch.randn(3, 6, 2, requires_grad=True)
-    AnswerSpan().term(Scores.of(logits), TARGETS).sum.backward()
+    AnswerSpan().term(Scores.from_logits(logits), TARGETS).sum.backward()
     assert logits.grad is not None and logits.grad.isfinite().all()
     assert not logits.grad[TARGETS < 0].any() and logits.grad[TARGETS >= 0].all()
 

@@ -4,8 +4,8 @@ import pytest
 
 from zoo.data.tokenizers.recipes.recipe import tokenizers
 from zoo.data.tokenizers.tokenizer import Tokenizer
-from zoo.inference.loaded import stream_of
-from zoo.inference.predictors.translation import answer, fill
+from zoo.inference.loaded import model_traits
+from zoo.inference.predictors.translation import fill_sentinels, filled_source
 from zoo.models.create import create_model
 from zoo.objectives.mixture import Mixture
 
@@ -28,7 +28,7 @@ def test_options_out_of_range_are_refused(options: dict[str, float], words: str)
 
 def test_options_reach_the_form():
     mixture = Mixture.parse({"span_corruption": {"share": 0.5, "mean_span": 2.0, "sentinels": 7}})
-    form = mixture.form(["text"], stream_of(create_model("t5-nano", vocab_size=9)))
+    form = mixture.form(["text"], model_traits(create_model("t5-nano", vocab_size=9)))
     assert (form.share, form.mean_span, form.sentinels) == (0.5, 2.0, 7)  # type: ignore[attr-defined]
 
 
@@ -60,6 +60,9 @@ def test_no_sentinel_is_a_random_token(tokenizer: Tokenizer):
 
 
 def test_what_is_written_stands_where_its_sentinel_stood():
-    assert fill([7, 49, 8, 48, 9, 47], [11, 49, 21, 22, 48, 23], SENTINELS) == [7, 21, 22, 8, 23, 9]
-    assert fill([7, 49, 8, 48], [49, 21, 48, 23, 49, 22], SENTINELS) == [7, 21, 22, 8, 23]
-    assert answer([7, 49], [49, 21], SENTINELS) == [7, 21] and answer([7, 8], [21, 22], SENTINELS) == [21, 22]
+    assert fill_sentinels([7, 49, 8, 48, 9, 47], [11, 49, 21, 22, 48, 23], SENTINELS) == [7, 21, 22, 8, 23, 9]
+    assert fill_sentinels([7, 49, 8, 48], [49, 21, 48, 23, 49, 22], SENTINELS) == [7, 21, 22, 8, 23]
+    assert filled_source([7, 49], [49, 21], SENTINELS) == [7, 21] and filled_source([7, 8], [21, 22], SENTINELS) == [
+        21,
+        22,
+    ]

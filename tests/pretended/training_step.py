@@ -16,7 +16,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from zoo.batches.collate import MicroBatch
 from zoo.blocks.position import Rotary
 from zoo.blocks.rows.documents import Documents
-from zoo.inference.loaded import stream_of
+from zoo.inference.loaded import model_traits
 from zoo.models.create import list_models
 from zoo.models.kinds.part import CHANNELS
 from zoo.models.model import Model
@@ -81,7 +81,7 @@ class Products(TorchDispatchMode):
 
 def objectives_of(model: Model) -> Mixture:
     """An objective for each head; where several train one, that for this kind of stream."""
-    stream = stream_of(model)
+    stream = model_traits(model)
     named = [name for name in objectives.names() if objectives[name].head in model.heads]
     fitting = [name for name in named if not Mixture.parse(name).obstacle(stream)] or named
     return Mixture.parse({name: {} for name in {objectives[name].head: name for name in fitting}.values()})

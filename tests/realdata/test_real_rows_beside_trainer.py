@@ -23,7 +23,7 @@ from zoo.hub.exporting.config_files import config_file
 from zoo.hub.exporting.trained_model import TrainedModel, TrainingHistory
 from zoo.hub.exporting.weights import native_tensors
 from zoo.hub.targets.choose import choose_target
-from zoo.inference.measure import read_examples
+from zoo.inference.evaluate_split import read_examples
 from zoo.models.model import Model
 from zoo.runs.saved import open_run
 

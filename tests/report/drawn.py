@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from zoo.inference.attend import Attended, Map, Places
+from zoo.inference.attend import AttentionMap, AttentionMaps, Positions
 
 HOSTILE = "</script><img src=x onerror=window.broken=1>"
 SOURCE = ["the", "red", "·cat", "</s>"]
@@ -17,26 +17,26 @@ def shares(*shape: int) -> NDArray[np.float32]:
     return drawn.astype(np.float32)
 
 
-def translation() -> Attended:
+def translation() -> AttentionMaps:
     """Three layers of two heads, in which a token is a trap."""
-    source, written = Places(SOURCE), Places(WRITTEN)
+    source, written = Positions(SOURCE), Positions(WRITTEN)
     own, cross = ({n: shares(2, rows, 4) + 0 * n for n in (1, 2, 3)} for rows in (4, 3))
     own[2], cross[3] = own[2][:, ::-1].copy(), cross[3][:, ::-1].copy()
-    maps = [Map("encoder.self", source, source, own), Map("decoder.cross", written, source, cross)]
-    return Attended(maps, {"source": "the red cat", "target": f"eine {HOSTILE}"}, None)
+    maps = [AttentionMap("encoder.self", source, source, own), AttentionMap("decoder.cross", written, source, cross)]
+    return AttentionMaps(maps, {"source": "the red cat", "target": f"eine {HOSTILE}"}, None)
 
 
-def caption() -> Attended:
+def caption() -> AttentionMaps:
     """A word for each quarter of a grey picture, and a grid that reads itself."""
-    grid, small = Places((), (2, 2)), Places((), (4, 4))
+    grid, small = Positions((), (2, 2)), Positions((), (4, 4))
     quarters = np.eye(4, dtype=np.float32)[None]
-    own = Map("encoder.self", small, small, {2: shares(1, 16, 16)})
-    words = Map("decoder.cross", Places(WORDS), grid, {1: quarters})
-    return Attended([own, words], {"picture": "a.png"}, np.full((3, 32, 32), 200, dtype=np.uint8))
+    own = AttentionMap("encoder.self", small, small, {2: shares(1, 16, 16)})
+    words = AttentionMap("decoder.cross", Positions(WORDS), grid, {1: quarters})
+    return AttentionMaps([own, words], {"picture": "a.png"}, np.full((3, 32, 32), 200, dtype=np.uint8))
 
 
-def large() -> Attended:
+def large() -> AttentionMaps:
     """64 tokens x 12 layers x 12 heads."""
-    places = Places([f"token{i}" for i in range(64)])
+    places = Positions([f"token{i}" for i in range(64)])
     layers = {n: shares(12, 64, 64) for n in range(1, 13)}
-    return Attended([Map("encoder.self", places, places, layers)], {"text": "tokens"}, None)
+    return AttentionMaps([AttentionMap("encoder.self", places, places, layers)], {"text": "tokens"}, None)

@@ -9,7 +9,7 @@ import pytest
 from browser import Browser, missing
 from drawn import HOSTILE, caption, large, shares, translation
 
-from zoo.inference.attend import Attended, Map, Places
+from zoo.inference.attend import AttentionMap, AttentionMaps, Positions
 from zoo.report.attention import write_maps
 
 pytestmark = pytest.mark.skipif(missing() is not None, reason=str(missing()))
@@ -19,7 +19,7 @@ LIGHT = """const canvas = document.querySelector('#to canvas'), pen = canvas.get
     return [[1, 1], [3, 1], [1, 3], [3, 3]].map(([x, y]) => pen.getImageData(x * n, y * n, 1, 1).data[0])"""
 ESCAPE, RIGHT = "\ue00c", "\ue014"
 NEAR = 0.006  # of a byte's step
-Show = Callable[[Attended], Browser]
+Show = Callable[[AttentionMaps], Browser]
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +33,7 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
 def show(browser: Browser, tmp_path: Path) -> Iterator[Show]:
     """Opens a page; afterwards it must have complained about nothing."""
 
-    def opened(drawn: Attended) -> Browser:
+    def opened(drawn: AttentionMaps) -> Browser:
         write_maps(drawn, "mine", tmp_path / "maps.html")
         browser.open((tmp_path / "maps.html").as_uri())
         return browser
@@ -92,8 +92,10 @@ def test_pointing_at_the_matrix_points_at_its_row(show: Show):
 
 
 def test_the_matrix_of_a_long_text_is_drawn_on_a_screen_of_high_density(show: Show):
-    words, long = Places(["one", "two"]), Places(["a"] * 2500)
-    page = show(Attended([Map("decoder.cross", words, long, {1: shares(2, 2, 2500)})], {"source": "a"}, None))
+    words, long = Positions(["one", "two"]), Positions(["a"] * 2500)
+    page = show(
+        AttentionMaps([AttentionMap("decoder.cross", words, long, {1: shares(2, 2, 2500)})], {"source": "a"}, None)
+    )
     page.run("Object.defineProperty(window, 'devicePixelRatio', { value: 3 })")
     page.click("[data-layer='0'][data-head='1']")
     width, drawn = page.run(

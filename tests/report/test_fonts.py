@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from drawn import shares
 
-from zoo.inference.attend import Attended, Map, Places
+from zoo.inference.attend import AttentionMap, AttentionMaps, Positions
 
 pytest.importorskip("matplotlib")
 from zoo.report import fonts
@@ -17,9 +17,9 @@ CIRCLED = "Ⓐ"  # is in STIX, which comes with matplotlib, but not in the usual
 HANGUL = "한국"
 
 
-def drawn(label: str) -> Attended:
-    places = Places([label, "b"])
-    return Attended([Map("encoder.self", places, places, {1: shares(1, 2, 2)})], {"text": label}, None)
+def drawn(label: str) -> AttentionMaps:
+    places = Positions([label, "b"])
+    return AttentionMaps([AttentionMap("encoder.self", places, places, {1: shares(1, 2, 2)})], {"text": label}, None)
 
 
 def test_the_usual_font_is_enough_for_what_it_has():

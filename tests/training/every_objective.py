@@ -20,7 +20,7 @@ from zoo.data.ids import PICTURE, Lengths, Piece, Roles, StoredFields
 from zoo.data.store.split import table_of
 from zoo.data.task import Task, read_task
 from zoo.examples.form import ModelTraits, forms
-from zoo.inference.loaded import stream_of
+from zoo.inference.loaded import model_traits
 from zoo.models.create import create_model, list_models
 from zoo.models.heads.head import heads
 from zoo.models.kinds.part import CHANNELS
@@ -111,7 +111,7 @@ class Case:
 @cache
 def traits(model: str) -> ModelTraits:
     """What a model by its name reads."""
-    return stream_of(create_model(model))
+    return model_traits(create_model(model))
 
 
 Sizes = dict[str, NDArray[np.int64]]

@@ -25,7 +25,7 @@ from zoo.hub.exporting.config_files import config_file
 from zoo.hub.exporting.trained_model import TrainedModel, TrainingHistory
 from zoo.hub.exporting.weights import native_tensors
 from zoo.hub.targets.choose import choose_target
-from zoo.inference.loaded import stream_of
+from zoo.inference.loaded import model_traits
 from zoo.models.create import create_model
 from zoo.models.heads.head import heads
 from zoo.models.model import Model
@@ -85,7 +85,7 @@ class Case:
     def examples(self, model: Model) -> Examples:
         """Documents of 2 to 7 tokens, each a row of its own."""
         generator = np.random.default_rng(3)
-        mixture, stream = self.mixture, stream_of(model)
+        mixture, stream = self.mixture, model_traits(model)
         stored = mixture.form_class(self.columns).stored
         sizes = {column: generator.integers(2, 8, size=DOCUMENTS) for column in stored.names}
         sizes |= {column: np.full(DOCUMENTS, size) for column, size in self.sizes.items()}

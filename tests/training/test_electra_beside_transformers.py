@@ -58,7 +58,7 @@ class Theirs:
         hidden, text = places[places >= 0], part.targets["replaced_token"]
         logits = self.guesser(tokens, **beside).logits.flatten(0, 1)[hidden]
         guess = F.cross_entropy(logits, text.flatten()[hidden])
-        drawn = Scores.of(logits).sample(inputs["draws"].flatten()[hidden])
+        drawn = Scores.from_logits(logits).sample(inputs["draws"].flatten()[hidden])
         read = tokens.flatten().index_put((hidden,), drawn).view_as(tokens)
         labels = ((read != text) & (mask > 0)).long()
         detection = self.detector(read, labels=labels, **beside).loss

@@ -8,7 +8,7 @@ from zoo import config
 from zoo.data.task import Task
 from zoo.examples.form import ModelTraits
 from zoo.experiments.layers import SET, Value, values_of
-from zoo.inference.loaded import stream_of
+from zoo.inference.loaded import model_traits
 from zoo.metrics.choose import ChosenMetric
 from zoo.models.cost import on_meta
 from zoo.models.generation.settings import GenerateSettings
@@ -26,7 +26,7 @@ def values_of_model(model: ModelSettings, origins: Mapping[str, str]) -> Iterato
 
 def traits_of(model: ModelSettings) -> ModelTraits:
     """The traits of a model that examples depend on. Heads are left out: they may not fit a model of the wrong kind."""
-    return stream_of(on_meta(replace(model, heads=())))
+    return model_traits(on_meta(replace(model, heads=())))
 
 
 @dataclass(frozen=True)

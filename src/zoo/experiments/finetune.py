@@ -19,7 +19,7 @@ from zoo.experiments.resolve import resolve_finetuning
 from zoo.experiments.session import Start, Watcher, run_session
 from zoo.inference.loaded import NO_TOKENIZER, check_sizes, settings_of
 from zoo.models.cost import on_meta
-from zoo.models.heads.classes import numbered_as
+from zoo.models.heads.classes import reorder_classes
 from zoo.models.heads.head import heads
 from zoo.models.model import Model
 from zoo.runs.checkpoint import steps
@@ -71,7 +71,7 @@ def finetune(saved: SavedRun, request: Request, watcher: Watcher) -> State:
         continued = request.resume and bool(steps(request.folder / CHECKPOINTS))  # then its weights replace these
         tensors = require_finite(saved.weights, str(saved.folder))
         own, wanted = read_task(saved.task, str(saved.folder)).labels or (), settled.task.labels or ()
-        ordered = numbered_as(wanted, own, tensors, model.heads)
+        ordered = reorder_classes(wanted, own, tensors, model.heads)
         if own and not continued and any(name.startswith(prefixes_of_classes(model)) for name in tensors):
             logger.info(describe_classes(own, wanted, ordered is not None))
         copy_weights(model, ordered or tensors, log=not continued)

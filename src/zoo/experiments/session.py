@@ -22,9 +22,9 @@ from zoo.examples.form import inputs
 from zoo.experiments.experiment import Experiment
 from zoo.experiments.fill_in import fit_data, fix_steps
 from zoo.experiments.request import Request
-from zoo.inference.evaluate import Evaluation, unseen
-from zoo.inference.loaded import Loaded, working
-from zoo.inference.measure import read_examples, refuse_unscored, report_truncated
+from zoo.inference.evaluate_split import read_examples, refuse_unscored, report_truncated
+from zoo.inference.evaluation import Evaluation, no_progress
+from zoo.inference.loaded import Loaded, as_runtime_error
 from zoo.models.attention_backend import kinds_in
 from zoo.models.cost import flops_per_token, on_meta
 from zoo.models.model import Model
@@ -55,9 +55,9 @@ logger = logging.getLogger(__name__)
 class Watcher:
     """Progress callbacks: for tokenising, for a validation, and for each step, which gets the step's logged line."""
 
-    tokenising: Progress = unseen
-    validating: Progress = unseen
-    step: Callable[[Line], None] = unseen
+    tokenising: Progress = no_progress
+    validating: Progress = no_progress
+    step: Callable[[Line], None] = no_progress
 
 
 @dataclass(frozen=True)
@@ -226,7 +226,7 @@ def start_training(
     }
     with start_run(processes, request.folder, replace(files, environment=environment), request.resume) as run:
         check_agreement(processes, {"checkpoint": run.checkpoint and run.checkpoint.step})
-        with working():  # an error from here on is a failure of the work (exit 1), not of the request
+        with as_runtime_error():  # an error from here on is a failure of the work (exit 1), not of the request
             return train(model, feed_of(examples), given.mixture, given.training, run, processes, observers)
 
 

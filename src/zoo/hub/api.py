@@ -10,8 +10,8 @@ from zoo.devices.precision import AUTO, autocast_to
 from zoo.hub.checkpoint import load_checkpoint, resolve
 from zoo.hub.exporting.export import ExportReport, export_model
 from zoo.hub.exporting.trained_model import load_trained
+from zoo.inference.model_inputs import BATCH
 from zoo.inference.pipeline import Pipeline
-from zoo.inference.typed import BATCH
 from zoo.models.model import Model
 from zoo.python_errors import for_python
 from zoo.registry import check, refuse_below

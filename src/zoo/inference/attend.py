@@ -15,17 +15,17 @@ from zoo.data.columns.pictures import decode, read_file
 from zoo.data.ids import Picture
 from zoo.disk import expand_user
 from zoo.inference.loaded import Loaded, refuse_not_finite
+from zoo.inference.model_inputs import collate_inputs, image_inputs, refuse_too_long, source_inputs
 from zoo.inference.predictors.predictor import Predictor, first_predictor, pair_obstacle, predictors
-from zoo.inference.readable import readable
-from zoo.inference.typed import as_inputs, picture_inputs, refuse_longer, source_inputs
-from zoo.inference.writing import Writing, Written, write
+from zoo.inference.text_generation import GeneratedCounts, TextGeneration, generate_from_source
+from zoo.inference.token_labels import token_labels
 from zoo.models.generation.settings import GenerateSettings
 
-SHOWN = 448  # side of the image that is drawn (pixels); the model usually reads a smaller one
+DRAWN_SIZE = 448  # side of the image that is drawn (pixels); the model usually reads a smaller one
 
 
 @dataclass(frozen=True)
-class Places:
+class Positions:
     """The positions of a stream: their token labels, or a grid (rows, columns) over the image."""
 
     labels: Sequence[str]
@@ -33,44 +33,44 @@ class Places:
 
 
 @dataclass(frozen=True)
-class Map:
+class AttentionMap:
     """Attention weights (heads, queries, keys) by layer number, from 1; `kind` is a key of `Output.weights`."""
 
     kind: str
-    queries: Places
-    keys: Places
+    queries: Positions
+    keys: Positions
     layers: Mapping[int, NDArray[np.float32]]
 
 
 @dataclass(frozen=True)
-class Attended:
+class AttentionMaps:
     """All attention maps of one example, its texts by role ("source", "target" …), and its image."""
 
-    maps: list[Map]
+    maps: list[AttentionMap]
     texts: dict[str, str]
     picture: Picture | None
 
 
-class Seen(NamedTuple):
+class AttentionInputs(NamedTuple):
     """The model's inputs for one example, and the positions of its streams.
 
     Args:
         read: tokens that the decoder reads.
         written: tokens that it predicts from them, which label the queries of cross attention.
         source: what the encoder reads. In a model of one part, all three are its only stream.
-        texts: as in `Attended`.
+        texts: as in `AttentionMaps`.
     """
 
     inputs: dict[str, Tensor | Documents]
-    read: Places
-    written: Places
-    source: Places
+    read: Positions
+    written: Positions
+    source: Positions
     texts: dict[str, str]
 
 
 def attend(
     loaded: Loaded, text: str | None, target: str | None, image: str | None, settings: GenerateSettings
-) -> Attended:
+) -> AttentionMaps:
     """Compute a checkpoint's attention weights on one example.
 
     Args:
@@ -87,31 +87,35 @@ def attend(
     if loaded.stream.image_size is None:
         if image is not None:
             raise ValueError("--image: this model reads texts, not images; leave it out")
-        seen = see_text(loaded, text, target, settings)
+        given = text_inputs(loaded, text, target, settings)
     else:
-        image, target = name_picture(text, target, image)
-        picture = decode(read_file(expand_user(image), "--image"), image, SHOWN)
-        seen = see_picture(loaded, image, target, settings)
-    weights = loaded.run(**seen.inputs, weights=True).weights
+        image, target = image_and_target(text, target, image)
+        picture = decode(read_file(expand_user(image), "--image"), image, DRAWN_SIZE)
+        given = inputs_of_image(loaded, image, target, settings)
+    weights = loaded.run(**given.inputs, weights=True).weights
     assert weights is not None
     streams = {
-        "encoder.self": (seen.source, seen.source),
-        "decoder.self": (seen.read, seen.read),
-        "decoder.cross": (seen.written, seen.source),
+        "encoder.self": (given.source, given.source),
+        "decoder.self": (given.read, given.read),
+        "decoder.cross": (given.written, given.source),
     }
     encoder = loaded.model.encoder
     grids = {rows * columns: (rows, columns) for rows, columns in (() if encoder is None else encoder.grids)}
-    maps = [found for kind, layers in weights.items() for found in maps_of(kind, layers, *streams[kind], grids)]
+    maps = [found for kind, layers in weights.items() for found in maps_by_size(kind, layers, *streams[kind], grids)]
     if not maps:
         layers = ", ".join(f"{len(layers)} of {kind.partition('.')[0]}" for kind, layers in weights.items())
         raise ValueError(f"this model has no attention to draw: none of its layers ({layers}) attends")
     refuse_not_finite((float(layer.sum()) for found in maps for layer in found.layers.values()), "attention weights")
-    return Attended(maps, seen.texts, picture)
+    return AttentionMaps(maps, given.texts, picture)
 
 
-def maps_of(
-    kind: str, layers: Sequence[Tensor | None], queries: Places, keys: Places, grids: Mapping[int, tuple[int, int]]
-) -> list[Map]:
+def maps_by_size(
+    kind: str,
+    layers: Sequence[Tensor | None],
+    queries: Positions,
+    keys: Positions,
+    grids: Mapping[int, tuple[int, int]],
+) -> list[AttentionMap]:
     """One map per size of the attention weights: layers of an image encoder may attend over grids of different sizes.
 
     Layers without attention (None) are left out.
@@ -122,13 +126,16 @@ def maps_of(
             found = weights[0].float().cpu().numpy()  # of the only row: (heads, queries, keys)
             by_size.setdefault(found.shape[1:], {})[number] = found
 
-    def laid(places: Places, count: int) -> Places:
-        return places if places.labels else Places((), grids[count])
+    def with_grid(positions: Positions, count: int) -> Positions:
+        return positions if positions.labels else Positions((), grids[count])
 
-    return [Map(kind, laid(queries, rows), laid(keys, columns), by_size[rows, columns]) for rows, columns in by_size]
+    return [
+        AttentionMap(kind, with_grid(queries, rows), with_grid(keys, columns), by_size[rows, columns])
+        for rows, columns in by_size
+    ]
 
 
-def see_text(loaded: Loaded, text: str | None, target: str | None, settings: GenerateSettings) -> Seen:
+def text_inputs(loaded: Loaded, text: str | None, target: str | None, settings: GenerateSettings) -> AttentionInputs:
     """Encode a text or pair in the template of the model's training, or a source with its target.
 
     Raises:
@@ -138,16 +145,16 @@ def see_text(loaded: Loaded, text: str | None, target: str | None, settings: Gen
         raise ValueError("TEXT: missing; this model reads a text")
     if loaded.stream.source:
         source = source_inputs(loaded, first_predictor(loaded).encode(loaded, [text]))
-        places = Places(readable(loaded.tokenizer, source[0][0].tolist()))
-        return see_target(loaded, source, places, {"source": text}, target, settings)
-    reader = reader_of(loaded, text, target)
-    example = reader.example(loaded, text, target)
-    inputs, places = as_inputs(loaded, [example]), Places(readable(loaded.tokenizer, example.tokens.tolist()))
-    texts = {"text": text} if target is None else {"text": text, reader.second: target}
-    return Seen(inputs, places, places, places, texts)
+        positions = Positions(token_labels(loaded.tokenizer, source[0][0].tolist()))
+        return inputs_with_target(loaded, source, positions, {"source": text}, target, settings)
+    predictor = encoding_predictor(loaded, text, target)
+    example = predictor.example(loaded, text, target)
+    positions = Positions(token_labels(loaded.tokenizer, example.tokens.tolist()))
+    texts = {"text": text} if target is None else {"text": text, predictor.pair_name: target}
+    return AttentionInputs(collate_inputs(loaded, [example]), positions, positions, positions, texts)
 
 
-def reader_of(loaded: Loaded, text: str, second: str | None) -> Predictor:
+def encoding_predictor(loaded: Loaded, text: str, second: str | None) -> Predictor:
     """Choose the predictor that encodes a text or pair, as `predict` does.
 
     If all refuse the text, such as one without a mask token, take the first: its attention can be shown all the same.
@@ -162,7 +169,7 @@ def reader_of(loaded: Loaded, text: str, second: str | None) -> Predictor:
     return next((one for one in fitting if one.obstacle(loaded, text, second) is None), fitting[0])
 
 
-def name_picture(text: str | None, target: str | None, image: str | None) -> tuple[str, str | None]:
+def image_and_target(text: str | None, target: str | None, image: str | None) -> tuple[str, str | None]:
     """Return the path of the image and the target: without --image, TEXT is the path; with it, TEXT is the target.
 
     Raises:
@@ -177,29 +184,29 @@ def name_picture(text: str | None, target: str | None, image: str | None) -> tup
     return image, text if target is None else target
 
 
-def see_picture(loaded: Loaded, image: str, target: str | None, settings: GenerateSettings) -> Seen:
+def inputs_of_image(loaded: Loaded, image: str, target: str | None, settings: GenerateSettings) -> AttentionInputs:
     """Load an image, with its target if the model writes text.
 
     Raises:
         ValueError: the file is missing or not an image, or a target is given to a model that writes no text.
     """
-    grid, texts = Places(()), {"picture": Path(image).name}
-    source = picture_inputs(loaded, [image])
+    grid, texts = Positions(()), {"picture": Path(image).name}
+    source = image_inputs(loaded, [image])
     if loaded.stream.source:
-        return see_target(loaded, source, grid, texts, target, settings)
+        return inputs_with_target(loaded, source, grid, texts, target, settings)
     if target is not None:
         raise ValueError("--target: this model writes no text; leave it out")
-    return Seen({"tokens": source[0]}, grid, grid, grid, texts)
+    return AttentionInputs({"tokens": source[0]}, grid, grid, grid, texts)
 
 
-def see_target(
+def inputs_with_target(
     loaded: Loaded,
     source: tuple[Tensor, Documents],
-    places: Places,
+    positions: Positions,
     texts: dict[str, str],
     target: str | None,
     settings: GenerateSettings,
-) -> Seen:
+) -> AttentionInputs:
     """Add a target to a source: inputs `<s> y…`, predicted `y… </s>`; without a target, the model generates one.
 
     Raises:
@@ -208,15 +215,15 @@ def see_target(
     tokenizer, decoder = loaded.tokenizer, loaded.model.decoder
     assert decoder is not None
     if target is None:
-        how = Writing(settings, Written())
-        given = write(loaded, *source, how)[0].tokens[: decoder.max_length - 1]
-        how.written.tell(loaded)
+        generation = TextGeneration(settings, GeneratedCounts())
+        given = generate_from_source(loaded, *source, generation)[0].tokens[: decoder.max_length - 1]
+        generation.counts.warn_unfinished(loaded)
     else:
         given = first_predictor(loaded).encode(loaded, [target])[0].tolist()
-        refuse_longer(len(given) + 1, decoder.max_length, "the target")
+        refuse_too_long(len(given) + 1, decoder.max_length, "the target")
     read, written = [tokenizer.roles.id("start"), *given], [*given, tokenizer.roles.id("end")]
     tokens = torch.tensor([read], device=loaded.model.device)
     inputs: dict[str, Tensor | Documents] = {"tokens": tokens, "source": source[0], "source_documents": source[1]}
     said = {"written by the model": tokenizer.decode(given)} if target is None else {"target": target}
-    labels = Places(readable(tokenizer, read)), Places(readable(tokenizer, written))
-    return Seen(inputs, *labels, places, {**texts, **said})
+    labels = Positions(token_labels(tokenizer, read)), Positions(token_labels(tokenizer, written))
+    return AttentionInputs(inputs, *labels, positions, {**texts, **said})

@@ -37,19 +37,19 @@ class Loaded:
     """A model with its tokenizer and task; the first objective decides what it predicts by default.
 
     Args:
-        given_tokenizer: None for a model that was imported without one, or that reads images and writes no text.
+        optional_tokenizer: None for a model that was imported without one, or that reads images and writes no text.
         special: the special tokens of a model that was imported without a tokenizer.
         untrained: heads with newly initialised weights, which the imported checkpoint lacks.
-        trained_in: the run's `training.precision`.
+        training_precision: the run's `training.precision`.
     """
 
     model: Model
-    given_tokenizer: Tokenizer | None
+    optional_tokenizer: Tokenizer | None
     task: Task
     mixture: Mixture
     special: Roles = NO_ROLES
     untrained: tuple[str, ...] = ()
-    trained_in: str = AUTO
+    training_precision: str = AUTO
 
     @property
     def tokenizer(self) -> Tokenizer:
@@ -60,14 +60,14 @@ class Loaded:
         """
         if not self.stream.has_text:
             raise ValueError("this checkpoint reads images and writes no text, so it has no tokenizer, and needs none")
-        if self.given_tokenizer is None:
+        if self.optional_tokenizer is None:
             raise ValueError(NO_TOKENIZER)
-        return self.given_tokenizer
+        return self.optional_tokenizer
 
     @property
     def stream(self) -> ModelTraits:
         """The model's traits that examples depend on."""
-        return stream_of(self.model)
+        return model_traits(self.model)
 
     def refuse_untrained(self, objective: str) -> None:
         """Check that the head of an objective was trained.
@@ -89,13 +89,13 @@ class Loaded:
         Raises:
             RuntimeError: the model fails.
         """
-        with working():
+        with as_runtime_error():
             said: Output = self.model(**inputs)
         return said
 
 
 @contextmanager
-def working() -> Iterator[None]:
+def as_runtime_error() -> Iterator[None]:
     """Context that turns a ValueError into a RuntimeError.
 
     A ValueError means a wrong request (exit status 2). Inside this context the request has been checked already, so a
@@ -123,7 +123,7 @@ def refuse_not_finite(outputs: Iterable[float], what: str = "the model's outputs
         )
 
 
-def stream_of(model: Model) -> ModelTraits:
+def model_traits(model: Model) -> ModelTraits:
     """A model's traits that examples depend on."""
     embeddings = model.stream.embeddings
     both = model.encoder is not None and model.decoder is not None
@@ -138,12 +138,12 @@ def settings_of(saved: SavedRun) -> ModelSettings:
     Raises:
         ValueError: config.yaml has a name that zoo does not know, perhaps because a package is missing.
     """
-    with naming_missing(saved):
+    with naming_missing_packages(saved):
         return parse_settings(saved.config, place=str(saved.folder / "config.yaml"))
 
 
 @contextmanager
-def naming_missing(saved: SavedRun) -> Iterator[None]:
+def naming_missing_packages(saved: SavedRun) -> Iterator[None]:
     """Context that adds to errors about unknown names which packages of the run are not installed here."""
     try:
         yield
@@ -165,16 +165,16 @@ def load_run(saved: SavedRun, where: Placement = AS_STORED) -> Loaded:
     check_sizes(saved, settings, weights)
     model = blank(settings)
     load_tensors(model, weights)
-    with naming_missing(saved):
+    with naming_missing_packages(saved):
         task = read_task(saved.task, str(saved.folder / "task.yaml"))
         mixture = Mixture.of(task)
     place = str(saved.folder)
     tokenizer = Tokenizer.from_files(saved.tokenizer, place) if BACKEND_FILE in saved.tokenizer else None
     check_vocabulary(tokenizer, settings.vocab_size, place)
     special = NO_ROLES if tokenizer is not None else roles_by_id(saved.tokenizer, settings.vocab_size, place)
-    trained_in = saved.training.get("precision", AUTO)
+    training_precision = saved.training.get("precision", AUTO)
     model = where.move(model.eval())
-    return Loaded(model, tokenizer, task, mixture, special, saved.checkpoint.untrained, trained_in)
+    return Loaded(model, tokenizer, task, mixture, special, saved.checkpoint.untrained, training_precision)
 
 
 def check_vocabulary(tokenizer: Tokenizer | str | None, rows: int, place: str) -> None:

@@ -13,9 +13,9 @@ from zoo.data.ids import MESSAGES
 from zoo.devices.defaults import default_torch_settings
 from zoo.devices.precision import autocast_to
 from zoo.inference.loaded import Loaded
+from zoo.inference.model_inputs import BATCH
 from zoo.inference.predict import predict
-from zoo.inference.predictors.causal_lm import chats
-from zoo.inference.typed import BATCH
+from zoo.inference.predictors.causal_lm import trained_on_conversations
 from zoo.models.generation.settings import parse_generate
 from zoo.python_errors import for_python
 from zoo.strict_json import parse_json
@@ -60,26 +60,26 @@ class Pipeline:
         refuse_table(texts, "texts")
         refuse_table(pair, "pair")
         settings = parse_generate(merge(self.loaded.task.generate, {} if generate is None else generate))
-        seconds = None if pair is None else several(pair, "pair")
-        first = several(as_texts(self.loaded, texts), "texts")
+        seconds = None if pair is None else text_list(pair, "pair")
+        first = text_list(conversations_to_json(self.loaded, texts), "texts")
         with autocast_to(self.loaded.model.device, None):  # turns off the caller's autocast
             found = predict(self.loaded, first, seconds, settings, writes=bool(generate), batch=self.batch)
         return [answer._asdict() for answer in found]
 
 
-def as_texts(loaded: Loaded, given: Any) -> Any:
+def conversations_to_json(loaded: Loaded, given: Any) -> Any:
     """Convert conversations to the JSON lines that `predict` reads, if the model was trained on any; else do nothing.
 
     Raises:
         ValueError: a conversation cannot be written as JSON.
     """
-    if not chats(loaded):
+    if not trained_on_conversations(loaded):
         return given
-    known = listed(given)
+    known = as_list(given)
     if is_turns(known) and not isinstance(given, Mapping):
         known = [known]
     maps = [{MESSAGES: one} if is_turns(one) else one for one in known]
-    return [as_line(one) if isinstance(one, Mapping) and MESSAGES in one else one for one in maps]
+    return [conversation_to_json(one) if isinstance(one, Mapping) and MESSAGES in one else one for one in maps]
 
 
 def is_turns(given: Any) -> bool:
@@ -93,7 +93,7 @@ def is_turn(given: Mapping[str, Any]) -> bool:
     return MESSAGES not in given and not SPEAKER.isdisjoint(given)
 
 
-def as_line(conversation: Mapping[str, Any]) -> str:
+def conversation_to_json(conversation: Mapping[str, Any]) -> str:
     """A conversation as a line of JSON.
 
     Raises:
@@ -121,7 +121,7 @@ def refuse_table(given: Any, place: str) -> None:
         raise ValueError(f"{place}: a table, of type {kind.__name__}, has several columns; give one of them")
 
 
-def listed(given: Any) -> list[Any]:
+def as_list(given: Any) -> list[Any]:
     """Convert an iterable to a list; put a text, a dict or a non-iterable into a list of its own."""
     if isinstance(given, str | Path | bytes | Mapping):
         return [given]
@@ -132,13 +132,13 @@ def listed(given: Any) -> list[Any]:
     return list(entries)
 
 
-def several(texts: Any, place: str) -> list[str]:
+def text_list(texts: Any, place: str) -> list[str]:
     """Convert one or several texts to a list of str; image files may be `Path` objects.
 
     Raises:
         ValueError: one of them is not a text.
     """
-    known = listed(texts)
+    known = as_list(texts)
     for number, one in enumerate(known, 1):
         if not isinstance(one, str | Path):
             said = f"{place}: input {number} is {one!r:.200}, of type {type(one).__name__}; give a str"

@@ -12,9 +12,9 @@ import torch
 
 from zoo.devices.memory import map_batches
 from zoo.inference.loaded import Loaded, refuse_not_finite
-from zoo.inference.predictors.predictor import Prediction, Predictor, Questions, Texts, pair_obstacle, predictors
-from zoo.inference.typed import BATCH, WINDOW
-from zoo.inference.writing import Writing, Written
+from zoo.inference.model_inputs import BATCH, SORT_WINDOW
+from zoo.inference.predictors.predictor import InputBatch, Prediction, Predictor, Texts, pair_obstacle, predictors
+from zoo.inference.text_generation import GeneratedCounts, TextGeneration
 from zoo.models.attention_backend import use_fastest
 from zoo.models.generation.fast import fast_generation
 from zoo.models.generation.settings import GenerateSettings
@@ -46,20 +46,20 @@ def predict(
     writes: bool = False,
     batch: int = BATCH,
 ) -> list[Prediction]:
-    """Answer all inputs, or raise an error; arguments as in `answer_each`.
+    """Answer all inputs, or raise an error; arguments as in `predict_each`.
 
     Raises:
-        ValueError: as `answer_each`, or an input has no answer: it is too long, or fits no objective of the checkpoint.
+        ValueError: as `predict_each`, or an input has no answer: it is too long, or fits no objective of the model.
     """
     found = []
-    for answer in answer_each(loaded, texts, pairs, settings, writes, batch):
+    for answer in predict_each(loaded, texts, pairs, settings, writes, batch):
         if isinstance(answer, Unanswered):
             raise ValueError(f"input {answer.line}: {answer.error}" if len(texts) > 1 else answer.error)
         found.append(answer)
     return found
 
 
-def answer_each(
+def predict_each(
     loaded: Loaded,
     texts: Texts,
     pairs: Texts | None,
@@ -89,16 +89,18 @@ def answer_each(
         raise ValueError(f"--pair: {len(pairs)} second texts for {len(texts)} first ones; give one for each")
     known = {name: predictors.build(name) for name in loaded.mixture.members if name in predictors.names()}
     second: Sequence[str | None] = pairs or [None] * len(texts)
-    asked, how = enumerate(zip(texts, second, strict=True), 1), Writing(settings, Written())
-    while window := list(islice(asked, min(WINDOW * batch, sys.maxsize))):
-        questions = [Question(n, text, pair, choose(loaded, known, text, pair, writes)) for n, (text, pair) in window]
-        answers = answer_sorted(loaded, questions, how, batch)
+    inputs, generation = enumerate(zip(texts, second, strict=True), 1), TextGeneration(settings, GeneratedCounts())
+    while window := list(islice(inputs, min(SORT_WINDOW * batch, sys.maxsize))):
+        questions = [
+            Question(n, text, pair, choose_predictor(loaded, known, text, pair, writes)) for n, (text, pair) in window
+        ]
+        answers = predict_sorted(loaded, questions, generation, batch)
         yield from (answers[question.number] for question in questions)
-    how.written.tell(loaded)
+    generation.counts.warn_unfinished(loaded)
 
 
-def answer_sorted(
-    loaded: Loaded, questions: Sequence[Question], how: Writing, batch: int
+def predict_sorted(
+    loaded: Loaded, questions: Sequence[Question], generation: TextGeneration, batch: int
 ) -> dict[int, Prediction | Unanswered]:
     """Answer questions, by number; each batch has questions of one predictor and of similar length."""
     by_predictor: dict[int, list[Question]] = {}
@@ -110,13 +112,19 @@ def answer_sorted(
         alike.sort(key=lambda question: len(question.text) + len(question.pair or ""), reverse=True)
         predictor = alike[0].predictor
         writes = not isinstance(predictor, str) and predictor.writes
-        with fast_generation(loaded.model) if writes and how.settings.fast else nullcontext():
-            found = [one for some in map_batches(alike, batch, partial(answer, loaded, how=how)) for one in some]
+        with fast_generation(loaded.model) if writes and generation.settings.fast else nullcontext():
+            found = [
+                one
+                for some in map_batches(alike, batch, partial(predict_batch, loaded, generation=generation))
+                for one in some
+            ]
         answers |= {question.number: one for question, one in zip(alike, found, strict=True)}
     return answers
 
 
-def choose(loaded: Loaded, known: dict[str, Predictor], text: str, pair: str | None, writes: bool) -> Predictor | str:
+def choose_predictor(
+    loaded: Loaded, known: dict[str, Predictor], text: str, pair: str | None, writes: bool
+) -> Predictor | str:
     """Return the predictor of the first objective that fits an input, or why none does.
 
     Raises:
@@ -124,7 +132,7 @@ def choose(loaded: Loaded, known: dict[str, Predictor], text: str, pair: str | N
     """
     obstacles = []
     for name in loaded.mixture.members:
-        obstacle = obstacle_of(loaded, name, pair, writes) or known[name].obstacle(loaded, text, pair)
+        obstacle = find_obstacle(loaded, name, pair, writes) or known[name].obstacle(loaded, text, pair)
         if obstacle is None:
             loaded.refuse_untrained(name)
             return known[name]
@@ -132,7 +140,7 @@ def choose(loaded: Loaded, known: dict[str, Predictor], text: str, pair: str | N
     return "; or ".join(obstacles)
 
 
-def obstacle_of(loaded: Loaded, name: str, pair: str | None, writes: bool) -> str | None:
+def find_obstacle(loaded: Loaded, name: str, pair: str | None, writes: bool) -> str | None:
     """Why an objective's predictor cannot answer with or without this pair, or cannot generate text; None: it can."""
     if name not in predictors.names():
         return f"no predictor is registered for the objective {name}"
@@ -143,25 +151,30 @@ def obstacle_of(loaded: Loaded, name: str, pair: str | None, writes: bool) -> st
     return None
 
 
-def answer(loaded: Loaded, questions: Sequence[Question], how: Writing) -> list[Prediction | Unanswered]:
+def predict_batch(
+    loaded: Loaded, questions: Sequence[Question], generation: TextGeneration
+) -> list[Prediction | Unanswered]:
     """Answer inputs of one predictor; if it refuses the batch, halve it until the refused inputs are found."""
     predictor, texts = questions[0].predictor, [question.text for question in questions]
     if isinstance(predictor, str):
         return [Unanswered(question.text, question.number, predictor) for question in questions]
     pairs = [question.pair for question in questions if question.pair is not None] or None
     try:
-        numbered = replace(how, numbers=[question.number - 1 for question in questions])
-        found = predictor.predict(loaded, Questions(texts, pairs, numbered))
-        refuse_not_finite(number for prediction in found for number in numbers_in(prediction.scores))
+        numbered = replace(generation, numbers=[question.number - 1 for question in questions])
+        found = predictor.predict(loaded, InputBatch(texts, pairs, numbered))
+        refuse_not_finite(number for prediction in found for number in numeric_scores(prediction.scores))
         return list(found)
     except ValueError as error:
         if len(questions) == 1:
             return [Unanswered(texts[0], questions[0].number, str(error))]
     middle = len(questions) // 2
-    return [*answer(loaded, questions[:middle], how), *answer(loaded, questions[middle:], how)]
+    return [
+        *predict_batch(loaded, questions[:middle], generation),
+        *predict_batch(loaded, questions[middle:], generation),
+    ]
 
 
-def numbers_in(scores: Any) -> Iterator[float]:
+def numeric_scores(scores: Any) -> Iterator[float]:
     """Yield the numbers in a prediction's scores: a score, probabilities by name, or a list of either."""
     for one in scores if isinstance(scores, list) else [scores]:
         yield from (n for n in (one.values() if isinstance(one, dict) else [one]) if isinstance(n, float))

@@ -7,15 +7,15 @@ from pathlib import Path
 from typing import Any
 
 from zoo.disk import atomic_write, refuse_unwritable, resolve_output
-from zoo.inference.gathered import About
 from zoo.inference.loaded import refuse_not_finite
-from zoo.inference.predict import numbers_in
+from zoo.inference.metric_inputs import EvaluatedSplit
+from zoo.inference.predict import numeric_scores
 from zoo.inference.predictors.predictor import first_predictor
 
-BEGINNING, MOST = re.compile(rb'\{"row": \d+, "input": '), 64  # the start of every line, and its most bytes
+LINE_START, START_BYTES = re.compile(rb'\{"row": \d+, "input": '), 64  # the start of every line, and its most bytes
 
 
-def check_file(path: Path) -> None:
+def check_predictions_file(path: Path) -> None:
     """Refuse a predictions file that cannot be written, before the work starts.
 
     Raises:
@@ -30,11 +30,11 @@ def check_file(path: Path) -> None:
 def holds_predictions(path: Path) -> bool:
     """Whether a file may be replaced: it is empty, or begins like a file of `write_predictions`."""
     with path.open("rb") as file:
-        begins = file.read(MOST)
-    return not begins or BEGINNING.match(begins) is not None
+        begins = file.read(START_BYTES)
+    return not begins or LINE_START.match(begins) is not None
 
 
-def write_predictions(path: Path, about: About, kept: Mapping[int, Sequence[Any]]) -> None:
+def write_predictions(path: Path, evaluated: EvaluatedSplit, kept: Mapping[int, Sequence[Any]]) -> None:
     """Write the file; an existing one is replaced only when the new one is complete.
 
     Args:
@@ -44,21 +44,21 @@ def write_predictions(path: Path, about: About, kept: Mapping[int, Sequence[Any]
         OSError: it cannot be written.
     """
     with atomic_write(path.resolve()) as aside, aside.open("w", encoding="utf-8") as file:  # resolved, to keep a link
-        for line in told(about, kept):
+        for line in prediction_rows(evaluated, kept):
             file.write(json.dumps(line, ensure_ascii=False) + "\n")
 
 
-def told(about: About, kept: Mapping[int, Sequence[Any]]) -> Iterator[dict[str, Any]]:
+def prediction_rows(evaluated: EvaluatedSplit, kept: Mapping[int, Sequence[Any]]) -> Iterator[dict[str, Any]]:
     """Yield, per row, its number in its file, from 1, the model's input, output and scores, and the expected output.
 
     Raises:
         RuntimeError: scores are not finite; rows without a label have no loss that would have shown this before.
     """
-    predictor = first_predictor(about.loaded)
-    form, rows, numbers = about.examples.form, about.split.rows, about.split.row_numbers
+    predictor = first_predictor(evaluated.loaded)
+    form, rows, numbers = evaluated.examples.form, evaluated.split.rows, evaluated.split.row_numbers
     for document in sorted(kept):
         given = form.model_inputs(rows[document])
-        said = predictor.tell(about, document, kept[document])
-        refuse_not_finite(numbers_in(said.scores))
+        said = predictor.predict_row(evaluated, document, kept[document])
+        refuse_not_finite(numeric_scores(said.scores))
         place = {"row": int(numbers[document]) + 1, "input": given[0] if len(given) == 1 else given or None}
         yield place | {"output": said.output, "scores": said.scores, "expected": said.expected}

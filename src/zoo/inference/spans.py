@@ -19,7 +19,7 @@ class WindowAnswer(NamedTuple):
     Args:
         score: the sum of the logits of its beginning and its end.
         null: the same sum at the window's first position, which means "no answer".
-        first, behind: its first token, and the one after its last, as indices into the context.
+        first, stop: its first token, and the one after its last, as indices into the context.
         share: the probability of its beginning times that of its end, each a softmax over all positions of the window.
         null_share: the same product at the first position.
     """
@@ -27,13 +27,13 @@ class WindowAnswer(NamedTuple):
     score: float
     null: float
     first: int
-    behind: int
+    stop: int
     share: float
     null_share: float
 
-    def moved(self, offset: int) -> "WindowAnswer":
+    def shifted(self, offset: int) -> "WindowAnswer":
         """The same span with its indices shifted by the start of its window."""
-        return self._replace(first=self.first + offset, behind=self.behind + offset)
+        return self._replace(first=self.first + offset, stop=self.stop + offset)
 
 
 def best_span(logits: Logits, context: Ids, offset: int) -> WindowAnswer:
@@ -68,7 +68,7 @@ def choose_answer(windows: Sequence[WindowAnswer], no_answer: bool) -> WindowAns
     return None if no_answer and min(window.null for window in windows) > best.score else best
 
 
-def say_answer(
+def answer_from_windows(
     context: str, tokens: TokenSpans, windows: Sequence[WindowAnswer], no_answer: bool
 ) -> tuple[dict[str, Any] | None, float]:
     """Return the answer from all windows of a context, {text, start, end} or None, and its probability.
@@ -79,7 +79,7 @@ def say_answer(
     best = choose_answer(windows, no_answer)
     if best is None:
         return None, min(window.null_share for window in windows)
-    start, end = int(tokens.begins[best.first]), int(tokens.ends[best.behind - 1])
+    start, end = int(tokens.begins[best.first]), int(tokens.ends[best.stop - 1])
     return excerpt(context, start, end), best.share
 
 

@@ -75,7 +75,7 @@ class Model(nn.Module):
 
     def pools(self, head: Any) -> bool:
         """Whether a head reads states through the pooler, where the part has one."""
-        return bool(head.scores_documents or (head.pools_places and self.settings.pooler.places))
+        return bool(head.scores_documents or (head.pools_positions and self.settings.pooler.places))
 
     @property
     def averages(self) -> bool:
@@ -269,7 +269,7 @@ class Model(nn.Module):
             states = self.pooler(states)
         scores = head.score(states, vectors)
         if table is not None and scores.weight is table.narrow:
-            scores.whole = table.weight
+            scores.exact_weight = table.weight
         scores.chunked = self.chunked_loss
         return scores
 

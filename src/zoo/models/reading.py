@@ -8,8 +8,8 @@ from jaxtyping import Int
 from torch import Tensor
 from torch.nn import functional as F
 
-from zoo.models.heads.head import Head, Scored
-from zoo.models.heads.pooler import average
+from zoo.models.heads.head import Head, HiddenStates
+from zoo.models.heads.pooler import mean_of_documents
 from zoo.models.kinds.part import Part, PartInput
 
 STEP = 16  # positions: oneDNN compiles and keeps kernels for each number of them, so round it up
@@ -35,7 +35,9 @@ class Reading:
     averages: bool = False
     skip_unread: bool = True
 
-    def run(self, heads: HeadsByName, states_of: Callable[[PartInput], Tensor]) -> tuple[Tensor, dict[str, Scored]]:
+    def run(
+        self, heads: HeadsByName, states_of: Callable[[PartInput], Tensor]
+    ) -> tuple[Tensor, dict[str, HiddenStates]]:
         """Return the computed states and, by head, those that it reads.
 
         Args:
@@ -74,14 +76,14 @@ class Reading:
         """Whether a head may read any position."""
         return name not in self.places or (head.scores_documents and self.averages)
 
-    def select(self, name: str, head: Head, states: Tensor) -> Scored:
+    def select(self, name: str, head: Head, states: Tensor) -> HiddenStates:
         """Return what a head reads, given the states of all positions."""
         places = self.places.get(name)
         if head.scores_documents:
             rows = self.given.rows()
             chosen = self.part.document_places(rows.numbers) if places is None else places
             if self.averages:
-                return average(states, rows.numbers, chosen, rows.max_documents)
+                return mean_of_documents(states, rows.numbers, chosen, rows.max_documents)
             return self.part.summarize(states, rows.numbers, chosen)
         # not states[places]: in its backward pass a GPU adds up one by one the many that are none (clamped to 0)
         return states if places is None else states.flatten(0, 1).index_select(0, places.clamp_min(0))

@@ -12,7 +12,7 @@ from zoo.blocks.projections import is_wrapped
 from zoo.devices.compiling import is_transformed
 from zoo.devices.precision import dtype_of_products
 from zoo.models.heads.cross_entropy import are_few
-from zoo.models.heads.head import Head, Table
+from zoo.models.heads.head import EmbeddingMatrix, Head
 
 LookedUp = list[tuple[Int[Tensor, "*places"], Float[Tensor, "*places width"]]]
 
@@ -30,13 +30,13 @@ class TokenTable:
         dtype: of products.
     """
 
-    def __init__(self, weight: Table, dtype: torch.dtype) -> None:
+    def __init__(self, weight: EmbeddingMatrix, dtype: torch.dtype) -> None:
         self.weight = weight
         self.looked_up: LookedUp = []
-        self.narrow: Table = Cast.apply(weight, dtype, self.looked_up)  # type: ignore[no-untyped-call]
+        self.narrow: EmbeddingMatrix = Cast.apply(weight, dtype, self.looked_up)  # type: ignore[no-untyped-call]
 
     @staticmethod
-    def early(weight: Table | None, heads: Iterable[Head]) -> "TokenTable | None":
+    def early(weight: EmbeddingMatrix | None, heads: Iterable[Head]) -> "TokenTable | None":
         """Cast a parameter early; None where that saves nothing, or on a GPU, where the gain was not measured."""
         changed = torch.compiler.is_compiling() or is_transformed()  # neither allows the list that `Cast` keeps
         if weight is None or changed or not any(head.ends_in_table for head in heads):
@@ -61,7 +61,7 @@ class Cast(torch.autograd.Function):
     """The matrix in a narrower dtype; its gradient adds up those of the cast matrix and of all lookups."""
 
     @staticmethod
-    def forward(ctx: Any, weight: Table, dtype: torch.dtype, looked_up: LookedUp) -> Table:
+    def forward(ctx: Any, weight: EmbeddingMatrix, dtype: torch.dtype, looked_up: LookedUp) -> EmbeddingMatrix:
         ctx.like, ctx.looked_up = weight.detach(), looked_up
         ctx.set_materialize_grads(False)
         return weight.to(dtype)
@@ -81,7 +81,9 @@ class LookUp(torch.autograd.Function):
     """Rows of the parameter. To autograd they depend on `narrow`, so that `Cast.backward` runs after all lookups'."""
 
     @staticmethod
-    def forward(ctx: Any, narrow: Table, weight: Table, tokens: Tensor, looked_up: LookedUp) -> Tensor:
+    def forward(
+        ctx: Any, narrow: EmbeddingMatrix, weight: EmbeddingMatrix, tokens: Tensor, looked_up: LookedUp
+    ) -> Tensor:
         ctx.looked_up = looked_up
         ctx.save_for_backward(tokens)
         return F.embedding(tokens, weight)

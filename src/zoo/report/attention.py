@@ -4,7 +4,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from zoo.disk import atomic_write, expand_user, refuse_unwritable, resolve_output
-from zoo.inference.attend import Attended
+from zoo.inference.attend import AttentionMaps
 from zoo.report.attention_page import draw_page
 from zoo.report.attention_picture import draw_picture, is_possible
 
@@ -36,7 +36,7 @@ def is_file(given: str, path: Path) -> bool:
     return False
 
 
-def write_maps(attended: Attended, title: str, path: Path) -> None:
+def write_maps(attended: AttentionMaps, title: str, path: Path) -> None:
     """Draw attention maps to a file that `check_output` has accepted: .html or .png.
 
     Raises:

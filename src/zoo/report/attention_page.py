@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from zoo.data.ids import Picture
-from zoo.inference.attend import Attended, Map
+from zoo.inference.attend import AttentionMap, AttentionMaps
 
 TITLES = {
     "encoder.self": "Encoder self-attention",
@@ -29,7 +29,7 @@ QUALITY = 88  # of JPEG
 MARK = re.compile(r"\{\{(\w+)\}\}")
 
 
-def draw_page(attended: Attended, title: str) -> str:
+def draw_page(attended: AttentionMaps, title: str) -> str:
     """The page: markup, style, data and scripts in one file that loads nothing else."""
     parts = {
         "title": html.escape(title),
@@ -50,7 +50,7 @@ def as_json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=True, separators=(",", ":")).replace("<", "\\u003c")
 
 
-def page_data(attended: Attended, title: str) -> dict[str, Any]:
+def page_data(attended: AttentionMaps, title: str) -> dict[str, Any]:
     """The data that the page's scripts read."""
     return {
         "title": title,
@@ -60,7 +60,7 @@ def page_data(attended: Attended, title: str) -> dict[str, Any]:
     }
 
 
-def names(maps: list[Map]) -> list[str]:
+def names(maps: list[AttentionMap]) -> list[str]:
     """The title of each map; several image grids of one kind are distinguished by their size."""
     kinds = [found.kind for found in maps]
     grids = [found.queries.grid for found in maps]
@@ -70,7 +70,7 @@ def names(maps: list[Map]) -> list[str]:
     ]
 
 
-def map_data(found: Map, name: str) -> dict[str, Any]:
+def map_data(found: AttentionMap, name: str) -> dict[str, Any]:
     """A map with its weights quantised and base64-encoded."""
     layers = [
         {"layer": layer, "heads": len(weights), "weights": base64.b64encode(quantise(weights).tobytes()).decode()}

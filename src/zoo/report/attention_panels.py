@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from zoo.inference.attend import Map, Places
+from zoo.inference.attend import AttentionMap, Positions
 from zoo.report.fonts import letters
 
 MOST_PANELS = 24  # layers x heads; if more: the mean of each layer, and each head of the last one
@@ -42,8 +42,8 @@ class PanelGroup:
     """The panels of one map, with the number of columns and the size of each panel (inches)."""
 
     name: str
-    queries: Places
-    keys: Places
+    queries: Positions
+    keys: Positions
     panels: Sequence[Panel]
     columns: int
     width: float
@@ -64,7 +64,7 @@ class PanelGroup:
         return 0.1 if self.keys.grid else space(self.keys.labels, self.width)
 
 
-def choose_panels(found: Map, name: str) -> PanelGroup:
+def choose_panels(found: AttentionMap, name: str) -> PanelGroup:
     """Choose the panels of a map: heatmaps for tokens, weights over the image if the keys are a grid."""
     if found.keys.grid is None:
         return heatmaps(found, name)
@@ -72,7 +72,7 @@ def choose_panels(found: Map, name: str) -> PanelGroup:
     return choose(found, name, found.keys.grid)
 
 
-def heatmaps(found: Map, name: str) -> PanelGroup:
+def heatmaps(found: AttentionMap, name: str) -> PanelGroup:
     """One panel per layer and head; beyond `MOST_PANELS`, the mean of each layer and the heads of the last one."""
     heads = max(map(len, found.layers.values()))
     last = max(found.layers)
@@ -93,7 +93,7 @@ def head_title(layer: int, head: int, weights: Weights) -> str:
     return f"layer {layer}" if len(weights) == 1 else f"layer {layer}, head {head + 1}"
 
 
-def word_panels(found: Map, name: str, grid: tuple[int, int]) -> PanelGroup:
+def word_panels(found: AttentionMap, name: str, grid: tuple[int, int]) -> PanelGroup:
     """One panel per word: its weights over the image, averaged over the last layer's heads."""
     last = max(found.layers)
     mean = found.layers[last].mean(0).reshape(-1, *grid)
@@ -102,7 +102,7 @@ def word_panels(found: Map, name: str, grid: tuple[int, int]) -> PanelGroup:
     return PanelGroup(said, found.queries, found.keys, panels, min(THUMBS, len(panels)), THUMB, THUMB)
 
 
-def grid_panels(found: Map, name: str, grid: tuple[int, int]) -> PanelGroup:
+def grid_panels(found: AttentionMap, name: str, grid: tuple[int, int]) -> PanelGroup:
     """Panels of a few grid positions in each layer: their weights over the grid, averaged over heads."""
     # a set, since a small grid has fewer than ASKED rows or columns
     rows, columns = (sorted({round((2 * i + 1) * side / (2 * ASKED) - 0.5) for i in range(ASKED)}) for side in grid)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from zoo.data.ids import Picture
-from zoo.inference.attend import Attended
+from zoo.inference.attend import AttentionMaps
 from zoo.report.attention_page import names
 from zoo.report.attention_panels import INCH, Panel, PanelGroup, choose_panels, label_step, points, shortened
 from zoo.report.fonts import families, letters
@@ -40,7 +40,7 @@ def is_possible() -> bool:
     return Figure is not None
 
 
-def draw_picture(attended: Attended, title: str) -> bytes:
+def draw_picture(attended: AttentionMaps, title: str) -> bytes:
     """All maps of an example, one below the other, as a PNG file; needs matplotlib, which `check_output` ensures."""
     groups = [choose_panels(found, name) for found, name in zip(attended.maps, names(attended.maps), strict=True)]
     scales = [SCALES[grid] for grid in sorted({one.keys.grid is not None for one in groups})]

@@ -21,8 +21,8 @@ from zoo.hub.exporting.export import export_model
 from zoo.hub.exporting.reloading import reload
 from zoo.hub.targets.declare.registry import targets
 from zoo.hub.targets.declare.renaming import same
-from zoo.inference.measure import measure, on_task
-from zoo.inference.predict import Unanswered, answer_each, predict
+from zoo.inference.evaluate_split import evaluate_split, on_task
+from zoo.inference.predict import Unanswered, predict, predict_each
 from zoo.models.generation.settings import GenerateSettings
 from zoo.registry import REQUIRED
 from zoo.runs.saved import open_run
@@ -265,7 +265,7 @@ def test_a_decoder_that_classifies_is_used_and_exported_without_roles_that_it_la
     with torch.no_grad():
         wanted = theirs(ids).logits[0].softmax(-1).tolist()
     assert list(found.scores.values()) == pytest.approx(wanted, abs=1e-5)
-    empty, again = answer_each(loaded, ["", "add it"], None, GenerateSettings())  # one costs no other its answer
+    empty, again = predict_each(loaded, ["", "add it"], None, GenerateSettings())  # one costs no other its answer
     assert isinstance(empty, Unanswered) and "there is nothing to read" in empty.error and again == found
     (tmp_path / "rows.tsv").write_text("text\tlabel\nadd it\t0\n")
     (tmp_path / "task.yaml").write_text(
@@ -273,7 +273,7 @@ def test_a_decoder_that_classifies_is_used_and_exported_without_roles_that_it_la
         f"source: {{files: {{validation: {tmp_path}/rows.tsv}}}}\n"
     )
     asked = on_task(loaded, load_task(str(tmp_path / "task.yaml")))
-    measured = measure(asked, "validation", None, GenerateSettings(), "float32")
+    measured = evaluate_split(asked, "validation", None, GenerateSettings(), "float32")
     assert measured["loss"] == pytest.approx(-math.log(wanted[0]), abs=1e-5)
     given = untold_run(loaded)
     assert export_model(given, tmp_path / "out", reload=reload).class_name == "GPT2ForSequenceClassification"

@@ -21,7 +21,7 @@ from zoo.models.generation.settings import GenerateSettings
 
 def given(folder: Path) -> Tokenizer:
     """The folder's tokenizer."""
-    tokenizer = load_checkpoint(folder).given_tokenizer
+    tokenizer = load_checkpoint(folder).optional_tokenizer
     assert isinstance(tokenizer, Tokenizer)
     return tokenizer
 

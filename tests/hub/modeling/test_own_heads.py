@@ -29,7 +29,7 @@ class Tagger(Head):
         self.output, self.scale = nn.Linear(d_model, 3), scale
 
     def score(self, states: Tensor, table: Tensor) -> Scores:
-        return Scores.of(self.output(states).tanh() * self.scale)
+        return Scores.from_logits(self.output(states).tanh() * self.scale)
 
 
 class Mood(Tagger):

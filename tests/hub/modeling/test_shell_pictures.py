@@ -65,7 +65,7 @@ def test_a_captioner_comes_back_and_is_saved_as_it_is(shelled: Shelled, tmp_path
     model.save_pretrained(tmp_path / "again")
     first, again = (load_checkpoint(folder) for folder in (report.folder, tmp_path / "again"))
     assert list(first.mixture.members) == list(again.mixture.members) == ["captioning"]
-    assert first.given_tokenizer is not None
+    assert first.optional_tokenizer is not None
     state = again.model.state_dict()
     assert all(torch.equal(tensor, state[name]) for name, tensor in first.model.state_dict().items())
     states = load(report, "AutoModel")(pixel_values=torch.zeros(1, 3, 16, 16, dtype=torch.uint8),

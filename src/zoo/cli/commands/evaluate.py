@@ -14,8 +14,8 @@ from zoo.data.task import load_task
 from zoo.devices.choose import EXACT, choose_placement
 from zoo.devices.precision import AUTO
 from zoo.hub.checkpoint import load_checkpoint
-from zoo.inference.measure import Shown, measure, on_task
-from zoo.inference.typed import BATCH
+from zoo.inference.evaluate_split import Reporting, evaluate_split, on_task
+from zoo.inference.model_inputs import BATCH
 from zoo.models.generation.settings import parse_generate
 from zoo.runs.metrics import finite_only
 
@@ -49,7 +49,7 @@ def evaluate(
         progress = functools.partial(drawn.evaluate, split)
         found = {
             "split": split,
-            **measure(loaded, split, data, generate, precision, batch, Shown(progress, predictions)),
+            **evaluate_split(loaded, split, data, generate, precision, batch, Reporting(progress, predictions)),
         }
     if as_json:
         return say_json(finite_only(found))  # a perplexity may be infinite, which JSON cannot hold

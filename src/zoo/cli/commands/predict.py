@@ -14,10 +14,10 @@ from zoo.data.formats.lines import BYTE_ORDER_MARK, CR_ALONE
 from zoo.devices.choose import choose_placement
 from zoo.devices.precision import AUTO
 from zoo.hub.checkpoint import load_checkpoint
-from zoo.inference.predict import Unanswered, answer_each
+from zoo.inference.model_inputs import BATCH
+from zoo.inference.predict import Unanswered, predict_each
 from zoo.inference.predict import predict as run_predict
 from zoo.inference.predictors.predictor import Prediction
-from zoo.inference.typed import BATCH
 from zoo.models.generation.settings import parse_generate
 
 INPUTS = "Texts or image files (default: the lines of standard input)."
@@ -43,7 +43,7 @@ def predict(
         loaded.mixture.refuse_generate()
     texts, pairs, writes = list(inputs) or read_lines(), list(pair) or None, bool(changes)
     # texts given as arguments are all answered or none; a bad line of standard input must not stop the others
-    work = run_predict if inputs else answer_each
+    work = run_predict if inputs else predict_each
     found: Iterable[Prediction | Unanswered] = work(loaded, texts, pairs, settings, writes=writes, batch=batch)
     if as_json:
         found = list(found)

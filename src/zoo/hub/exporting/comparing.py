@@ -138,7 +138,7 @@ def compare_losses(
 
 def mean_loss(head: str, logits: Tensor, rows: Sequence[SampleRow], native: NativeClass, answer: LabelLoss) -> Tensor:
     """A head's mean loss, written independently of the losses in zoo's transformers classes, which it also checks."""
-    if heads[head].picks_places:
+    if heads[head].over_positions:
         return mean_position_loss(logits, rows, native.label_of(head).split())
     labels = [row.labels[native.label_of(head)] for row in rows]
     if native.choices and heads[head].scores_documents:
@@ -155,7 +155,7 @@ def mean_loss(head: str, logits: Tensor, rows: Sequence[SampleRow], native: Nati
 
 def mean_cost(answer: LabelLoss, logits: Tensor, labels: Tensor) -> Tensor:
     """The mean of the loss that belongs to a kind of label."""
-    found = answer.cost(Scores.of(logits), labels, label_smoothing=0.0)
+    found = answer.cost(Scores.from_logits(logits), labels, label_smoothing=0.0)
     return found.sum / found.count
 
 
@@ -211,7 +211,7 @@ def compare_texts(
     ahead = prefix_ids(tokenizer, native)
     for number, text in enumerate(texts):
         template = native.text if len(text) == 1 else native.pair
-        encoded = map(tokenizer.encode_with_roles, text) if native.reads_roles else tokenizer.encode(text)
+        encoded = map(tokenizer.encode_with_roles, text) if native.reads_special_tokens else tokenizer.encode(text)
         written = [ids.tolist() for ids in encoded]
         row = fill_template(tokenizer.roles, template, written, sys.maxsize)
         tokens = row.tokens if ahead is None else [*ahead, *written[0]]

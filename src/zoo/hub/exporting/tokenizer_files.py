@@ -99,7 +99,7 @@ def tokenizer_config(tokenizer: Tokenizer, segments: bool, native: NativeClass, 
         "model_input_names": inputs,
         "padding_side": "right",
         "clean_up_tokenization_spaces": False,
-        "split_special_tokens": not native.reads_roles,  # as in training, a spelled special token is text
+        "split_special_tokens": not native.reads_special_tokens,  # as in training, a spelled special token is text
         **tokens,
     }
 

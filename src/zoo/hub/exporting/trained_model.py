@@ -11,7 +11,7 @@ from zoo.data.tokenizers.tokenizer import Tokenizer
 from zoo.devices.choose import AS_STORED, Placement
 from zoo.examples.form import ModelTraits
 from zoo.hub.targets.declare.target import NativeClass
-from zoo.inference.loaded import load_run, stream_of
+from zoo.inference.loaded import load_run, model_traits
 from zoo.inference.predictors.predictor import predictors
 from zoo.models.heads.head import heads
 from zoo.models.kinds.part import Part
@@ -111,7 +111,7 @@ class TrainedModel:
     @property
     def traits(self) -> ModelTraits:
         """The model's traits that decide what its examples are."""
-        return stream_of(self.model)
+        return model_traits(self.model)
 
     @property
     def text_parts(self) -> dict[str, Part]:
@@ -157,9 +157,9 @@ class TrainedModel:
         if self.tokenizer is None:
             return native
         asked = [predictors.build(name) for name in self.mixture.members if name in predictors.names()]
-        read = any(one.reads_roles(self.tokenizer) for one in asked)
+        read = any(one.reads_special_tokens(self.tokenizer) for one in asked)
         chats = self.is_chat_model or bool(self.tokenizer.chat_templates)
-        return dataclasses.replace(native, reads_roles=native.reads_roles or chats or read)
+        return dataclasses.replace(native, reads_special_tokens=native.reads_special_tokens or chats or read)
 
     def untrained_heads(self, native: NativeClass) -> list[str]:
         """The heads of `native` that are newly initialised, so that their outputs are random."""
@@ -211,5 +211,5 @@ def load_trained(saved: SavedRun, where: Placement = AS_STORED, address: str = P
         request=read_request(saved.folder),
         log_lines=saved.metrics,
     )
-    tokenizer, task = loaded.given_tokenizer, loaded.task
+    tokenizer, task = loaded.optional_tokenizer, loaded.task
     return TrainedModel(loaded.model, tokenizer, task, history, loaded.special, loaded.untrained, address)

@@ -24,7 +24,7 @@ from zoo.hub.sources.folder import TOKENIZER_CONFIG, CheckpointFolder
 from zoo.hub.sources.headers import find_tensors, refuse_adapter
 from zoo.hub.targets.declare.renaming import Tensors
 from zoo.hub.targets.declare.target import Target
-from zoo.inference.loaded import check_vocabulary, stream_of
+from zoo.inference.loaded import check_vocabulary, model_traits
 from zoo.models.cost import on_meta, parameters
 from zoo.models.heads.head import heads
 from zoo.models.model import Model
@@ -133,7 +133,7 @@ def import_folder(source: Path, folder: Path) -> ImportReport:
     generate, special, unsupported = read_generation(checkpoint, config.tree, target, chosen.generates, size, roles)
     tensors, missing, extra = weights.read_tensors(stored, settings, target, place)
     model = on_meta(settings)
-    stream = stream_of(model)
+    stream = model_traits(model)
     files = RunFiles(
         dump_settings(settings),
         task_of(settings, stream, labels.plain(), generate, has_zoo_chat_template(tokenizer), span_options(config)),

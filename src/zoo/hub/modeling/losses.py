@@ -36,7 +36,7 @@ def squared_loss(logits: Tensor, labels: Tensor, count: Tensor | int | None = No
 
 def mean_cost(answer: LabelLoss, logits: Tensor, labels: Tensor, count: Tensor | float | None) -> Tensor:
     """The mean of the loss that belongs to a kind of label; arguments as in `mean_loss`."""
-    found = answer.cost(Scores.of(logits), labels.to(logits.device), label_smoothing=0.0)
+    found = answer.cost(Scores.from_logits(logits), labels.to(logits.device), label_smoothing=0.0)
     return found.sum / (found.count if count is None else torch.as_tensor(count, device=logits.device)).clamp_min(1)
 
 

@@ -1,9 +1,9 @@
 """Writes a caption for an image."""
 
 from zoo.inference.loaded import Loaded
-from zoo.inference.predictors.predictor import Prediction, Predictor, Questions, predictors
-from zoo.inference.typed import picture_inputs
-from zoo.inference.writing import write
+from zoo.inference.model_inputs import image_inputs
+from zoo.inference.predictors.predictor import InputBatch, Prediction, Predictor, predictors
+from zoo.inference.text_generation import generate_from_source
 
 
 @predictors.register("captioning")
@@ -12,7 +12,7 @@ class PictureCaption(Predictor):
 
     writes = True
 
-    def predict(self, loaded: Loaded, asked: Questions) -> list[Prediction]:
-        found = write(loaded, *picture_inputs(loaded, asked.texts), asked.writing)
-        pairs = zip(asked.texts, found, strict=True)
+    def predict(self, loaded: Loaded, inputs: InputBatch) -> list[Prediction]:
+        found = generate_from_source(loaded, *image_inputs(loaded, inputs.texts), inputs.writing)
+        pairs = zip(inputs.texts, found, strict=True)
         return [Prediction(text, loaded.tokenizer.decode(new.tokens), new.score) for text, new in pairs]

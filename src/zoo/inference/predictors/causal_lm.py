@@ -9,9 +9,9 @@ from zoo.data.ids import MESSAGES, PROMPT
 from zoo.examples.example import Example
 from zoo.examples.forms.chat import lay_turns
 from zoo.inference.loaded import Loaded
-from zoo.inference.predictors.predictor import Prediction, Predictor, Questions, predictors
-from zoo.inference.typed import refuse_longer
-from zoo.inference.writing import write_on
+from zoo.inference.model_inputs import refuse_too_long
+from zoo.inference.predictors.predictor import InputBatch, Prediction, Predictor, predictors
+from zoo.inference.text_generation import generate_texts
 from zoo.models.generation.generate import generating_decoder
 from zoo.strict_json import parse_json
 
@@ -27,7 +27,7 @@ class TextContinuation(Predictor):
     writes = True
 
     def obstacle(self, loaded: Loaded, text: str, pair: str | None) -> str | None:
-        if chats(loaded) or not loaded.tokenizer.chat_templates or read_conversation(text) is None:
+        if trained_on_conversations(loaded) or not loaded.tokenizer.chat_templates or read_conversation(text) is None:
             return None
         return (
             "this is a conversation, and zoo never runs the chat template of an imported checkpoint; "
@@ -36,23 +36,23 @@ class TextContinuation(Predictor):
 
     def example(self, loaded: Loaded, text: str, pair: str | None) -> Example:
         ids = np.array(prompt_of(loaded, text), dtype=np.int64)
-        refuse_longer(len(ids), loaded.model.stream.max_length, "TEXT")
+        refuse_too_long(len(ids), loaded.model.stream.max_length, "TEXT")
         return Example(ids, is_text=np.ones(len(ids), dtype=np.bool_), next_tokens=np.full(len(ids), -1), summary=-1)
 
-    def predict(self, loaded: Loaded, asked: Questions) -> list[Prediction]:
-        prompts = [prompt_of(loaded, text) for text in asked.texts]
+    def predict(self, loaded: Loaded, inputs: InputBatch) -> list[Prediction]:
+        prompts = [prompt_of(loaded, text) for text in inputs.texts]
         generating_decoder(loaded.model, prompts)
-        found = write_on(loaded, prompts, asked.writing)
-        if not (chats(loaded) or PROMPT in loaded.task.columns):
+        found = generate_texts(loaded, prompts, inputs.writing)
+        if not (trained_on_conversations(loaded) or PROMPT in loaded.task.columns):
             whole = [[*prompt, *new.tokens] for prompt, new in zip(prompts, found, strict=True)]
-            triples = zip(asked.texts, whole, found, strict=True)
+            triples = zip(inputs.texts, whole, found, strict=True)
             return [Prediction(text, loaded.tokenizer.decode(ids), new.score) for text, ids, new in triples]
-        inputs = [(chats(loaded) and read_conversation(text)) or text for text in asked.texts]
-        pairs = zip(inputs, found, strict=True)
-        return [Prediction(given, loaded.tokenizer.decode(new.tokens), new.score) for given, new in pairs]
+        given = [(trained_on_conversations(loaded) and read_conversation(text)) or text for text in inputs.texts]
+        pairs = zip(given, found, strict=True)
+        return [Prediction(one, loaded.tokenizer.decode(new.tokens), new.score) for one, new in pairs]
 
 
-def chats(loaded: Loaded) -> bool:
+def trained_on_conversations(loaded: Loaded) -> bool:
     """Whether the model was trained on conversations."""
     return MESSAGES in loaded.task.columns
 
@@ -65,7 +65,7 @@ def prompt_of(loaded: Loaded, text: str) -> list[int]:
     Raises:
         ValueError: the conversation cannot be answered, such as one that ends with the assistant's turn.
     """
-    if not chats(loaded):
+    if not trained_on_conversations(loaded):
         return loaded.tokenizer.encode_prompt(text)
     conversation = read_conversation(text)
     turns = [text.strip()] if conversation is None else read_prompt_turns(conversation[MESSAGES])

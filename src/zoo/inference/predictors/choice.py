@@ -10,10 +10,10 @@ from zoo.data.columns.lists import MOST_CHOICES
 from zoo.data.ids import CHOICES, LABEL
 from zoo.examples.example import Example
 from zoo.examples.template import join_documents
-from zoo.inference.gathered import About, Passed
 from zoo.inference.loaded import Loaded
-from zoo.inference.predictors.predictor import Prediction, Predictor, Questions, Told, predictors
-from zoo.inference.typed import score_texts, typed_examples
+from zoo.inference.metric_inputs import EvaluatedSplit, ForwardResult
+from zoo.inference.model_inputs import build_examples, score_texts
+from zoo.inference.predictors.predictor import InputBatch, Prediction, Predictor, RowPrediction, predictors
 
 
 @predictors.register("choice")
@@ -21,7 +21,7 @@ class BestChoice(Predictor):
     """Chooses the most likely of several texts, the lines of the pair, to continue the text; scores: probabilities."""
 
     pairs = True
-    second = CHOICES
+    pair_name = CHOICES
 
     def pair_obstacle(self, loaded: Loaded, pair: str | None) -> str | None:
         choices = [] if pair is None else lines(pair)
@@ -35,30 +35,30 @@ class BestChoice(Predictor):
     def example(self, loaded: Loaded, text: str, pair: str | None) -> Example:
         assert pair is not None
         choices = loaded.tokenizer.encode(lines(pair))
-        return join_documents(typed_examples(loaded, loaded.tokenizer.encode([text]) * len(choices), choices))
+        return join_documents(build_examples(loaded, loaded.tokenizer.encode([text]) * len(choices), choices))
 
-    def predict(self, loaded: Loaded, asked: Questions) -> list[Prediction]:
-        assert asked.pairs is not None
-        choices = [lines(pair) for pair in asked.pairs]
-        contexts = loaded.tokenizer.encode(asked.texts)
+    def predict(self, loaded: Loaded, inputs: InputBatch) -> list[Prediction]:
+        assert inputs.pairs is not None
+        choices = [lines(pair) for pair in inputs.pairs]
+        contexts = loaded.tokenizer.encode(inputs.texts)
         repeated = [ids for ids, own in zip(contexts, choices, strict=True) for _ in own]
-        examples = typed_examples(loaded, repeated, loaded.tokenizer.encode([text for own in choices for text in own]))
+        examples = build_examples(loaded, repeated, loaded.tokenizer.encode([text for own in choices for text in own]))
         said = score_texts(loaded, examples, "choice").exact()[:, 0]
         found, apart = [], torch.split(said, [len(own) for own in choices])
-        for text, own, scores in zip(asked.texts, choices, apart, strict=True):
+        for text, own, scores in zip(inputs.texts, choices, apart, strict=True):
             shares = dict(zip(own, scores.softmax(0).tolist(), strict=True))
             found.append(Prediction([text, own], max(shares, key=shares.__getitem__), shares))
         return found
 
-    def keep(self, passed: Passed) -> list[Any]:
-        scores, ends = passed.scores.exact()[passed.filled(), 0], np.cumsum([len(p.pieces) // 2 for p in passed.plans])
+    def collect_results(self, result: ForwardResult) -> list[Any]:
+        scores, ends = result.scores.exact()[result.filled(), 0], np.cumsum([len(p.pieces) // 2 for p in result.plans])
         return list(torch.tensor_split(scores, ends[:-1].tolist()))
 
-    def tell(self, about: About, document: int, kept: Sequence[Any]) -> Told:
-        row = about.split.rows[document]
+    def predict_row(self, evaluated: EvaluatedSplit, document: int, kept: Sequence[Any]) -> RowPrediction:
+        row = evaluated.split.rows[document]
         choices, label = list(row[CHOICES]), row.get(LABEL, -1)
         chosen = choices[int(kept[0].argmax())]
-        return Told(chosen, kept[0].softmax(0).tolist(), choices[label] if label >= 0 else None)
+        return RowPrediction(chosen, kept[0].softmax(0).tolist(), choices[label] if label >= 0 else None)
 
 
 def lines(pair: str) -> list[str]:

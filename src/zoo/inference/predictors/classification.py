@@ -7,10 +7,10 @@ from torch import Tensor
 
 from zoo.data.ids import LABEL
 from zoo.data.task import Task
-from zoo.inference.gathered import About, Passed
 from zoo.inference.loaded import Loaded
-from zoo.inference.predictors.predictor import Prediction, Predictor, Questions, Told, predictors
-from zoo.inference.typed import picture_inputs, score_texts, typed_examples
+from zoo.inference.metric_inputs import EvaluatedSplit, ForwardResult
+from zoo.inference.model_inputs import build_examples, image_inputs, score_texts
+from zoo.inference.predictors.predictor import InputBatch, Prediction, Predictor, RowPrediction, predictors
 from zoo.objectives.label_losses import LABEL_LOSSES, LabelLoss
 
 
@@ -32,29 +32,31 @@ class LikeliestClass(Predictor):
             return f"this checkpoint classifies single {what}; leave it out"
         return None
 
-    def predict(self, loaded: Loaded, asked: Questions) -> list[Prediction]:
+    def predict(self, loaded: Loaded, inputs: InputBatch) -> list[Prediction]:
         if loaded.stream.image_size is None:
-            pairs = None if asked.pairs is None else loaded.tokenizer.encode(asked.pairs)
-            examples = typed_examples(loaded, loaded.tokenizer.encode(asked.texts), pairs)
+            pairs = None if inputs.pairs is None else loaded.tokenizer.encode(inputs.pairs)
+            examples = build_examples(loaded, loaded.tokenizer.encode(inputs.texts), pairs)
             logits = score_texts(loaded, examples, "classification").exact()
         else:
-            logits = loaded.run(tokens=picture_inputs(loaded, asked.texts)[0]).scores["classification"].exact()
-        answers = answer_for(loaded.task, logits.shape[-1]).named_predictions(logits)
-        return [Prediction(given, *answer) for given, answer in zip(asked.inputs, answers, strict=True)]
+            logits = loaded.run(tokens=image_inputs(loaded, inputs.texts)[0]).scores["classification"].exact()
+        answers = label_loss_for(loaded.task, logits.shape[-1]).named_predictions(logits)
+        return [Prediction(given, *answer) for given, answer in zip(inputs.inputs, answers, strict=True)]
 
-    def keep(self, passed: Passed) -> list[Any]:
-        return list(passed.scores.exact()[passed.filled()])
+    def collect_results(self, result: ForwardResult) -> list[Any]:
+        return list(result.scores.exact()[result.filled()])
 
-    def tell(self, about: About, document: int, kept: Sequence[Any]) -> Told:
-        return tell_label(about, document, kept[0])
+    def predict_row(self, evaluated: EvaluatedSplit, document: int, kept: Sequence[Any]) -> RowPrediction:
+        return label_prediction(evaluated, document, kept[0])
 
 
-def answer_for(task: Task, scores: int) -> LabelLoss:
+def label_loss_for(task: Task, scores: int) -> LabelLoss:
     """The kind of a task's labels, with the names of its classes; without names, their numbers serve as names."""
     return LABEL_LOSSES[task.label_kind](task.labels or [str(i) for i in range(scores)])
 
 
-def tell_label(about: About, document: int, logits: Tensor) -> Told:
+def label_prediction(evaluated: EvaluatedSplit, document: int, logits: Tensor) -> RowPrediction:
     """The prediction from a document's logits, beside the row's own label."""
-    answer, label = answer_for(about.loaded.task, len(logits)), about.split.rows[document].get(LABEL)
-    return Told(*answer.named_predictions(logits[None])[0], None if label is None else answer.named_label(label))
+    answer, label = label_loss_for(evaluated.loaded.task, len(logits)), evaluated.split.rows[document].get(LABEL)
+    return RowPrediction(
+        *answer.named_predictions(logits[None])[0], None if label is None else answer.named_label(label)
+    )

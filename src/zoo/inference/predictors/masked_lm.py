@@ -5,8 +5,8 @@ import torch
 
 from zoo.data.tokenizers.tokenizer import Tokenizer
 from zoo.inference.loaded import Loaded
-from zoo.inference.predictors.predictor import Prediction, Predictor, Questions, predictors
-from zoo.inference.typed import as_inputs, typed_examples
+from zoo.inference.model_inputs import build_examples, collate_inputs
+from zoo.inference.predictors.predictor import InputBatch, Prediction, Predictor, predictors
 
 TOP = 5  # most likely tokens that are returned per masked position
 
@@ -15,7 +15,7 @@ TOP = 5  # most likely tokens that are returned per masked position
 class MaskFilling(Predictor):
     """Fills masked positions; scores are the most likely tokens of each and their probabilities."""
 
-    def reads_roles(self, tokenizer: Tokenizer) -> bool:
+    def reads_special_tokens(self, tokenizer: Tokenizer) -> bool:
         return True
 
     def obstacle(self, loaded: Loaded, text: str, pair: str | None) -> str | None:
@@ -24,20 +24,20 @@ class MaskFilling(Predictor):
             return None
         return f"there is nothing to fill in {text!r}: write {loaded.tokenizer.spell(mask)} where a word is missing"
 
-    def predict(self, loaded: Loaded, asked: Questions) -> list[Prediction]:
+    def predict(self, loaded: Loaded, inputs: InputBatch) -> list[Prediction]:
         mask = loaded.tokenizer.roles.id("mask")
-        encoded = self.encode(loaded, asked.texts)
-        examples = typed_examples(loaded, encoded, None)
-        inputs = as_inputs(loaded, examples)
+        encoded = self.encode(loaded, inputs.texts)
+        examples = build_examples(loaded, encoded, None)
+        read = collate_inputs(loaded, examples)
         length = max(len(example.tokens) for example in examples)
         # found on the CPU: searching on the device would wait for it
         masked = [(row, place) for row, one in enumerate(examples) for place in np.flatnonzero(one.tokens == mask)]
         places = torch.tensor([row * length + place for row, place in masked], device=loaded.model.device)
-        logits = loaded.run(**inputs, places={"masked_lm": places}).scores["masked_lm"].exact()
+        logits = loaded.run(**read, places={"masked_lm": places}).scores["masked_lm"].exact()
         best = logits.softmax(-1).topk(min(TOP, logits.shape[-1]))
         likeliest, shares = best.indices.tolist(), best.values.tolist()
         found = []
-        for row, (text, ids) in enumerate(zip(asked.texts, encoded, strict=True)):
+        for row, (text, ids) in enumerate(zip(inputs.texts, encoded, strict=True)):
             mine = [i for i, (r, _) in enumerate(masked) if r == row]
             filled = ids.copy()
             filled[ids == mask] = [likeliest[i][0] for i in mine]

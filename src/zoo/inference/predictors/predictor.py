@@ -10,10 +10,10 @@ import torch
 from zoo.data.ids import Ids
 from zoo.data.tokenizers.tokenizer import Tokenizer
 from zoo.examples.example import Example
-from zoo.inference.gathered import About, Passed
 from zoo.inference.loaded import Loaded
-from zoo.inference.typed import typed_examples
-from zoo.inference.writing import Writing
+from zoo.inference.metric_inputs import EvaluatedSplit, ForwardResult
+from zoo.inference.model_inputs import build_examples
+from zoo.inference.text_generation import TextGeneration
 from zoo.registry import Slot
 
 Texts = Sequence[str]
@@ -27,7 +27,7 @@ class Prediction(NamedTuple):
     scores: Any
 
 
-class Questions(NamedTuple):
+class InputBatch(NamedTuple):
     """A batch of inputs for one predictor.
 
     Args:
@@ -38,7 +38,7 @@ class Questions(NamedTuple):
 
     texts: Texts
     pairs: Texts | None
-    writing: Writing
+    writing: TextGeneration
 
     @property
     def inputs(self) -> list[Any]:
@@ -46,7 +46,7 @@ class Questions(NamedTuple):
         return list(self.texts if self.pairs is None else map(list, zip(self.texts, self.pairs, strict=True)))
 
 
-class Told(NamedTuple):
+class RowPrediction(NamedTuple):
     """The model's output for a row of data, its scores, and the expected output."""
 
     output: Any
@@ -60,12 +60,12 @@ class Predictor(ABC):
     Class attributes:
         pairs: whether it takes a second text.
         writes: whether it generates text.
-        second: the name of its second text.
+        pair_name: the name of its second text.
     """
 
     pairs: ClassVar[bool] = False
     writes: ClassVar[bool] = False
-    second: ClassVar[str] = "second text"
+    pair_name: ClassVar[str] = "second text"
 
     def obstacle(self, loaded: Loaded, text: str, pair: str | None) -> str | None:
         """Why it cannot answer an input, for an error message; None: it can, unless the input is too long."""
@@ -75,14 +75,18 @@ class Predictor(ABC):
         """Why it cannot use this second text, or none, for an error message after the option's name; None: it can."""
         return None
 
-    def reads_roles(self, tokenizer: Tokenizer) -> bool:
+    def reads_special_tokens(self, tokenizer: Tokenizer) -> bool:
         """Whether special tokens that are spelled out in a text, such as [MASK], are read as special tokens."""
         return False
 
     def encode(self, loaded: Loaded, texts: Texts) -> list[Ids]:
-        """Encode texts, with special tokens if `reads_roles`."""
+        """Encode texts, with special tokens if `reads_special_tokens`."""
         tokenizer = loaded.tokenizer
-        return [*map(tokenizer.encode_with_roles, texts)] if self.reads_roles(tokenizer) else tokenizer.encode(texts)
+        return (
+            [*map(tokenizer.encode_with_roles, texts)]
+            if self.reads_special_tokens(tokenizer)
+            else tokenizer.encode(texts)
+        )
 
     def example(self, loaded: Loaded, text: str, pair: str | None) -> Example:
         """Build what the model reads for an input, as one row; by default the text or pair in the training template.
@@ -91,36 +95,36 @@ class Predictor(ABC):
             ValueError: the input is too long.
         """
         pairs = None if pair is None else self.encode(loaded, [pair])
-        return typed_examples(loaded, self.encode(loaded, [text]), pairs)[0]
+        return build_examples(loaded, self.encode(loaded, [text]), pairs)[0]
 
     @abstractmethod
-    def predict(self, loaded: Loaded, asked: Questions) -> list[Prediction]:
+    def predict(self, loaded: Loaded, inputs: InputBatch) -> list[Prediction]:
         """Return a prediction per text.
 
         Raises:
             ValueError: a text is too long, or a file is not an image.
         """
 
-    def keep(self, passed: Passed) -> list[Any]:
-        """Return what `tell` needs of each example of an evaluation batch; by default the loss as a sum and a count.
+    def collect_results(self, result: ForwardResult) -> list[Any]:
+        """Return what `predict_row` needs of each example of a forward pass; by default the loss as a sum and a count.
 
         Not called for forms that generate text (`Form.writes`): for those the text is kept.
         """
-        states, targets, owners = passed.scores.states.flatten(0, -2), passed.targets.flatten(), passed.owners()
+        states, targets, owners = result.scores.states.flatten(0, -2), result.targets.flatten(), result.owners()
         found = []
-        for number in range(len(passed.plans)):
+        for number in range(len(result.plans)):
             its = torch.from_numpy(np.flatnonzero(owners == number)).to(states.device)
-            scores = passed.scores.of_others(states[its])
-            term = passed.objective.term(scores, targets[its])
+            scores = result.scores.with_states(states[its])
+            term = result.objective.term(scores, targets[its])
             found.append((term.sum.item(), int(term.count)))
         return found
 
-    def tell(self, about: About, document: int, kept: Sequence[Any]) -> Told:
+    def predict_row(self, evaluated: EvaluatedSplit, document: int, kept: Sequence[Any]) -> RowPrediction:
         """Return the model's output for a row, from what was kept of its examples."""
-        if about.examples.form.writes:
-            return Told(kept[0], None, about.examples.form.reference_texts(about.split.rows[document]))
+        if evaluated.examples.form.writes:
+            return RowPrediction(kept[0], None, evaluated.examples.form.reference_texts(evaluated.split.rows[document]))
         loss, count = (sum(each) for each in zip(*kept, strict=True))
-        return Told(None, {"loss": loss / count if count else 0.0, "tokens": count}, None)
+        return RowPrediction(None, {"loss": loss / count if count else 0.0, "tokens": count}, None)
 
 
 predictors: Slot[Predictor] = Slot("predictor")

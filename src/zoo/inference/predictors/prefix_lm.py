@@ -1,9 +1,9 @@
 """Writes the rest of a text."""
 
 from zoo.inference.loaded import Loaded
-from zoo.inference.predictors.predictor import Prediction, Predictor, Questions, predictors
-from zoo.inference.typed import source_inputs
-from zoo.inference.writing import write
+from zoo.inference.model_inputs import source_inputs
+from zoo.inference.predictors.predictor import InputBatch, Prediction, Predictor, predictors
+from zoo.inference.text_generation import generate_from_source
 
 
 @predictors.register("prefix_lm")
@@ -12,8 +12,8 @@ class TextCompletion(Predictor):
 
     writes = True
 
-    def predict(self, loaded: Loaded, asked: Questions) -> list[Prediction]:
-        encoded = loaded.tokenizer.encode(asked.texts)
-        found = write(loaded, *source_inputs(loaded, encoded), asked.writing)
-        triples = zip(asked.texts, encoded, found, strict=True)
+    def predict(self, loaded: Loaded, inputs: InputBatch) -> list[Prediction]:
+        encoded = loaded.tokenizer.encode(inputs.texts)
+        found = generate_from_source(loaded, *source_inputs(loaded, encoded), inputs.writing)
+        triples = zip(inputs.texts, encoded, found, strict=True)
         return [Prediction(text, loaded.tokenizer.decode([*ids, *new.tokens]), new.score) for text, ids, new in triples]

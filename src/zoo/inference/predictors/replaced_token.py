@@ -2,9 +2,9 @@
 
 from zoo.data.tokenizers.token_spans import encode_with_spans
 from zoo.inference.loaded import Loaded, refuse_not_finite
-from zoo.inference.predictors.predictor import Prediction, Predictor, Questions, predictors
+from zoo.inference.model_inputs import build_examples, collate_inputs
+from zoo.inference.predictors.predictor import InputBatch, Prediction, Predictor, predictors
 from zoo.inference.spans import excerpt
-from zoo.inference.typed import as_inputs, typed_examples
 
 REPLACED = "replaced"
 
@@ -22,13 +22,13 @@ class ReplacedTokens(Predictor):
             return None
         return f"{text!r} has masked tokens, and whether those were replaced cannot be told"
 
-    def predict(self, loaded: Loaded, asked: Questions) -> list[Prediction]:
-        placed = encode_with_spans(loaded.tokenizer, asked.texts)
-        examples = typed_examples(loaded, [tokens.ids for tokens in placed], None)
-        shares = loaded.run(**as_inputs(loaded, examples)).scores["replaced_token"].exact().sigmoid().cpu().numpy()
+    def predict(self, loaded: Loaded, inputs: InputBatch) -> list[Prediction]:
+        placed = encode_with_spans(loaded.tokenizer, inputs.texts)
+        examples = build_examples(loaded, [tokens.ids for tokens in placed], None)
+        shares = loaded.run(**collate_inputs(loaded, examples)).scores["replaced_token"].exact().sigmoid().cpu().numpy()
         refuse_not_finite([float(shares.sum())])  # NaN is not above 0.5, so nothing would look replaced
         found = []
-        for text, tokens, example, share in zip(asked.texts, placed, examples, shares[..., 0], strict=True):
+        for text, tokens, example, share in zip(inputs.texts, placed, examples, shares[..., 0], strict=True):
             own = share[: len(example.tokens)][example.is_text]
             look = zip(tokens.begins.tolist(), tokens.ends.tolist(), own.tolist(), strict=True)
             spans = [(start, end, score) for start, end, score in look if score > 0.5]

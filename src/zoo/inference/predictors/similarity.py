@@ -7,11 +7,11 @@ import torch
 
 from zoo.examples.example import Example
 from zoo.examples.template import join_documents
-from zoo.inference.gathered import About, Passed
 from zoo.inference.loaded import Loaded
-from zoo.inference.predictors.classification import answer_for, tell_label
-from zoo.inference.predictors.predictor import Prediction, Predictor, Questions, Texts, Told, predictors
-from zoo.inference.typed import score_texts, typed_examples
+from zoo.inference.metric_inputs import EvaluatedSplit, ForwardResult
+from zoo.inference.model_inputs import build_examples, score_texts
+from zoo.inference.predictors.classification import label_loss_for, label_prediction
+from zoo.inference.predictors.predictor import InputBatch, Prediction, Predictor, RowPrediction, Texts, predictors
 from zoo.objectives.kinds.similarity import ORDERS, add_orders
 
 
@@ -28,24 +28,24 @@ class PairSimilarity(Predictor):
         assert pair is not None
         return join_documents([order for (order,) in in_both_orders(loaded, [text], [pair])])
 
-    def predict(self, loaded: Loaded, asked: Questions) -> list[Prediction]:
-        assert asked.pairs is not None
-        orders = in_both_orders(loaded, asked.texts, asked.pairs)
+    def predict(self, loaded: Loaded, inputs: InputBatch) -> list[Prediction]:
+        assert inputs.pairs is not None
+        orders = in_both_orders(loaded, inputs.texts, inputs.pairs)
         examples = [example for pair in zip(*orders, strict=True) for example in pair]
         with torch.no_grad():
             logits = add_orders(score_texts(loaded, examples, "similarity")).exact()
-        answers = answer_for(loaded.task, logits.shape[-1]).named_predictions(logits)
+        answers = label_loss_for(loaded.task, logits.shape[-1]).named_predictions(logits)
         assert len(examples) == ORDERS * len(answers)
-        return [Prediction(given, *answer) for given, answer in zip(asked.inputs, answers, strict=True)]
+        return [Prediction(given, *answer) for given, answer in zip(inputs.inputs, answers, strict=True)]
 
-    def keep(self, passed: Passed) -> list[Any]:
-        return list(add_orders(passed.scores).exact()[passed.filled()])
+    def collect_results(self, result: ForwardResult) -> list[Any]:
+        return list(add_orders(result.scores).exact()[result.filled()])
 
-    def tell(self, about: About, document: int, kept: Sequence[Any]) -> Told:
-        return tell_label(about, document, kept[0])
+    def predict_row(self, evaluated: EvaluatedSplit, document: int, kept: Sequence[Any]) -> RowPrediction:
+        return label_prediction(evaluated, document, kept[0])
 
 
 def in_both_orders(loaded: Loaded, texts: Texts, pairs: Texts) -> list[list[Example]]:
     """The examples of all pairs as given, and those of all pairs with their texts swapped."""
     both = [loaded.tokenizer.encode(given) for given in (texts, pairs)]
-    return [typed_examples(loaded, *order) for order in (both, both[::-1])]
+    return [build_examples(loaded, *order) for order in (both, both[::-1])]

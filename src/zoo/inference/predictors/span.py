@@ -7,12 +7,12 @@ import numpy as np
 
 from zoo.data.ids import ANSWERS, CONTEXT, QUESTION, Ids, Lengths, Piece
 from zoo.data.tokenizers.token_spans import encode_with_spans
-from zoo.inference.gathered import About, Passed, answer_found, spans
 from zoo.inference.loaded import Loaded
-from zoo.inference.predictors.predictor import Prediction, Predictor, Questions, Told, predictors
+from zoo.inference.metric_inputs import EvaluatedSplit, ForwardResult, answer_of_document, span_pairs
+from zoo.inference.model_inputs import BATCH, collate_inputs
+from zoo.inference.predictors.predictor import InputBatch, Prediction, Predictor, RowPrediction, predictors
 from zoo.inference.shape import row_shape
-from zoo.inference.spans import WindowAnswer, best_span, say_answer
-from zoo.inference.typed import BATCH, as_inputs
+from zoo.inference.spans import WindowAnswer, answer_from_windows, best_span
 from zoo.objectives.kinds.span import AnswerSpan
 from zoo.wording import counted
 
@@ -26,7 +26,7 @@ class FoundAnswer(Predictor):
     """
 
     pairs = True
-    second = CONTEXT
+    pair_name = CONTEXT
 
     def pair_obstacle(self, loaded: Loaded, pair: str | None) -> str | None:
         said = "this checkpoint answers questions: TEXT is the question; give the context to answer it from"
@@ -38,28 +38,28 @@ class FoundAnswer(Predictor):
             return f"the {'context' if text.strip() else 'question'} is empty"
         return None
 
-    def predict(self, loaded: Loaded, asked: Questions) -> list[Prediction]:
-        assert asked.pairs is not None
+    def predict(self, loaded: Loaded, inputs: InputBatch) -> list[Prediction]:
+        assert inputs.pairs is not None
         objective = loaded.mixture.members["span"]
         assert isinstance(objective, AnswerSpan)
-        placed = encode_with_spans(loaded.tokenizer, asked.pairs)
-        read = Windows(loaded, loaded.tokenizer.encode(asked.texts), [tokens.ids for tokens in placed])
+        placed = encode_with_spans(loaded.tokenizer, inputs.pairs)
+        read = Windows(loaded, loaded.tokenizer.encode(inputs.texts), [tokens.ids for tokens in placed])
         found = []
-        for number, (question, context, tokens) in enumerate(zip(asked.texts, asked.pairs, placed, strict=True)):
-            said = say_answer(context, tokens, read.answers(number), objective.no_answer)
+        for number, (question, context, tokens) in enumerate(zip(inputs.texts, inputs.pairs, placed, strict=True)):
+            said = answer_from_windows(context, tokens, read.answers(number), objective.no_answer)
             found.append(Prediction([question, context], *said))
         return found
 
-    def keep(self, passed: Passed) -> list[Any]:
-        return [(number, window) for (_, number), window in spans(passed)]
+    def collect_results(self, result: ForwardResult) -> list[Any]:
+        return [(number, window) for (_, number), window in span_pairs(result)]
 
-    def tell(self, about: About, document: int, kept: Sequence[Any]) -> Told:
-        answers = list(about.split.rows[document][ANSWERS]["text"])
-        return Told(*answer_found(dict(kept), about, document), answers)
+    def predict_row(self, evaluated: EvaluatedSplit, document: int, kept: Sequence[Any]) -> RowPrediction:
+        answers = list(evaluated.split.rows[document][ANSWERS]["text"])
+        return RowPrediction(*answer_of_document(dict(kept), evaluated, document), answers)
 
 
 class Windows:
-    """Questions and their contexts; the model reads a context in windows, a batch of windows at a time."""
+    """InputBatch and their contexts; the model reads a context in windows, a batch of windows at a time."""
 
     def __init__(self, loaded: Loaded, questions: Sequence[Ids], contexts: Sequence[Ids]) -> None:
         self.loaded = loaded
@@ -95,7 +95,7 @@ class Windows:
         for start in range(0, len(plans), BATCH):
             some = plans[start : start + BATCH]
             built = [self.form.build(plan, self.read, self.loaded.tokenizer.roles) for plan in some]
-            logits = self.loaded.run(**as_inputs(self.loaded, built)).scores["span"].exact().cpu().numpy()
+            logits = self.loaded.run(**collate_inputs(self.loaded, built)).scores["span"].exact().cpu().numpy()
             for plan, example, said in zip(some, built, logits, strict=True):
                 assert example.marked is not None, "a form of windows marks their places"
                 found.append(best_span(said[: len(example.tokens)], example.marked, plan.pieces[-1].start))

@@ -10,11 +10,11 @@ from zoo.batches.order import PackedRow
 from zoo.data.ids import TAGS, WORDS
 from zoo.data.tokenizers.token_spans import TokenSpans, encode_with_spans
 from zoo.data.tokenizers.tokenizer import Tokenizer
-from zoo.inference.gathered import About, Passed
 from zoo.inference.loaded import Loaded, refuse_not_finite
-from zoo.inference.predictors.predictor import Prediction, Predictor, Questions, Told, predictors
+from zoo.inference.metric_inputs import EvaluatedSplit, ForwardResult
+from zoo.inference.model_inputs import build_examples, collate_inputs
+from zoo.inference.predictors.predictor import InputBatch, Prediction, Predictor, RowPrediction, predictors
 from zoo.inference.spans import excerpt
-from zoo.inference.typed import as_inputs, typed_examples
 
 OUTSIDE = "O"
 # prefixes of tags (BIOES, BILOU)
@@ -32,38 +32,38 @@ class WordTags(Predictor):
     transformers' pipeline with `aggregation_strategy="first"`.
     """
 
-    def predict(self, loaded: Loaded, asked: Questions) -> list[Prediction]:
-        placed = encode_with_spans(loaded.tokenizer, asked.texts)
-        examples = typed_examples(loaded, [tokens.ids for tokens in placed], None)
-        logits = loaded.run(**as_inputs(loaded, examples)).scores["tagging"].exact()
+    def predict(self, loaded: Loaded, inputs: InputBatch) -> list[Prediction]:
+        placed = encode_with_spans(loaded.tokenizer, inputs.texts)
+        examples = build_examples(loaded, [tokens.ids for tokens in placed], None)
+        logits = loaded.run(**collate_inputs(loaded, examples)).scores["tagging"].exact()
         shares = logits.softmax(-1).cpu().numpy()
         refuse_not_finite([float(shares.sum())])  # the argmax of NaN is the first tag, mostly O
         names = loaded.task.labels or [f"LABEL_{i}" for i in range(shares.shape[-1])]
         found = []
-        for text, tokens, example, share in zip(asked.texts, placed, examples, shares, strict=True):
+        for text, tokens, example, share in zip(inputs.texts, placed, examples, shares, strict=True):
             words = tag_words(loaded.tokenizer, text, tokens, share[: len(example.tokens)][example.is_text], names)
             whole = join_spans(words, text) if makes_spans(names) else words
             scores = [one.pop("score") for one in whole]
             found.append(Prediction(text, whole, scores))
         return found
 
-    def keep(self, passed: Passed) -> list[Any]:
-        best, owners = passed.scores.exact().flatten(0, 1).softmax(-1).max(-1), passed.owners()
+    def collect_results(self, result: ForwardResult) -> list[Any]:
+        best, owners = result.scores.exact().flatten(0, 1).softmax(-1).max(-1), result.owners()
         tags, shares = best.indices.cpu().numpy(), best.values.cpu().numpy()
-        return [(tags[owners == n], shares[owners == n]) for n in range(len(passed.plans))]
+        return [(tags[owners == n], shares[owners == n]) for n in range(len(result.plans))]
 
-    def tell(self, about: About, document: int, kept: Sequence[Any]) -> Told:
+    def predict_row(self, evaluated: EvaluatedSplit, document: int, kept: Sequence[Any]) -> RowPrediction:
         """The tag of each word; None for a word that the model did not read."""
-        row, (plan,) = about.split.rows[document], about.examples.plan(0, [document])
-        names, (tags, shares) = about.split.labels, kept[0]
-        marked = about.examples.build(PackedRow(0, (plan,)))[0].marked
+        row, (plan,) = evaluated.split.rows[document], evaluated.examples.plan(0, [document])
+        names, (tags, shares) = evaluated.split.labels, kept[0]
+        marked = evaluated.examples.build(PackedRow(0, (plan,)))[0].marked
         assert marked is not None, "a form of words marks them"
         output: list[str | None] = [None] * len(row[WORDS])
         scores: list[float | None] = [None] * len(row[WORDS])
         read = (number for number, word in enumerate(plan.pieces[:-1]) if word.length)
         for word, place in zip(read, marked, strict=True):
             output[word], scores[word] = names[tags[place]], float(shares[place])
-        return Told(output, scores, [names[tag] if tag >= 0 else None for tag in row[TAGS]])
+        return RowPrediction(output, scores, [names[tag] if tag >= 0 else None for tag in row[TAGS]])
 
 
 def makes_spans(names: Sequence[str]) -> bool:

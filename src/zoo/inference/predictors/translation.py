@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 from zoo.data.tokenizers.tokenizer import Tokenizer
 from zoo.inference.loaded import Loaded
-from zoo.inference.predictors.predictor import Prediction, Predictor, Questions, predictors
-from zoo.inference.typed import source_inputs
-from zoo.inference.writing import write
+from zoo.inference.model_inputs import source_inputs
+from zoo.inference.predictors.predictor import InputBatch, Prediction, Predictor, predictors
+from zoo.inference.text_generation import generate_from_source
 
 
 @predictors.register("translation")
@@ -15,26 +15,26 @@ class TextTranslation(Predictor):
 
     writes = True
 
-    def reads_roles(self, tokenizer: Tokenizer) -> bool:
+    def reads_special_tokens(self, tokenizer: Tokenizer) -> bool:
         # an imported T5 gets this predictor whatever it was trained for; a sentinel in a text marks what to fill in
         return bool(tokenizer.roles.sentinels)
 
-    def predict(self, loaded: Loaded, asked: Questions) -> list[Prediction]:
-        encoded = self.encode(loaded, asked.texts)
-        found = write(loaded, *source_inputs(loaded, encoded), asked.writing)
-        sentinels, triples = loaded.tokenizer.roles.sentinels, zip(asked.texts, encoded, found, strict=True)
+    def predict(self, loaded: Loaded, inputs: InputBatch) -> list[Prediction]:
+        encoded = self.encode(loaded, inputs.texts)
+        found = generate_from_source(loaded, *source_inputs(loaded, encoded), inputs.writing)
+        sentinels, triples = loaded.tokenizer.roles.sentinels, zip(inputs.texts, encoded, found, strict=True)
         return [
-            Prediction(text, loaded.tokenizer.decode(answer(ids.tolist(), new.tokens, sentinels)), new.score)
+            Prediction(text, loaded.tokenizer.decode(filled_source(ids.tolist(), new.tokens, sentinels)), new.score)
             for text, ids, new in triples
         ]
 
 
-def answer(source: Sequence[int], written: Sequence[int], sentinels: Sequence[int]) -> Sequence[int]:
+def filled_source(source: Sequence[int], written: Sequence[int], sentinels: Sequence[int]) -> Sequence[int]:
     """The generated tokens, or, if the source has sentinels, the source with these filled in from them."""
-    return written if set(source).isdisjoint(sentinels) else fill(source, written, sentinels)
+    return written if set(source).isdisjoint(sentinels) else fill_sentinels(source, written, sentinels)
 
 
-def fill(text: Sequence[int], written: Sequence[int], sentinels: Sequence[int]) -> list[int]:
+def fill_sentinels(text: Sequence[int], written: Sequence[int], sentinels: Sequence[int]) -> list[int]:
     """Replace each sentinel of a text by the tokens written after it; drop sentinels that were not written."""
     spans: dict[int, list[int]] = {}
     current: list[int] = []  # tokens before the first sentinel are dropped

@@ -47,8 +47,8 @@ def replacements(model: Model) -> dict[nn.Module, Forward]:
     The query, key and value maps of a self-attention share one product.
     """
     found: dict[nn.Module, Forward] = {head: logits_of(head) for head in model.heads.values() if isinstance(head, Head)}
-    # A head's last layer is multiplied by the head's own replacement. With a replaced `forward`, `Scores.by` would no
-    # longer take it for a plain linear map.
+    # A head's last layer is multiplied by the head's own replacement. With a replaced `forward`, `Scores.from_linear`
+    # would no longer take it for a plain linear map.
     scoring = {module for head in found for module in head.modules()}
     for module in model.modules():
         if isinstance(module, ProjectedAttention) and not module.crosses:

@@ -24,7 +24,7 @@ def same_classes(own: Sequence[str], wanted: Sequence[str]) -> list[int] | None:
     return [known[name] for name in asked]
 
 
-def with_others(wanted: Sequence[str], own: Sequence[str]) -> list[str]:
+def append_other_classes(wanted: Sequence[str], own: Sequence[str]) -> list[str]:
     """Append a checkpoint's remaining classes to a task's, if the task's are a subset; else return the task's alone.
 
     A task may use only some of a checkpoint's classes; class numbers in its data are indices into the task's list.
@@ -35,7 +35,7 @@ def with_others(wanted: Sequence[str], own: Sequence[str]) -> list[str]:
     return [*wanted, *beside] if len(asked) + len(beside) == len(own) else list(wanted)
 
 
-def refuse_others(wanted: Sequence[str], own: Sequence[str]) -> None:
+def refuse_different_classes(wanted: Sequence[str], own: Sequence[str]) -> None:
     """Refuse a task whose classes match a checkpoint's neither by name nor by number.
 
     Equally many classes without a common name may be the same ones: many checkpoints have LABEL_0, LABEL_1 and so on.
@@ -53,7 +53,7 @@ def refuse_others(wanted: Sequence[str], own: Sequence[str]) -> None:
     )
 
 
-def numbered_as(
+def reorder_classes(
     wanted: Sequence[str], own: Sequence[str], tensors: Mapping[str, Tensor], names: Iterable[str]
 ) -> dict[str, Tensor] | None:
     """Reorder a model's weights so that its classes have the order of `wanted`; None if that is unneeded or impossible.

@@ -3,7 +3,7 @@
 from torch import nn
 
 from zoo.blocks.dropout import Dropout
-from zoo.models.heads.head import Head, Scored, Table, heads
+from zoo.models.heads.head import EmbeddingMatrix, Head, HiddenStates, heads
 from zoo.models.heads.scores import Scores
 from zoo.registry import refuse_below
 
@@ -27,5 +27,5 @@ class ClassificationHead(Head):
         self.dropout = Dropout(dropout)
         self.output = nn.Linear(d_model, labels, bias=pooled)
 
-    def score(self, states: Scored, table: Table) -> Scores:
-        return Scores.by(self.output, self.dropout(states))
+    def score(self, states: HiddenStates, table: EmbeddingMatrix) -> Scores:
+        return Scores.from_linear(self.output, self.dropout(states))

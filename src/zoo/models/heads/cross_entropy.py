@@ -11,7 +11,7 @@ from torch.nn import functional as F
 
 from zoo.devices.compiling import missing_for, with_fallback
 from zoo.lazy_import import import_object
-from zoo.models.heads.scored_logits import LossesOfRows, Wanted, score_
+from zoo.models.heads.scored_logits import LossesOfRows, LossOptions, score_
 
 FEW = 2**10  # classes
 # How many logits are held at a time, and how many of them in float32. On a CPU the latter fit in the cache; on a GPU
@@ -41,7 +41,7 @@ def are_few(classes: int) -> bool:
     return classes < FEW
 
 
-def room_for(classes: int, device: torch.device) -> int:
+def padded_classes(classes: int, device: torch.device) -> int:
     """Columns of a row of logits: the classes, and padding for alignment."""
     if are_few(classes):
         return classes
@@ -69,7 +69,7 @@ class SummedLoss(NamedTuple):
     guesses: Tensor | None
 
 
-def whole_cross_entropy(logits: Tensor, targets: Tensor, wanted: Wanted) -> SummedLoss:
+def whole_cross_entropy(logits: Tensor, targets: Tensor, options: LossOptions) -> SummedLoss:
     """Compute the summed cross entropy of all logits at once, with torch's `cross_entropy`.
 
     Args:
@@ -77,10 +77,10 @@ def whole_cross_entropy(logits: Tensor, targets: Tensor, wanted: Wanted) -> Summ
         targets: (rows); -1: not scored.
     """
     # the logits of an unscored row may be infinite, and 0 times infinity is NaN
-    exact = logits.masked_fill(targets[:, None] < 0, 0).to(wanted.exact)
+    exact = logits.masked_fill(targets[:, None] < 0, 0).to(options.sum_dtype)
     summed = partial(F.cross_entropy, target=targets, ignore_index=-1, reduction="sum")
-    guesses = logits.argmax(-1) if wanted.guess else None
-    return SummedLoss(summed(exact, label_smoothing=wanted.label_smoothing), summed(exact.detach()), guesses)
+    guesses = logits.argmax(-1) if options.guess else None
+    return SummedLoss(summed(exact, label_smoothing=options.label_smoothing), summed(exact.detach()), guesses)
 
 
 class LinearCrossEntropy(torch.autograd.Function):
@@ -103,24 +103,24 @@ class LinearCrossEntropy(torch.autograd.Function):
         weight: Float[Tensor, "n d_model"],
         bias: Float[Tensor, " n"] | None,
         targets: Int[Tensor, " rows"],
-        wanted: Wanted,
+        options: LossOptions,
     ) -> SummedLoss:
-        n, room = len(weight), room_for(len(weight), weight.device)
-        x, w = states.to(wanted.dtype), with_room(weight, room, wanted.dtype)
-        b = None if bias is None else with_room(bias, room, wanted.dtype)
-        needed = [wanted.gradient and each for each in ctx.needs_input_grad[:3]]
-        parts = chunks(wanted, len(x), w, summed=needed[1])
+        n, room = len(weight), padded_classes(len(weight), weight.device)
+        x, w = states.to(options.dtype), pad_classes(weight, room, options.dtype)
+        b = None if bias is None else pad_classes(bias, room, options.dtype)
+        needed = [options.gradient and each for each in ctx.needs_input_grad[:3]]
+        parts = chunks(options, len(x), w, summed=needed[1])
         # float32 for a sum over chunks, which would lose small terms in bfloat16
-        summed = wanted.kept if len(parts) == 1 else wanted.exact
+        summed = options.gradient_dtype if len(parts) == 1 else options.sum_dtype
         of_states = torch.empty_like(x) if needed[0] else None
         of_weight = torch.empty_like(w, dtype=summed) if needed[1] else None
-        of_bias = torch.zeros_like(w[:, 0], dtype=wanted.exact) if needed[2] else None
-        totals = [torch.zeros((), dtype=wanted.exact, device=x.device) for _ in range(2)]
-        guesses = torch.empty_like(targets) if wanted.guess else None
+        of_bias = torch.zeros_like(w[:, 0], dtype=options.sum_dtype) if needed[2] else None
+        totals = [torch.zeros((), dtype=options.sum_dtype, device=x.device) for _ in range(2)]
+        guesses = torch.empty_like(targets) if options.guess else None
         for rows in parts:
             logits = x[rows] @ w.T if b is None else torch.addmm(b, x[rows], w.T)
             guessed = None if guesses is None else guesses[rows]
-            score_chunk_(logits, n, targets[rows], wanted._replace(gradient=any(needed)), totals, guessed)
+            score_chunk_(logits, n, targets[rows], options._replace(gradient=any(needed)), totals, guessed)
             if of_states is not None:
                 torch.mm(logits, w, out=of_states[rows])
             if of_weight is not None:
@@ -128,7 +128,7 @@ class LinearCrossEntropy(torch.autograd.Function):
             if of_bias is not None:
                 add_sums_(of_bias, logits)
         if of_weight is not None:
-            of_weight = of_weight[:n] if of_weight.device.type == "cuda" else of_weight[:n].to(wanted.kept)
+            of_weight = of_weight[:n] if of_weight.device.type == "cuda" else of_weight[:n].to(options.gradient_dtype)
         ctx.save_for_backward(of_states, of_weight, None if of_bias is None else of_bias[:n])
         ctx.dtypes = states.dtype, weight.dtype, None if bias is None else bias.dtype
         ctx.mark_non_differentiable(totals[1], *([] if guesses is None else [guesses]))
@@ -143,23 +143,24 @@ class LinearCrossEntropy(torch.autograd.Function):
         return *scaled, None, None
 
 
-def chunks(wanted: Wanted, rows: int, weight: Float[Tensor, "n d_model"], summed: bool) -> list[slice]:
+def chunks(options: LossOptions, rows: int, weight: Float[Tensor, "n d_model"], summed: bool) -> list[slice]:
     """Split the rows into chunks whose logits are held at a time.
 
-    All rows are one chunk if that takes no more memory: several chunks sum the weight's gradient in `exact`, a single
-    one writes it in `kept`. With bfloat16 products the float32 sum takes four bytes per entry, as much as two logits.
+    All rows are one chunk if that takes no more memory: several chunks sum the weight's gradient in `sum_dtype`, a
+    single one writes it in `gradient_dtype`. With bfloat16 products the float32 sum takes four bytes per entry, as much
+    as two logits.
 
     Args:
         summed: whether the weight's gradient is computed.
     """
     classes, width = weight.shape
     limit = logits_at_once(weight.device)
-    if summed and wanted.kept != wanted.exact and rows * classes <= limit + 2 * width * classes:
+    if summed and options.gradient_dtype != options.sum_dtype and rows * classes <= limit + 2 * width * classes:
         return [slice(0, rows)]
-    return split(rows, max(classes, limit // ROWS_IN_FLOAT16 if wanted.dtype == torch.float16 else 0), limit)
+    return split(rows, max(classes, limit // ROWS_IN_FLOAT16 if options.dtype == torch.float16 else 0), limit)
 
 
-def with_room(x: Float[Tensor, "n *width"], room: int, dtype: torch.dtype) -> Float[Tensor, "room *width"]:
+def pad_classes(x: Float[Tensor, "n *width"], room: int, dtype: torch.dtype) -> Float[Tensor, "room *width"]:
     """Cast a head's weight or bias to the dtype of the products and pad it with zeros to `room` classes.
 
     The padding's logits are 0, and `score_chunk_` sets their gradients to 0, so they add nothing to other gradients.
@@ -175,7 +176,7 @@ def score_chunk_(
     logits: Float[Tensor, "rows room"],
     classes: int,
     targets: Int[Tensor, " rows"],
-    wanted: Wanted,
+    options: LossOptions,
     totals: list[Tensor],
     guesses: Int[Tensor, " rows"] | None,
 ) -> None:
@@ -189,23 +190,27 @@ def score_chunk_(
     fits = not are_few(classes) and len(logits) > 0 and logits.dtype != torch.float64 and has_kernel(logits.device)
     fits = fits and not torch.compiler.is_compiling()  # the kernel would break the graph of a compiled model
     score = score_at_once_ if fits else score_in_parts_
-    for rows, (loss, likelihood, likeliest) in score(logits, classes, targets, wanted):
+    for rows, (loss, likelihood, likeliest) in score(logits, classes, targets, options):
         totals[0] += loss
         totals[1] += likelihood
         if guesses is not None and likeliest is not None:
             guesses[rows] = likeliest
 
 
-def score_by_kernel_(logits: Tensor, classes: int, targets: Tensor, wanted: Wanted) -> list[tuple[slice, LossesOfRows]]:
+def score_by_kernel_(
+    logits: Tensor, classes: int, targets: Tensor, options: LossOptions
+) -> list[tuple[slice, LossesOfRows]]:
     """Score all rows with one Triton kernel, which needs no float32 copy of the logits."""
     kernel = import_object("zoo.devices.logits_kernel:cross_entropy_")  # imported only here, since that needs Triton
-    return [(slice(None), kernel(logits, classes, targets, wanted.label_smoothing, wanted.guess, wanted.gradient))]
+    return [(slice(None), kernel(logits, classes, targets, options.label_smoothing, options.guess, options.gradient))]
 
 
-def score_in_parts_(logits: Tensor, classes: int, targets: Tensor, wanted: Wanted) -> list[tuple[slice, LossesOfRows]]:
+def score_in_parts_(
+    logits: Tensor, classes: int, targets: Tensor, options: LossOptions
+) -> list[tuple[slice, LossesOfRows]]:
     """Score some rows at a time, so that no more than `exact_at_once` logits are in float32."""
     known, parts = logits[:, :classes], split(len(logits), classes, exact_at_once(logits.device))
-    scored = [(rows, score_(known[rows], targets[rows], wanted)) for rows in parts]
+    scored = [(rows, score_(known[rows], targets[rows], options)) for rows in parts]
     if logits.shape[1] > classes:  # the padding is 0 already unless states are infinite or NaN
         logits[:, classes:] = 0
     return scored

@@ -9,8 +9,8 @@ from torch import Tensor, nn
 from zoo.models.heads.scores import Scores
 from zoo.registry import Slot
 
-Scored = Float[Tensor, "*places d_model"]
-Table = Float[Tensor, "vocab_size width"]
+HiddenStates = Float[Tensor, "*places d_model"]
+EmbeddingMatrix = Float[Tensor, "vocab_size width"]
 Logits = Float[Tensor, "*places n"]
 
 
@@ -19,15 +19,15 @@ class Head(nn.Module, ABC):
 
     Class attributes:
         scores_documents: whether it scores documents (one vector each) instead of tokens.
-        picks_places: whether the softmax of its logits runs over the positions of a document, as for an answer's end.
-        pools_places: whether it reads each position's pooled state, in models with `pooler.places`.
+        over_positions: whether the softmax of its logits runs over the positions of a document, as for an answer's end.
+        pools_positions: whether it reads each position's pooled state, in models with `pooler.places`.
         guesses: whether it predicts masked tokens; beside a head that `detects` guesses, it belongs to the generator.
         detects: whether it tells a generator's guesses from the original tokens.
     """
 
     scores_documents: ClassVar[bool] = False
-    picks_places: ClassVar[bool] = False
-    pools_places: ClassVar[bool] = False
+    over_positions: ClassVar[bool] = False
+    pools_positions: ClassVar[bool] = False
     guesses: ClassVar[bool] = False
     detects: ClassVar[bool] = False
 
@@ -37,10 +37,10 @@ class Head(nn.Module, ABC):
         return False
 
     @abstractmethod
-    def score(self, states: Scored, table: Table) -> Scores:
+    def score(self, states: HiddenStates, table: EmbeddingMatrix) -> Scores:
         """Return the logits, not yet multiplied out; `table` is the token embedding matrix, for tied heads."""
 
-    def forward(self, states: Scored, table: Table) -> Logits:
+    def forward(self, states: HiddenStates, table: EmbeddingMatrix) -> Logits:
         """Compute the logits."""
         return self.score(states, table).logits()
 

@@ -3,7 +3,7 @@
 import torch
 from torch import nn
 
-from zoo.models.heads.head import Head, Scored, Table, heads
+from zoo.models.heads.head import EmbeddingMatrix, Head, HiddenStates, heads
 from zoo.models.heads.scores import Scores
 
 
@@ -39,6 +39,10 @@ class LanguageHead(Head):
     def ends_in_table(self) -> bool:
         return self.output is None
 
-    def score(self, states: Scored, table: Table) -> Scores:
+    def score(self, states: HiddenStates, table: EmbeddingMatrix) -> Scores:
         states = states if self.factor == 1.0 else states * self.factor
-        return Scores(states, table, self.bias) if self.output is None else Scores.by(self.output, states, self.bias)
+        return (
+            Scores(states, table, self.bias)
+            if self.output is None
+            else Scores.from_linear(self.output, states, self.bias)
+        )

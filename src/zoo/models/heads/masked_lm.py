@@ -5,7 +5,7 @@ from torch import nn
 
 from zoo.blocks.activation import ActivationOption, activations
 from zoo.blocks.norm import NormOption, norms
-from zoo.models.heads.head import Head, Scored, Table, heads
+from zoo.models.heads.head import EmbeddingMatrix, Head, HiddenStates, heads
 from zoo.models.heads.scores import Scores
 
 
@@ -47,5 +47,5 @@ class MaskedLMHead(Head):
     def ends_in_table(self) -> bool:
         return True
 
-    def score(self, states: Scored, table: Table) -> Scores:
+    def score(self, states: HiddenStates, table: EmbeddingMatrix) -> Scores:
         return Scores(self.norm(self.activation(self.dense(states))), table, self.bias)

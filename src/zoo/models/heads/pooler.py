@@ -33,7 +33,7 @@ class PoolerSettings:
     places: bool = False
 
 
-def average(
+def mean_of_documents(
     states: Float[Tensor, "batch length d_model"],
     documents: Int[Tensor, "batch length"],
     places: Int[Tensor, " places"],

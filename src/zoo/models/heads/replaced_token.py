@@ -3,7 +3,7 @@
 from torch import nn
 
 from zoo.blocks.activation import ActivationOption, activations
-from zoo.models.heads.head import Head, Scored, Table, heads
+from zoo.models.heads.head import EmbeddingMatrix, Head, HiddenStates, heads
 from zoo.models.heads.scores import Scores
 
 
@@ -43,5 +43,5 @@ class ReplacedTokenHead(Head):
         self.activation = activations.build(activation)
         self.output = nn.Linear(d_model, 1)
 
-    def score(self, states: Scored, table: Table) -> Scores:
-        return Scores.by(self.output, self.activation(self.dense(states)))
+    def score(self, states: HiddenStates, table: EmbeddingMatrix) -> Scores:
+        return Scores.from_linear(self.output, self.activation(self.dense(states)))

@@ -9,7 +9,7 @@ from torch import Tensor
 LossesOfRows = tuple[Tensor, Tensor, Tensor | None]  # summed loss, summed -log p(target), argmax per row if requested
 
 
-class Wanted(NamedTuple):
+class LossOptions(NamedTuple):
     """How a cross entropy is computed.
 
     Args:
@@ -25,37 +25,37 @@ class Wanted(NamedTuple):
     gradient: bool
 
     @property
-    def exact(self) -> torch.dtype:
+    def sum_dtype(self) -> torch.dtype:
         """The dtype of probabilities and sums: at least float32."""
         return torch.promote_types(self.dtype, torch.float32)
 
     @property
-    def kept(self) -> torch.dtype:
+    def gradient_dtype(self) -> torch.dtype:
         """The dtype in which the weight's gradient is kept for the backward pass; its sum may overflow in float16."""
-        return self.exact if self.dtype == torch.float16 else self.dtype
+        return self.sum_dtype if self.dtype == torch.float16 else self.dtype
 
 
-def score_(logits: Float[Tensor, "rows n"], targets: Int[Tensor, " rows"], wanted: Wanted) -> LossesOfRows:
+def score_(logits: Float[Tensor, "rows n"], targets: Int[Tensor, " rows"], options: LossOptions) -> LossesOfRows:
     """Return the summed loss, the summed -log p(target) and the argmax of each row.
 
     Args:
-        logits: overwritten with the gradient of the summed loss if `wanted.gradient`.
+        logits: overwritten with the gradient of the summed loss if `options.gradient`.
         targets: class per row; -1: the row is not scored.
     """
-    share, n = wanted.label_smoothing, logits.shape[1]
+    share, n = options.label_smoothing, logits.shape[1]
     known, answers = targets >= 0, targets.clamp_min(0).unsqueeze(-1)
     answered = logits.gather(-1, answers).squeeze(-1)
     # on a CPU softmax would make this copy itself, and amax takes four times as long in bfloat16
-    widened = logits.to(wanted.exact) if logits.device.type == "cpu" else logits
-    shares, top = widened.softmax(-1, dtype=wanted.exact), widened.amax(-1).to(wanted.exact)
-    guesses = shares.argmax(-1) if wanted.guess else None
+    widened = logits.to(options.sum_dtype) if logits.device.type == "cpu" else logits
+    shares, top = widened.softmax(-1, dtype=options.sum_dtype), widened.amax(-1).to(options.sum_dtype)
+    guesses = shares.argmax(-1) if options.guess else None
     # log p = x - max x + log max p; exp(log_softmax(x)) would compute all exponentials twice
     of_likeliest = -shares.amax(-1).log()
     losses = likelihoods = of_likeliest + (top - answered)
     if share:
-        below = (logits.to(wanted.exact) - top.unsqueeze(-1)).mean(-1)
+        below = (logits.to(options.sum_dtype) - top.unsqueeze(-1)).mean(-1)
         losses = (1 - share) * likelihoods + share * (of_likeliest - below)
-    if wanted.gradient:
+    if options.gradient:
         if share:
             shares -= share / n
         shares.scatter_add_(-1, answers, torch.full_like(answers, share - 1, dtype=shares.dtype))

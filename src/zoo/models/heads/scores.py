@@ -20,7 +20,7 @@ from zoo.models.heads.cross_entropy import (
     split,
     whole_cross_entropy,
 )
-from zoo.models.heads.scored_logits import Wanted
+from zoo.models.heads.scored_logits import LossOptions
 
 DRAW_BITS = 31  # of the random number that decides a sample
 
@@ -46,15 +46,17 @@ class Scores:
         weight: Float[Tensor, "n d_model"],
         bias: Float[Tensor, " n"] | None = None,
     ) -> None:
-        self.recorded, self.dtype = torch.is_grad_enabled(), dtype_of_products(states)
+        self.grad_enabled, self.dtype = torch.is_grad_enabled(), dtype_of_products(states)
         self.states, self.weight, self.bias = states, weight, bias
-        self.whole = weight  # the unrounded weight, if `weight` is a copy in lower precision
+        self.exact_weight = weight  # the unrounded weight, if `weight` is a copy in lower precision
         self.chunked = True  # compute `cross_entropy` in chunks, without all logits at once
         self.map: Callable[[Tensor], Tensor] | None = None  # computes the logits, if the layer does more than W x + b
         self.autocast: torch.dtype | None = None  # for calling `map`: the head's autocast context has ended by then
 
     @staticmethod
-    def by(linear: Any, states: Float[Tensor, "*places d_model"], bias: Float[Tensor, " n"] | None = None) -> "Scores":
+    def from_linear(
+        linear: Any, states: Float[Tensor, "*places d_model"], bias: Float[Tensor, " n"] | None = None
+    ) -> "Scores":
         """The scores of a linear layer, also if LoRA, a hook or accelerate adds to what it computes.
 
         Args:
@@ -67,27 +69,27 @@ class Scores:
         return scores
 
     @staticmethod
-    def of(logits: Float[Tensor, "*places n"]) -> "Scores":
+    def from_logits(logits: Float[Tensor, "*places n"]) -> "Scores":
         """Wrap logits that no linear layer gives: W is the identity, so this is meant for few classes."""
         return Scores(logits, torch.eye(logits.shape[-1], dtype=logits.dtype, device=logits.device))
 
-    def of_others(self, states: Float[Tensor, "*places d_model"]) -> "Scores":
+    def with_states(self, states: Float[Tensor, "*places d_model"]) -> "Scores":
         """The scores of other states, with the same weights, dtype and gradient mode."""
         scores = copy(self)
         scores.states = states
         return scores
 
-    def recording(self) -> Any:
+    def grad_mode(self) -> Any:
         """Context that records gradients if they were enabled when the head ran and still are."""
-        return torch.set_grad_enabled(self.recorded and torch.is_grad_enabled())
+        return torch.set_grad_enabled(self.grad_enabled and torch.is_grad_enabled())
 
     def logits(self) -> Float[Tensor, "*places n"]:
         """Compute all logits."""
         if self.map is not None:
-            with self.recording(), autocast_to(self.states.device, self.autocast) if self.autocast else nullcontext():
+            with self.grad_mode(), autocast_to(self.states.device, self.autocast) if self.autocast else nullcontext():
                 return self.map(self.states)
         bias = None if self.bias is None else self.bias.to(self.dtype)
-        with self.recording():
+        with self.grad_mode():
             return F.linear(self.states.to(self.dtype), self.weight_to_read(), bias)
 
     def weight_to_read(self) -> Float[Tensor, "n d_model"]:
@@ -104,8 +106,8 @@ class Scores:
         if self.map is not None:
             return self.logits().to(dtype)
         bias = None if self.bias is None else self.bias.to(dtype)
-        with self.recording(), torch.autocast(self.states.device.type, enabled=False):
-            return F.linear(self.states.to(dtype), self.whole.to(dtype), bias)
+        with self.grad_mode(), torch.autocast(self.states.device.type, enabled=False):
+            return F.linear(self.states.to(dtype), self.exact_weight.to(dtype), bias)
 
     def cross_entropy(
         self, targets: Int[Tensor, "*places"], label_smoothing: float = 0.0, guess: bool = False, exactly: bool = False
@@ -120,12 +122,12 @@ class Scores:
         """
         rows, answers = self.states.reshape(-1, self.states.shape[-1]), targets.reshape(-1)
         exactly = guess and (exactly or are_few(len(self.weight)))
-        with self.recording():
-            wanted = Wanted(self.dtype, label_smoothing, guess and not exactly, torch.is_grad_enabled())
+        with self.grad_mode():
+            options = LossOptions(self.dtype, label_smoothing, guess and not exactly, torch.is_grad_enabled())
             if self.chunked and self.map is None:
-                found = LinearCrossEntropy.apply(rows, self.weight, self.bias, answers, wanted)  # type: ignore[no-untyped-call]
+                found = LinearCrossEntropy.apply(rows, self.weight, self.bias, answers, options)  # type: ignore[no-untyped-call]
             else:
-                found = whole_cross_entropy(self.logits().flatten(0, -2), answers, wanted)
+                found = whole_cross_entropy(self.logits().flatten(0, -2), answers, options)
         likeliest = self.likeliest() if exactly else found[2]
         return SummedLoss(found[0], found[1], None if likeliest is None else likeliest.reshape(targets.shape))
 
@@ -134,7 +136,7 @@ class Scores:
         """The argmax of `exact` per position; computed some rows at a time to save memory."""
         rows, n = self.states.flatten(0, -2), len(self.weight)
         parts = split(len(rows), n, exact_at_once(rows.device))
-        found = torch.cat([self.of_others(rows[some]).exact().argmax(-1) for some in parts])
+        found = torch.cat([self.with_states(rows[some]).exact().argmax(-1) for some in parts])
         return found.reshape(self.states.shape[:-1])
 
     @torch.no_grad()

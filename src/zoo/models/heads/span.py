@@ -2,7 +2,7 @@
 
 from torch import nn
 
-from zoo.models.heads.head import Head, Scored, Table, heads
+from zoo.models.heads.head import EmbeddingMatrix, Head, HiddenStates, heads
 from zoo.models.heads.scores import Scores
 
 
@@ -15,12 +15,12 @@ class SpanHead(Head):
     arXiv:2412.13663; the authors' code.
     """
 
-    picks_places = True
-    pools_places = True
+    over_positions = True
+    pools_positions = True
 
     def __init__(self, d_model: int, vocab_size: int, pooled: bool) -> None:
         super().__init__()
         self.output = nn.Linear(d_model, 2)
 
-    def score(self, states: Scored, table: Table) -> Scores:
-        return Scores.by(self.output, states)
+    def score(self, states: HiddenStates, table: EmbeddingMatrix) -> Scores:
+        return Scores.from_linear(self.output, states)

@@ -3,7 +3,7 @@
 from torch import nn
 
 from zoo.blocks.dropout import Dropout
-from zoo.models.heads.head import Head, Scored, Table, heads
+from zoo.models.heads.head import EmbeddingMatrix, Head, HiddenStates, heads
 from zoo.models.heads.scores import Scores
 from zoo.registry import refuse_below
 
@@ -20,7 +20,7 @@ class TaggingHead(Head):
         dropout: probability of dropping an entry of the vector in training; the model's, unless set.
     """
 
-    pools_places = True
+    pools_positions = True
 
     def __init__(self, d_model: int, vocab_size: int, pooled: bool, *, labels: int = 2, dropout: float = 0.0) -> None:
         super().__init__()
@@ -28,5 +28,5 @@ class TaggingHead(Head):
         self.dropout = Dropout(dropout)
         self.output = nn.Linear(d_model, labels)
 
-    def score(self, states: Scored, table: Table) -> Scores:
-        return Scores.by(self.output, self.dropout(states))
+    def score(self, states: HiddenStates, table: EmbeddingMatrix) -> Scores:
+        return Scores.from_linear(self.output, self.dropout(states))

@@ -35,4 +35,4 @@ class Similarity(Classification):
 def add_orders(scores: Scores) -> Scores:
     """Add the hidden states of both orders of each pair, which are adjacent."""
     orders = scores.states.reshape(-1, ORDERS, scores.states.shape[-1])
-    return scores.of_others(orders.sum(1))
+    return scores.with_states(orders.sum(1))

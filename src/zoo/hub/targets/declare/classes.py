@@ -125,7 +125,7 @@ def question_answerer(name: str, **own: Any) -> NativeClass:
 def masked_lm(name: str, **own: Any) -> NativeClass:
     """An encoder that predicts masked tokens."""
     heads = {"masked_lm": SCORES}
-    return encoder(name, "AutoModelForMaskedLM", heads, reads_roles=True, pipeline="fill-mask", **own)
+    return encoder(name, "AutoModelForMaskedLM", heads, reads_special_tokens=True, pipeline="fill-mask", **own)
 
 
 def replaced_token(name: str, **own: Any) -> NativeClass:
@@ -143,7 +143,7 @@ def pretraining(name: str, **own: Any) -> NativeClass:
     heads = {"masked_lm": "prediction_logits", "next_sentence": "seq_relationship_logits"}
     labels = {"next_sentence": "next_sentence_label"}
     auto = "AutoModelForPreTraining"
-    return encoder(name, auto, heads, labels=labels, reads_roles=True, pipeline="fill-mask", **own)
+    return encoder(name, auto, heads, labels=labels, reads_special_tokens=True, pipeline="fill-mask", **own)
 
 
 def translator(name: str, **own: Any) -> NativeClass:

@@ -80,7 +80,7 @@ class NativeClass:
         last_positions: the argument for the last position of each choice; empty: none.
         generates: whether it generates text. pipeline: its task in model cards.
         shifts: whether the logits at a position are trained on the next label.
-        reads_roles: whether a special token spelled in a text, such as [MASK], is encoded as that token.
+        reads_special_tokens: whether a special token spelled in a text, such as [MASK], is encoded as that token.
         ignored_constants: constants of the family that this class ignores, so import accepts any value of them.
         demands: key -> the values that a config.json of this class may have, in addition to the family's `demands`.
     """
@@ -99,7 +99,7 @@ class NativeClass:
     last_positions: str = ""
     generates: bool = False
     shifts: bool = False
-    reads_roles: bool = False
+    reads_special_tokens: bool = False
     ignored_constants: tuple[str, ...] = ()
     demands: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     pipeline: str | None = None

@@ -2,61 +2,32 @@
 
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import groupby, islice
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from zoo.batches.collate import MicroBatch, collate, documents_from, encoder_inputs
 from zoo.batches.order import Examples, PackedRow
 from zoo.data.store.split import Split
 from zoo.data.store.store import Progress
 from zoo.devices.memory import map_batches
-from zoo.devices.precision import widest_dtype
-from zoo.inference.gathered import GATHERED, About, Compared, Passed
 from zoo.inference.loaded import Loaded
+from zoo.inference.metric_inputs import METRIC_INPUTS, EvaluatedSplit, ForwardResult
+from zoo.inference.model_inputs import BATCH, SORT_WINDOW
 from zoo.inference.predictors.predictor import first_predictor
-from zoo.inference.typed import BATCH, WINDOW
-from zoo.inference.writing import Writing, Written, write, write_on
+from zoo.inference.sums import Sums, numbers_of, read_at_once
+from zoo.inference.text_generation import GeneratedCounts, TextGeneration, generate_from_source, generate_texts
 from zoo.metrics.choose import ChosenMetric, parse_metrics
 from zoo.metrics.metric import compute
 from zoo.models.generation.settings import GenerateSettings
-from zoo.objectives.objective import Term
 
 Gather = Callable[[Any], list[Any]]  # a process's value -> the values of all processes
 
 
-def unseen(*told: object) -> None:
+def no_progress(*told: object) -> None:
     """Ignore reports of progress."""
-
-
-@dataclass
-class Sums:
-    """Sums over the examples of one process, to be added to those of the others.
-
-    Args:
-        numbers: by (kind, name): the loss, likelihood and count of an objective; or right and asked, the sum and count
-            of a metric that is measured with the loss.
-        compared: by (`Metric.needs`, objective), predicted and true answers.
-    """
-
-    numbers: dict[tuple[str, str], float] = field(default_factory=dict)
-    compared: dict[tuple[str, str], list[Compared]] = field(default_factory=dict)
-    examples: int = 0
-
-    def add(self, other: "Sums") -> None:
-        for key, value in other.numbers.items():
-            self.numbers[key] = self.numbers.get(key, 0) + value
-        for wanted, pairs in other.compared.items():
-            self.compared.setdefault(wanted, []).extend(pairs)
-        self.examples += other.examples
-
-    def shares(self, what: str, of: str) -> dict[str, float]:
-        """Divide the numbers of one kind by those of another, by name; names whose divisor is 0 are left out."""
-        mine = ((name, value) for (kind, name), value in self.numbers.items() if kind == what)
-        return {name: value / self.numbers[of, name] for name, value in mine if self.numbers[of, name]}
 
 
 @dataclass(frozen=True)
@@ -84,7 +55,7 @@ class Evaluation:
     processes: int = 1
     gather: Gather = lambda mine: [mine]
     between: Callable[[], None] = lambda: None
-    progress: Progress = unseen
+    progress: Progress = no_progress
     kept: dict[int, list[Any]] | None = None
 
     def run(self, loaded: Loaded, wanted: Sequence[str]) -> dict[str, float]:
@@ -99,14 +70,14 @@ class Evaluation:
         parts = {name: self.examples.of_documents(documents) for name, documents in files.items()}
         apart = {name: replace(self, examples=examples) for name, examples in parts.items() if examples.count}
         if len(apart) < 2:
-            return self.measured(loaded, wanted)
-        found = {name: one.measured(loaded, wanted, True) for name, one in apart.items()}
+            return self.evaluate_together(loaded, wanted)
+        found = {name: one.evaluate_together(loaded, wanted, True) for name, one in apart.items()}
         asked = {metric.name for metric in parse_metrics(wanted, loaded.mixture.metrics)}
         if self.kept is None and not asked <= {name for values in found.values() for name in values}:
-            return self.measured(loaded, wanted)  # its error says why no file has the metric
-        return means(found, loaded, wanted)
+            return self.evaluate_together(loaded, wanted)  # its error says why no file has the metric
+        return mean_over_files(found, loaded, wanted)
 
-    def measured(self, loaded: Loaded, wanted: Sequence[str], lacking: bool = False) -> dict[str, float]:
+    def evaluate_together(self, loaded: Loaded, wanted: Sequence[str], lacking: bool = False) -> dict[str, float]:
         """Evaluate all files together; the result is as in `run`.
 
         Args:
@@ -117,9 +88,9 @@ class Evaluation:
         asked = {
             (m.variant.needs, m.objective) for m in chosen if m.metric not in members[m.objective].measured_metrics
         }
-        compared = [(needs, objective) for needs, objective in sorted(asked) if needs in GATHERED]
+        compared = [(needs, objective) for needs, objective in sorted(asked) if needs in METRIC_INPUTS]
         total = Sums()
-        for sums in self.gather(self.losses(loaded, compared)):
+        for sums in self.gather(self.sum_losses(loaded, compared)):
             total.add(sums)
         found: dict[str, float] = {"examples": total.examples}
         terms = total.shares("loss", "count")
@@ -129,13 +100,13 @@ class Evaluation:
         found |= {f"loss/{name}": value for name, value in terms.items()}
         found |= total.shares("right", "asked")
         writes = self.kept is not None and self.examples.form.writes
-        texts = self.texts(loaded) if writes or any(m.variant.needs == "texts" for m in chosen) else None
+        texts = self.generated_texts(loaded) if writes or any(m.variant.needs == "texts" for m in chosen) else None
         if lacking or self.kept is not None:
             chosen = [m for m in chosen if total.numbers.get(("count", m.objective))]
-        return found | {m.name: self.measure(loaded, m, total, texts) for m in chosen if m.name not in found}
+        return found | {m.name: self.compute_metric(loaded, m, total, texts) for m in chosen if m.name not in found}
 
     @torch.no_grad()
-    def losses(self, loaded: Loaded, compared: Sequence[tuple[str, str]]) -> Sums:
+    def sum_losses(self, loaded: Loaded, compared: Sequence[tuple[str, str]]) -> Sums:
         """Compute the losses of this process's share of the rows.
 
         Args:
@@ -168,25 +139,25 @@ class Evaluation:
         targets = mixture.final_targets(part.targets, said.read)
         terms = mixture.terms(said.scores, targets, said.weights)
         sums = Sums(read_at_once(numbers_of(terms)), examples=len(part.examples))
-        passed = {
-            name: Passed(member, rows, part, targets[name], terms[name], said.scores[member.head])
+        results = {
+            name: ForwardResult(member, rows, part, targets[name], terms[name], said.scores[member.head])
             for name, member in mixture.members.items()
         }
         for needs, name in compared:
-            sums.compared[needs, name] = GATHERED[needs].gather(passed[name])
+            sums.compared[needs, name] = METRIC_INPUTS[needs].collect(results[name])
         if self.kept is not None and not self.examples.form.writes:
-            first = next(iter(passed.values()))
-            for plan, one in zip(first.plans, first_predictor(loaded).keep(first), strict=True):
+            first = next(iter(results.values()))
+            for plan, one in zip(first.plans, first_predictor(loaded).collect_results(first), strict=True):
                 self.kept.setdefault(plan.document, []).append(one)
         return sums
 
-    def texts(self, loaded: Loaded) -> tuple[list[str], list[list[str]]]:
+    def generated_texts(self, loaded: Loaded) -> tuple[list[str], list[list[str]]]:
         """Generate a text per document; return the texts of all processes and their references.
 
         Sources and prompts are truncated as for the loss.
         """
         everyone = self.examples.documents
-        mine, written, count = everyone[self.process :: self.processes], dict[int, str](), Written()
+        mine, written, count = everyone[self.process :: self.processes], dict[int, str](), GeneratedCounts()
         lengths = {plan.document: plan.source_length or plan.length for plan in self.examples.plan(0, mine)}
         longest_first = sorted(mine, key=lambda document: lengths[document], reverse=True)
         self.progress("texts", 0, len(everyone))
@@ -194,7 +165,7 @@ class Evaluation:
         for start in range(0, -(-len(everyone) // self.processes), self.batch):
             self.between()
             some = longest_first[start : start + self.batch]
-            for found in map_batches(some, self.batch, lambda few: self.write(loaded, few, count)):
+            for found in map_batches(some, self.batch, lambda few: self.generate_batch(loaded, few, count)):
                 written |= found
             self.progress("texts", min((start + self.batch) * self.processes, len(everyone)), len(everyone))
         if self.kept is not None:
@@ -202,19 +173,22 @@ class Evaluation:
         texts = [self.examples.form.reference_texts(self.split.rows[document]) for document in mine]
         references = [[t] if isinstance(t, str) else list(t) for t in texts]
         gathered = self.gather(([written[document] for document in mine], references, count))
-        Written(sum(one.texts for *_, one in gathered), sum(one.full for *_, one in gathered)).tell(loaded)
+        total = GeneratedCounts(sum(one.texts for *_, one in gathered), sum(one.full for *_, one in gathered))
+        total.warn_unfinished(loaded)
         return [t for texts, *_ in gathered for t in texts], [r for _, refs, _ in gathered for r in refs]
 
-    def write(self, loaded: Loaded, documents: Sequence[int], written: Written) -> dict[int, str]:
-        """Generate a text for each of some documents, and count them in `written`."""
-        examples, device, how = self.examples, loaded.model.device, Writing(self.generate, written, documents)
+    def generate_batch(self, loaded: Loaded, documents: Sequence[int], counts: GeneratedCounts) -> dict[int, str]:
+        """Generate a text for each of some documents, and count them in `counts`."""
+        examples, generation = self.examples, TextGeneration(self.generate, counts, documents)
         built = [examples.build(PackedRow(0, (plan,))) for plan in examples.plan(0, documents)]
         if not examples.form.source:
-            found = write_on(loaded, [example.prompt.tolist() for row in built for example in row], how)
+            found = generate_texts(loaded, [example.prompt.tolist() for row in built for example in row], generation)
         else:
             longest = max(0 if example.source is None else len(example.source) for row in built for example in row)
             source, among = encoder_inputs(built, (len(built), longest), examples.roles.pad, examples.form.traits)
-            found = write(loaded, torch.from_numpy(source).to(device), documents_from(among).to(device), how)
+            device, documents_read = loaded.model.device, documents_from(among)
+            inputs = torch.from_numpy(source).to(device), documents_read.to(device)
+            found = generate_from_source(loaded, *inputs, generation)
         return {n: loaded.tokenizer.decode(new.tokens) for n, new in zip(documents, found, strict=True)}
 
     def bytes_scored(self, loaded: Loaded) -> int:
@@ -232,7 +206,7 @@ class Evaluation:
                     total -= len(text.encode()) - loaded.tokenizer.span_bytes(text, read)
         return total
 
-    def measure(
+    def compute_metric(
         self, loaded: Loaded, chosen: ChosenMetric, total: Sums, texts: tuple[list[str], list[list[str]]] | None
     ) -> float:
         """Compute one metric.
@@ -246,13 +220,13 @@ class Evaluation:
         needs = chosen.variant.needs
         if needs == "texts" and texts is not None:
             return compute(chosen.registered, predictions=texts[0], references=texts[1])
-        if needs in GATHERED:
+        if needs in METRIC_INPUTS:
             compared = total.compared.get((needs, chosen.objective))
             if not compared:
                 labelled = loaded.mixture.members[chosen.objective].labelled
                 why = "no row of this split has a label" if labelled else "nothing in this split is predicted"
                 raise ValueError(f"{chosen.name}: {why}, so no answer can be compared")
-            given = GATHERED[needs].give(compared, About(loaded, self.examples, self.split))
+            given = METRIC_INPUTS[needs].arguments(compared, EvaluatedSplit(loaded, self.examples, self.split))
             return compute(chosen.registered, **given)
         wanted = chosen.variant.inputs
         loss, count = (total.numbers[what, chosen.objective] for what in ("likelihood", "count"))
@@ -262,27 +236,7 @@ class Evaluation:
         return compute(chosen.registered, **{name: inputs[name] for name in wanted})
 
 
-def numbers_of(terms: Mapping[str, Term]) -> dict[tuple[str, str], Tensor]:
-    """What a forward pass adds to `Sums.numbers`."""
-    found: dict[tuple[str, str], Tensor] = {}
-    for name, term in terms.items():
-        found |= {("loss", name): term.sum, ("count", name): term.count}
-        if term.likelihood is not None:
-            found["likelihood", name] = term.likelihood
-        for what, (right, asked) in term.measured.items():
-            found |= {("right", f"{name}/{what}"): right, ("asked", f"{name}/{what}"): asked}
-    return found
-
-
-def read_at_once(numbers: Mapping[tuple[str, str], Tensor]) -> dict[tuple[str, str], float]:
-    """Copy numbers from the device, all at once: each copy would wait for the device."""
-    exact = widest_dtype(next(iter(numbers.values())).device)
-    values = torch.stack([number.to(exact) for number in numbers.values()]).tolist()
-    whole = [not number.is_floating_point() for number in numbers.values()]
-    return {key: int(v) if count else v for key, v, count in zip(numbers, values, whole, strict=True)}
-
-
-def means(found: Mapping[str, dict[str, float]], loaded: Loaded, wanted: Sequence[str]) -> dict[str, float]:
+def mean_over_files(found: Mapping[str, dict[str, float]], loaded: Loaded, wanted: Sequence[str]) -> dict[str, float]:
     """Combine the results of several files: the mean of each number, the sum of `examples`, and each file's metrics."""
     known = dict.fromkeys(name for values in found.values() for name in values)
     each = {name: [values[name] for values in found.values() if name in values] for name in known}
@@ -294,6 +248,6 @@ def means(found: Mapping[str, dict[str, float]], loaded: Loaded, wanted: Sequenc
 
 def by_length(rows: Iterator[PackedRow], size: int) -> Iterator[list[PackedRow]]:
     """Yield batches of `size` rows of similar length, the longest first in each window; the last may be smaller."""
-    while window := list(islice(rows, min(WINDOW * size, sys.maxsize))):
+    while window := list(islice(rows, min(SORT_WINDOW * size, sys.maxsize))):
         window.sort(key=lambda row: sum(plan.length + plan.source_length for plan in row.plans), reverse=True)
         yield from (window[start : start + size] for start in range(0, len(window), size))

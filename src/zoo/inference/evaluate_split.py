@@ -17,16 +17,16 @@ from zoo.data.task import Task
 from zoo.data.tokenizers.tokenizer import Tokenizer
 from zoo.devices.precision import AUTO, autocast_to, forward_dtype, nearest_precision, require_gradients
 from zoo.examples.form import inputs
-from zoo.inference.evaluate import Evaluation, unseen
-from zoo.inference.gathered import About
-from zoo.inference.loaded import Loaded, refuse_not_finite, stream_of
-from zoo.inference.predictions import check_file, write_predictions
+from zoo.inference.evaluation import Evaluation, no_progress
+from zoo.inference.loaded import Loaded, model_traits, refuse_not_finite
+from zoo.inference.metric_inputs import EvaluatedSplit
+from zoo.inference.model_inputs import BATCH
+from zoo.inference.predictions import check_predictions_file, write_predictions
 from zoo.inference.shape import row_shape
-from zoo.inference.typed import BATCH
 from zoo.metrics.choose import parse_metrics
 from zoo.models.attention_backend import use_fastest
 from zoo.models.generation.settings import GenerateSettings
-from zoo.models.heads.classes import numbered_as, refuse_others, with_others
+from zoo.models.heads.classes import append_other_classes, refuse_different_classes, reorder_classes
 from zoo.models.heads.head import heads
 from zoo.models.model import Model
 from zoo.objectives.mixture import Mixture
@@ -35,7 +35,7 @@ from zoo.registry import refuse_below
 logger = logging.getLogger(__name__)
 
 
-class Shown(NamedTuple):
+class Reporting(NamedTuple):
     """What is reported beside the returned values.
 
     Args:
@@ -43,11 +43,11 @@ class Shown(NamedTuple):
         predictions: a file to write the predictions to; None: none is written.
     """
 
-    progress: Progress = unseen
+    progress: Progress = no_progress
     predictions: Path | None = None
 
 
-NOTHING = Shown()
+NO_REPORTING = Reporting()
 
 
 def on_task(loaded: Loaded, task: Task) -> Loaded:
@@ -69,9 +69,9 @@ def on_task(loaded: Loaded, task: Task) -> Loaded:
             kinds = f"'{task.label_kind}', but those of the checkpoint '{loaded.task.label_kind}'"
             raise ValueError(f"task.labels: the task's labels are of kind {kinds}")
         own, tensors = loaded.task.labels or (), loaded.model.state_dict()
-        wanted = with_others(task.labels or (), own)
-        refuse_others(wanted, own)
-        if ordered := numbered_as(wanted, own, tensors, loaded.model.heads):
+        wanted = append_other_classes(task.labels or (), own)
+        refuse_different_classes(wanted, own)
+        if ordered := reorder_classes(wanted, own, tensors, loaded.model.heads):
             model, task = copy.deepcopy(loaded.model), replace(task, labels=wanted)
             model.load_state_dict(ordered)
             return replace(loaded, model=model, task=task, mixture=Mixture.of(task))
@@ -79,14 +79,14 @@ def on_task(loaded: Loaded, task: Task) -> Loaded:
     return replace(loaded, task=task, mixture=Mixture.of(task))
 
 
-def measure(
+def evaluate_split(
     loaded: Loaded,
     split: str,
     data: Path | None,
     generate: GenerateSettings,
     precision: str = AUTO,
     batch: int = BATCH,
-    show: Shown = NOTHING,
+    reporting: Reporting = NO_REPORTING,
 ) -> dict[str, float]:
     """Evaluate on a split of the task; return `examples`, `loss`, `loss/<objective>` and the task's metrics.
 
@@ -102,10 +102,10 @@ def measure(
         RuntimeError: the loss is not finite.
     """
     refuse_below(1, **{"--batch": batch})
-    if show.predictions is not None:
-        check_file(show.predictions)
+    if reporting.predictions is not None:
+        check_predictions_file(reporting.predictions)
     device = loaded.model.device
-    wanted = nearest_precision(loaded.trained_in, device) if precision == AUTO else precision
+    wanted = nearest_precision(loaded.training_precision, device) if precision == AUTO else precision
     dtype = forward_dtype(wanted, device, "--precision")
     use_fastest(loaded.model, dtype)
     for objective in loaded.mixture.members:
@@ -115,25 +115,27 @@ def measure(
     examples, opened = read_examples(rows, task, loaded.mixture, loaded.model, tokenizer)[split]
     if examples.truncates:
         report_truncated(split, examples, examples.count_truncated())
-    kept = None if show.predictions is None else dict[int, list[Any]]()
+    kept = None if reporting.predictions is None else dict[int, list[Any]]()
     with require_gradients(loaded.model), autocast_to(device, dtype):
-        asked = Evaluation(examples, opened, batch, generate, progress=show.progress, kept=kept)
+        asked = Evaluation(examples, opened, batch, generate, progress=reporting.progress, kept=kept)
         values = asked.run(loaded, task.metrics)
     # metrics are not checked: perplexity may overflow even if the loss is finite
     refuse_not_finite(value for name, value in values.items() if name.split("/")[0] == "loss")
-    if show.predictions is not None and kept is not None:
-        write_said(show.predictions, About(loaded, examples, opened), kept, values)
+    if reporting.predictions is not None and kept is not None:
+        save_predictions(reporting.predictions, EvaluatedSplit(loaded, examples, opened), kept, values)
     return values
 
 
-def write_said(path: Path, about: About, kept: Mapping[int, Sequence[Any]], values: Mapping[str, float]) -> None:
+def save_predictions(
+    path: Path, evaluated: EvaluatedSplit, kept: Mapping[int, Sequence[Any]], values: Mapping[str, float]
+) -> None:
     """Write the predictions.
 
     Raises:
         RuntimeError: they cannot be written; the message holds the measured values, which would be lost otherwise.
     """
     try:
-        write_predictions(path, about, kept)
+        write_predictions(path, evaluated, kept)
     except OSError as error:
         measured = ", ".join(f"{name} {value:.6g}" for name, value in values.items())
         said = f"{path}: cannot be written: {error.strerror}"
@@ -157,7 +159,7 @@ def read_examples(
         ValueError: a column is missing, the model cannot read such examples, the tokenizer lacks a special token, or an
             objective cannot be trained on the data.
     """
-    form = mixture.form(next(iter(rows.values())).inputs, stream_of(model))
+    form = mixture.form(next(iter(rows.values())).inputs, model_traits(model))
     for chosen in parse_metrics(task.metrics, mixture.metrics):
         metric = chosen.variant()  # imports the metric's library, so that a missing one is noticed before any work
         if metric.needs == "texts" and not form.writes:

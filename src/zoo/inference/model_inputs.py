@@ -19,10 +19,10 @@ from zoo.models.heads.scores import Scores
 from zoo.wording import counted
 
 BATCH = 32  # texts or rows per forward pass
-WINDOW = 64  # batches that are sorted by length together; an answer waits for no more than these
+SORT_WINDOW = 64  # batches that are sorted by length together; an answer waits for no more than these
 
 
-def refuse_longer(count: int, most: int, what: str) -> None:
+def refuse_too_long(count: int, most: int, what: str) -> None:
     """Refuse more tokens than the model reads.
 
     Raises:
@@ -32,7 +32,7 @@ def refuse_longer(count: int, most: int, what: str) -> None:
         raise ValueError(f"{what} has {count} tokens, special tokens included: the model reads at most {most}")
 
 
-def typed_examples(loaded: Loaded, texts: Sequence[Ids], pairs: Sequence[Ids] | None) -> list[Example]:
+def build_examples(loaded: Loaded, texts: Sequence[Ids], pairs: Sequence[Ids] | None) -> list[Example]:
     """Put each text or pair into the template of the model's training; nothing is truncated.
 
     Raises:
@@ -60,7 +60,7 @@ def template_of(loaded: Loaded, texts: int) -> Template:
     return next(template for template in templates if template.count(None) == texts)
 
 
-def as_inputs(loaded: Loaded, examples: Sequence[Example]) -> dict[str, Tensor | Documents]:
+def collate_inputs(loaded: Loaded, examples: Sequence[Example]) -> dict[str, Tensor | Documents]:
     """Convert examples to the model's keyword arguments: one example per row, padded to the longest."""
     longest = max(len(example.tokens) for example in examples)
     shape, pad = (len(examples), longest), loaded.tokenizer.roles.pad
@@ -78,7 +78,7 @@ def score_texts(loaded: Loaded, examples: Sequence[Example], head: str) -> Score
     # given as flat positions: the model would search for them on the device, and wait for it
     flat = [row * longest + one.summary % len(one.tokens) for row, one in enumerate(examples)]
     places = {head: torch.tensor(flat, device=loaded.model.device)}
-    return loaded.run(**as_inputs(loaded, examples), places=places).scores[head]
+    return loaded.run(**collate_inputs(loaded, examples), places=places).scores[head]
 
 
 def source_inputs(loaded: Loaded, sources: Sequence[Ids]) -> tuple[Tensor, Documents]:
@@ -91,12 +91,12 @@ def source_inputs(loaded: Loaded, sources: Sequence[Ids]) -> tuple[Tensor, Docum
     assert encoder is not None
     ended = [np.append(ids, loaded.tokenizer.roles.id("end")) for ids in sources]
     longest = max(map(len, ended))
-    refuse_longer(longest, encoder.max_length, "the text")
+    refuse_too_long(longest, encoder.max_length, "the text")
     tokens, documents = concatenate_rows([[ids] for ids in ended], (len(ended), longest), loaded.tokenizer.roles.pad)
     return torch.from_numpy(tokens).to(loaded.model.device), documents_from(documents).to(loaded.model.device)
 
 
-def picture_inputs(loaded: Loaded, files: Sequence[str]) -> tuple[Tensor, Documents]:
+def image_inputs(loaded: Loaded, files: Sequence[str]) -> tuple[Tensor, Documents]:
     """Read images from files, at the model's size; return them and their documents, one per image.
 
     Raises:

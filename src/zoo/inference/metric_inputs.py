@@ -16,15 +16,15 @@ from zoo.data.store.split import Split
 from zoo.data.tokenizers.token_spans import encode_with_spans
 from zoo.examples.example import ExamplePlan
 from zoo.inference.loaded import Loaded
-from zoo.inference.spans import WindowAnswer, best_span, say_answer
+from zoo.inference.spans import WindowAnswer, answer_from_windows, best_span
 from zoo.models.heads.scores import Scores
 from zoo.objectives.kinds.span import CONTEXT, FIRST, AnswerSpan
 from zoo.objectives.objective import Objective, Term
 
-Compared = tuple[Any, Any]  # predicted, true; from `spans`: (document, example number), best span
+AnswerPair = tuple[Any, Any]  # predicted, true; from `span_pairs`: (document, example number), best span
 
 
-class Passed(NamedTuple):
+class ForwardResult(NamedTuple):
     """One objective's results of one forward pass.
 
     Args:
@@ -76,36 +76,36 @@ class Passed(NamedTuple):
         return flat if places is None else np.where(places >= 0, flat[places], -1)
 
 
-def answers(passed: Passed) -> list[Compared]:
+def answer_pairs(result: ForwardResult) -> list[AnswerPair]:
     """Predicted and true answer of each scored position or document: a class, or a number."""
-    assert passed.term.guesses is not None, "an objective with metrics of single answers guesses"
-    targets = passed.targets
+    assert result.term.guesses is not None, "an objective with metrics of single answers guesses"
+    targets = result.targets
     scored = targets.isfinite() if targets.is_floating_point() else targets >= 0
-    return list(zip(passed.term.guesses[scored].tolist(), targets[scored].tolist(), strict=True))
+    return list(zip(result.term.guesses[scored].tolist(), targets[scored].tolist(), strict=True))
 
 
-def sets(passed: Passed) -> list[Compared]:
+def set_pairs(result: ForwardResult) -> list[AnswerPair]:
     """Predicted and true classes of each document, as 0 or 1 per class."""
-    assert passed.term.guesses is not None, "an objective with metrics of sets guesses"
-    known = (passed.targets >= 0).all(-1)
-    return list(zip(passed.term.guesses[known].tolist(), passed.targets[known].tolist(), strict=True))
+    assert result.term.guesses is not None, "an objective with metrics of sets guesses"
+    known = (result.targets >= 0).all(-1)
+    return list(zip(result.term.guesses[known].tolist(), result.targets[known].tolist(), strict=True))
 
 
-def tags(passed: Passed) -> list[Compared]:
+def tag_pairs(result: ForwardResult) -> list[AnswerPair]:
     """Predicted and true tags of each document, at its scored positions in order."""
-    scored = (passed.targets >= 0).flatten().cpu().numpy()
-    _, sizes = np.unique(passed.owners()[scored], return_counts=True)
-    pairs, found = iter(answers(passed)), []
+    scored = (result.targets >= 0).flatten().cpu().numpy()
+    _, sizes = np.unique(result.owners()[scored], return_counts=True)
+    pairs, found = iter(answer_pairs(result)), []
     for size in sizes.tolist():
         predicted, true = zip(*(next(pairs) for _ in range(size)), strict=True)
         found.append((list(predicted), list(true)))
     return found
 
 
-def spans(passed: Passed) -> list[Compared]:
+def span_pairs(result: ForwardResult) -> list[AnswerPair]:
     """The best span of each window, with (document, number) of the window's example."""
-    targets, logits = passed.targets.cpu().numpy(), passed.scores.exact().cpu().numpy()
-    names, found = iter(passed.part.examples), []
+    targets, logits = result.targets.cpu().numpy(), result.scores.exact().cpu().numpy()
+    names, found = iter(result.part.examples), []
     for said, known in zip(logits, targets, strict=True):
         firsts = np.flatnonzero((known >= 0) & (known & FIRST > 0))  # where the windows of the row begin
         for first, behind in zip(firsts, [*firsts[1:], int((known >= 0).sum())], strict=True):
@@ -115,7 +115,7 @@ def spans(passed: Passed) -> list[Compared]:
     return found
 
 
-class About(NamedTuple):
+class EvaluatedSplit(NamedTuple):
     """What is evaluated."""
 
     loaded: Loaded
@@ -123,66 +123,68 @@ class About(NamedTuple):
     split: Split
 
 
-def in_two_lists(compared: Sequence[Compared], about: About) -> dict[str, list[Any]]:
+def two_lists(compared: Sequence[AnswerPair], evaluated: EvaluatedSplit) -> dict[str, list[Any]]:
     """Predictions and references in two lists."""
     return {"predictions": [predicted for predicted, _ in compared], "references": [true for _, true in compared]}
 
 
-def among_classes(compared: Sequence[Compared], about: About) -> dict[str, Any]:
+def class_numbers(compared: Sequence[AnswerPair], evaluated: EvaluatedSplit) -> dict[str, Any]:
     """Predicted and true class numbers, and the number of classes."""
-    return {**in_two_lists(compared, about), "classes": len(about.split.labels)}
+    return {**two_lists(compared, evaluated), "classes": len(evaluated.split.labels)}
 
 
-def in_names(compared: Sequence[Compared], about: About) -> dict[str, list[Any]]:
+def tag_names(compared: Sequence[AnswerPair], evaluated: EvaluatedSplit) -> dict[str, list[Any]]:
     """Predicted and true tags by name."""
-    names, lists = about.split.labels, in_two_lists(compared, about)
+    names, lists = evaluated.split.labels, two_lists(compared, evaluated)
     return {side: [[names[tag] for tag in one] for one in documents] for side, documents in lists.items()}
 
 
-def answers_found(windows: Sequence[Compared], about: About) -> dict[str, list[Any]]:
+def answer_texts(windows: Sequence[AnswerPair], evaluated: EvaluatedSplit) -> dict[str, list[Any]]:
     """The answer to each question from all its windows ("" for none), and the reference answers."""
     by_document: dict[int, dict[int, WindowAnswer]] = {}
     for (document, number), window in windows:
         by_document.setdefault(document, {})[number] = window
     predictions, references = [], []
     for document, found in sorted(by_document.items()):
-        answer, _ = answer_found(found, about, document)
+        answer, _ = answer_of_document(found, evaluated, document)
         predictions.append("" if answer is None else answer["text"])
-        references.append(list(about.split.rows[document][ANSWERS]["text"]))
+        references.append(list(evaluated.split.rows[document][ANSWERS]["text"]))
     return {"predictions": predictions, "references": references}
 
 
-def answer_found(
-    windows: Mapping[int, WindowAnswer], about: About, document: int
+def answer_of_document(
+    windows: Mapping[int, WindowAnswer], evaluated: EvaluatedSplit, document: int
 ) -> tuple[dict[str, Any] | None, float]:
-    """Return the answer to a question from all its windows, and its probability, as `say_answer` does.
+    """Return the answer to a question from all its windows, and its probability, as `answer_from_windows` does.
 
     Args:
         windows: by the number of the window's example.
     """
-    objective, context = about.loaded.mixture.members["span"], about.split.rows[document][CONTEXT_COLUMN]
+    objective, context = evaluated.loaded.mixture.members["span"], evaluated.split.rows[document][CONTEXT_COLUMN]
     assert isinstance(objective, AnswerSpan)
-    plans = {plan.number: plan for plan in about.examples.plan(0, [document])}
-    moved = [window.moved(plans[number].pieces[-1].start) for number, window in windows.items()]
-    return say_answer(context, encode_with_spans(about.loaded.tokenizer, [context])[0], moved, objective.no_answer)
+    plans = {plan.number: plan for plan in evaluated.examples.plan(0, [document])}
+    shifted = [window.shifted(plans[number].pieces[-1].start) for number, window in windows.items()]
+    return answer_from_windows(
+        context, encode_with_spans(evaluated.loaded.tokenizer, [context])[0], shifted, objective.no_answer
+    )
 
 
-class Gathering(NamedTuple):
+class MetricInputs(NamedTuple):
     """How a metric's inputs are made.
 
     Args:
-        gather: the answers of a forward pass.
-        give: the metric's keyword arguments, from the answers of all passes.
+        collect: the answers of a forward pass.
+        arguments: the metric's keyword arguments, from the answers of all passes.
     """
 
-    gather: Callable[[Passed], list[Compared]]
-    give: Callable[[Sequence[Compared], About], dict[str, Any]]
+    collect: Callable[[ForwardResult], list[AnswerPair]]
+    arguments: Callable[[Sequence[AnswerPair], EvaluatedSplit], dict[str, Any]]
 
 
-GATHERED = {  # by `Metric.needs`
-    "classes": Gathering(answers, among_classes),
-    "numbers": Gathering(answers, in_two_lists),
-    "sets": Gathering(sets, in_two_lists),
-    "tags": Gathering(tags, in_names),
-    "answers": Gathering(spans, answers_found),
+METRIC_INPUTS = {  # by `Metric.needs`
+    "classes": MetricInputs(answer_pairs, class_numbers),
+    "numbers": MetricInputs(answer_pairs, two_lists),
+    "sets": MetricInputs(set_pairs, two_lists),
+    "tags": MetricInputs(tag_pairs, tag_names),
+    "answers": MetricInputs(span_pairs, answer_texts),
 }

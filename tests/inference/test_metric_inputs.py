@@ -11,7 +11,7 @@ from torch import Tensor
 
 from zoo.batches.collate import MicroBatch, documents_from
 from zoo.batches.order import PackedRow
-from zoo.inference.gathered import Passed, answers
+from zoo.inference.metric_inputs import ForwardResult, answer_pairs
 from zoo.models.heads.scores import Scores
 from zoo.objectives.objective import Term
 
@@ -21,8 +21,10 @@ ZERO = torch.zeros(())
 def test_numbers_below_zero_are_compared_and_unknown_ones_are_not():
     targets, guesses = torch.tensor([-1.5, torch.nan, 2.0]), torch.tensor([0.25, 9.0, -1.0])
     term = Term(ZERO, ZERO, 1.0, guesses=guesses)
-    passed = Passed(Mock(), [], MicroBatch({}, {}, [], 0, 0.0), targets, term, Scores.of(guesses[:, None]))
-    assert answers(passed) == [(0.25, -1.5), (-1.0, 2.0)]
+    passed = ForwardResult(
+        Mock(), [], MicroBatch({}, {}, [], 0, 0.0), targets, term, Scores.from_logits(guesses[:, None])
+    )
+    assert answer_pairs(passed) == [(0.25, -1.5), (-1.0, 2.0)]
 
 
 def test_a_place_without_a_token_and_one_that_nothing_fills_belong_to_no_example():
@@ -32,8 +34,8 @@ def test_a_place_without_a_token_and_one_that_nothing_fills_belong_to_no_example
     def owners(places: dict[str, Tensor]) -> list[int]:
         part = MicroBatch({"documents": documents, "places": places}, {}, [], 0, 0.0)
         objective = Mock(head="masked_lm", places_per_target=1)
-        term, scores = Term(ZERO, ZERO, 1.0), Scores.of(torch.zeros(1, 1))
-        return Passed(objective, rows, part, torch.zeros(1), term, scores).owners().tolist()
+        term, scores = Term(ZERO, ZERO, 1.0), Scores.from_logits(torch.zeros(1, 1))
+        return ForwardResult(objective, rows, part, torch.zeros(1), term, scores).owners().tolist()
 
     assert owners({}) == [0, 0, 1, -1, 2, 2, 2, 2]
     assert owners({"masked_lm": torch.tensor([1, 2, 6, -1])}) == [0, 1, 2, -1]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from zoo.blocks.rows.documents import Documents
-from zoo.inference.loaded import Loaded, working
+from zoo.inference.loaded import Loaded, as_runtime_error
 from zoo.models.generation.generate import generate
 from zoo.models.generation.search import Generated
 from zoo.models.generation.settings import GenerateSettings
@@ -16,7 +16,7 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass
-class Written:
+class GeneratedCounts:
     """Counts the texts that a command generates, and those of them that are cut off at the model's `max_length`."""
 
     texts: int = 0
@@ -26,7 +26,7 @@ class Written:
         """Count texts."""
         self.texts, self.full = self.texts + len(found), self.full + sum(one.full for one in found)
 
-    def tell(self, loaded: Loaded) -> None:
+    def warn_unfinished(self, loaded: Loaded) -> None:
         """Warn if texts are unfinished; call this once, at the end of the command."""
         if self.full:
             decoder = loaded.model.decoder
@@ -36,29 +36,31 @@ class Written:
 
 
 @dataclass(frozen=True)
-class Writing:
+class TextGeneration:
     """How texts are generated and counted.
 
     Args:
-        written: the counts of the whole command.
+        counts: the counts of the whole command.
         numbers: of the texts, as in `generate`.
     """
 
     settings: GenerateSettings
-    written: Written
+    counts: GeneratedCounts
     numbers: Sequence[int] | None = None
 
 
-def write(loaded: Loaded, source: Tensor, documents: Documents, how: Writing) -> list[Generated]:
+def generate_from_source(
+    loaded: Loaded, source: Tensor, documents: Documents, generation: TextGeneration
+) -> list[Generated]:
     """Generate a text for each source, a text or an image."""
     begins = [[loaded.tokenizer.roles.id("start")]] * len(source)
-    return write_on(loaded, begins, how, source, documents)
+    return generate_texts(loaded, begins, generation, source, documents)
 
 
-def write_on(
+def generate_texts(
     loaded: Loaded,
     prompts: Sequence[Sequence[int]],
-    how: Writing,
+    generation: TextGeneration,
     source: Tensor | None = None,
     documents: Documents | None = None,
 ) -> list[Generated]:
@@ -68,7 +70,7 @@ def write_on(
         source, documents: one source per prompt, for a model with an encoder.
     """
     end = loaded.tokenizer.roles.end
-    with working():
-        found = generate(loaded.model, prompts, how.settings, end, source, documents, how.numbers)
-    how.written.add(found)
+    with as_runtime_error():
+        found = generate(loaded.model, prompts, generation.settings, end, source, documents, generation.numbers)
+    generation.counts.add(found)
     return found

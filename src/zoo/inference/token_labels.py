@@ -12,7 +12,7 @@ VISIBLE = str.maketrans({" ": "␣", SPACE: "␣", "\n": "↵", "\r": "␍", "\t
 NO_TEXT = "\ufffd"  # the replacement character: bytes that are not a whole character
 
 
-def readable(tokenizer: Tokenizer, ids: Sequence[int]) -> list[str]:
+def token_labels(tokenizer: Tokenizer, ids: Sequence[int]) -> list[str]:
     """The label of each token: special tokens as they are spelled, other tokens as text.
 
     A piece that continues a word has a dot before it, unless white space has tokens of its own, which separate the

@@ -5,7 +5,7 @@ from looking import TEXTS
 
 from zoo.data.tokenizers.recipes.recipe import tokenizers
 from zoo.data.tokenizers.tokenizer import Tokenizer
-from zoo.inference.readable import readable
+from zoo.inference.token_labels import token_labels
 
 SIZES = {"wordpiece": 60, "bpe": 60, "byte_bpe": 290, "characters": 60, "unigram": 60}
 
@@ -17,24 +17,24 @@ def tokenizer(request: pytest.FixtureRequest) -> Tokenizer:
 
 
 def test_labels_spell_the_words_of_a_text(tokenizer: Tokenizer):
-    labels = readable(tokenizer, tokenizer.encode(["the trees and cats"])[0].tolist())
+    labels = token_labels(tokenizer, tokenizer.encode(["the trees and cats"])[0].tolist())
     assert "".join(label.strip("·␣") for label in labels) == "thetreesandcats"
     assert all(label and not label.isspace() for label in labels)
 
 
 def test_a_piece_that_continues_a_word_has_a_dot_and_the_first_one_of_a_word_has_none():
     tokenizer = Tokenizer.train(tokenizers.parse({"name": "wordpiece", "vocab_size": 60}, "tokenizer"), TEXTS)
-    labels = readable(tokenizer, tokenizer.encode(["trees"])[0].tolist())
+    labels = token_labels(tokenizer, tokenizer.encode(["trees"])[0].tolist())
     assert len(labels) > 1 and not labels[0].startswith("·") and all(label.startswith("·") for label in labels[1:])
 
 
 def test_special_tokens_are_spelled_and_white_space_is_shown():
     tokenizer = Tokenizer.train(tokenizers.parse({"name": "characters", "vocab_size": 60}, "tokenizer"), ["ab \n\tc"])
     ids = [tokenizer.roles.id("start"), *tokenizer.encode(["ab \n\t"])[0].tolist(), tokenizer.roles.id("end"), 999]
-    assert readable(tokenizer, ids) == ["<s>", "a", "b", "␣", "↵", "⇥", "</s>", "<999>"]
+    assert token_labels(tokenizer, ids) == ["<s>", "a", "b", "␣", "↵", "⇥", "</s>", "<999>"]
 
 
 def test_a_part_of_a_character_is_shown_as_its_bytes_are_spelled():
     tokenizer = Tokenizer.train(tokenizers.parse({"name": "byte_bpe", "vocab_size": 270}, "tokenizer"), ["a b"])
-    labels = readable(tokenizer, tokenizer.encode(["ü"])[0].tolist())
+    labels = token_labels(tokenizer, tokenizer.encode(["ü"])[0].tolist())
     assert len(labels) > 1 and "\ufffd" not in "".join(labels)
