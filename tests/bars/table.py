@@ -119,7 +119,7 @@ RECURRENT = {**ENCODER, "encoder.mixer": {"name": "recurrent"}, "encoder.n_layer
 LONGER = {"factor": 2.0, "trained_length": 16}  # texts of the toys have up to 24 tokens
 ROTARY = {**ENCODER, "encoder.position": "rotary"}
 UNTRAINED = {"training.freeze": ["generator", "heads.masked_lm"]}  # what it learns would be hard to detect
-PIXELS = {"name": "convolution", "width": 8, "kernel": 1}  # a place reads its own pixel
+PIXELS = {"name": "convolution", "width": 8, "kernel": 1}  # a position reads its own pixel
 RULES = (
     Rule(norms, both("norm"), "copy", "transformer-nano", 400),
     Rule(activations, both("feed_forward.activation"), "copy", "transformer-nano", 400),

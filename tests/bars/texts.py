@@ -1,4 +1,4 @@
-"""Toy tasks whose answer is a text, a hidden word, or the place of a sentence; and pictures."""
+"""Toy tasks whose answer is a text, a hidden word, or the position of a sentence; and pictures."""
 
 from random import Random
 
@@ -7,7 +7,7 @@ from words import BLIND, UNORDERED
 
 WRITTEN = {"generate": {"max_new_tokens": 24}}
 EXACT = {"translation": {"label_smoothing": 0.0}}
-PROMPTLESS = {"decoder.attention.window": 1}  # a place sees itself alone, so nothing of the prompt
+PROMPTLESS = {"decoder.attention.window": 1}  # a position sees itself alone, so nothing of the prompt
 NARROW = {"d_model": 4}  # too few numbers to tell the words apart
 
 
@@ -96,12 +96,12 @@ def noise(random: Random, side: int = 16) -> list[list[list[int]]]:
     return [[[random.randrange(90, 160)] * 3 for _ in range(side)] for _ in range(side)]
 
 
-POINTWISE = {"encoder.stages": [{"name": "convolution", "width": 16, "kernel": 1}]}  # a place reads its own pixel
+POINTWISE = {"encoder.stages": [{"name": "convolution", "width": 16, "kernel": 1}]}  # a position reads its own pixel
 
 
 @toy("classification", "accuracy", POINTWISE, rows=(50, 400))
 def stripes(random: Random) -> Tree:
-    """Whether stripes lie or stand: each place alone looks alike."""
+    """Whether stripes lie or stand: each position alone looks alike."""
     pixels, lying, shift = noise(random), random.random() < 0.5, random.randrange(4)
     for y, row in enumerate(pixels):
         for x, pixel in enumerate(row):

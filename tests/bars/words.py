@@ -4,7 +4,7 @@ from random import Random
 
 from toys import LETTERS, Tree, different, some, toy
 
-BLIND = {"encoder.attention.window": 1}  # a place sees itself alone
+BLIND = {"encoder.attention.window": 1}  # a position sees itself alone
 UNORDERED = {"encoder.position": "none"}
 CUT = {"task.longest": 5}  # three words are left of a text
 ALONE = {"encoder.mixer": {"name": "convolution", "kernel": 1}}

@@ -18,7 +18,7 @@ ENCODER, DECODER = ModelTraits(causal=False, segments=True), ModelTraits(causal=
 
 
 def examples(objective: Any, stream: ModelTraits, shape: RowShape, **fields: list[int]) -> Examples:
-    """Documents of the given lengths; every token is 10 + its place in its field."""
+    """Documents of the given lengths; every token is 10 + its position in its field."""
     sentences = np.arange(len(fields["text"]) + 1) if "next_sentence" in objective else None
     labels = np.arange(len(next(iter(fields.values())))) % 3
     lengths = Lengths({name: np.cumsum([0, *sizes]) for name, sizes in fields.items()}, sentences, labels)
@@ -58,7 +58,7 @@ def test_the_tokens_of_sources_are_counted_too():
     assert (part.tokens, part.occupancy) == (6 + 5, (6 + 5) / (8 + 7))
 
 
-def test_a_part_may_have_as_many_places_as_its_rows_need():
+def test_a_part_may_have_as_many_positions_as_its_rows_need():
     given = examples("translation", ModelTraits(True, source=True), RowShape(8, 7), source=[1, 2], target=[2, 2])
     taken = list(given.rows_in_order())
     whole, part = collate(taken, given, 1), collate(taken, given, 1, (6, 5))
@@ -68,8 +68,8 @@ def test_a_part_may_have_as_many_places_as_its_rows_need():
     assert (part.tokens, part.occupancy) == (whole.tokens, 1.0)
 
 
-def test_a_part_of_few_places_has_as_many_scored_ones_as_a_row_may_have():
-    given = examples("masked_lm", ENCODER, RowShape(32), text=[1] * 6)  # one hidden of three places each
+def test_a_part_of_few_positions_has_as_many_scored_ones_as_a_row_may_have():
+    given = examples("masked_lm", ENCODER, RowShape(32), text=[1] * 6)  # one hidden of three positions each
     (row,) = given.rows_in_order()
     assert (collate([row], given, 1, (18, 0)).targets["masked_lm"] >= 0).sum() == 6
 
@@ -83,7 +83,7 @@ def test_each_row_has_its_own_picture_and_an_empty_one_is_black():
 
 
 @pytest.mark.parametrize(("stream", "at"), [(ModelTraits(causal=False), [0, 4]), (DECODER, [3, 8])])
-def test_documents_are_scored_at_the_first_place_of_an_encoder_or_the_last_of_a_decoder(
+def test_documents_are_scored_at_the_first_position_of_an_encoder_or_the_last_of_a_decoder(
     stream: ModelTraits, at: list[int]
 ):
     given = examples("classification", stream, RowShape(16), text=[2, 3])
@@ -92,7 +92,7 @@ def test_documents_are_scored_at_the_first_place_of_an_encoder_or_the_last_of_a_
     assert part.targets["classification"].tolist() == [0, 1, -1, -1]
 
 
-def test_masked_places_point_at_the_masked_tokens_of_their_row():
+def test_masked_positions_point_at_the_masked_tokens_of_their_row():
     given = examples("masked_lm", ENCODER, RowShape(32, longest=16), text=[9, 12, 14, 11])
     _, part = first_part(given, 3)
     places, targets = part.inputs["places"]["masked_lm"], part.targets["masked_lm"]
@@ -153,7 +153,7 @@ def test_segments_are_left_out_where_the_model_has_none():
     assert "segments" not in first_part(given, 1)[1].inputs
 
 
-def test_an_unlabelled_document_has_a_place_but_no_target():
+def test_an_unlabelled_document_has_a_position_but_no_target():
     given = examples("classification", ModelTraits(causal=False), RowShape(16), text=[2, 3])
     given = Examples(given.form, given.mixture, given.lengths._replace(labels=None), given.read, ROLES, given.shape)
     _, part = first_part(given, 1)

@@ -137,7 +137,7 @@ def test_masking_changes_with_the_epoch_and_the_seed():
 
 
 @pytest.mark.parametrize("sizes", [[22] * 20, [22 * 20]])
-def test_examples_of_one_length_are_masked_each_at_places_of_its_own(sizes: list[int]):
+def test_examples_of_one_length_are_masked_each_at_positions_of_its_own(sizes: list[int]):
     given = replace(examples(), lengths=Lengths({"text": np.cumsum([0, *sizes])}))
     built = [example for row in given.rows_in_order() for example in given.build(row)]
     assert len({str(example.places) for example in built}) > len(built) / 2

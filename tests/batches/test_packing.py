@@ -32,7 +32,7 @@ def test_an_example_is_as_long_as_a_row_unless_its_shape_says_less():
     assert RowShape(9, 7, longest=5, longest_source=4).limits == Limits(5, 4, 9)
 
 
-def test_places_around_rows_are_those_of_the_fullest_in_steps_and_no_more_than_a_row_has():
+def test_positions_around_rows_are_those_of_the_fullest_in_steps_and_no_more_than_a_row_has():
     rows = [plans_of([9], [3]), plans_of([9, 8, 7], [1, 2, 20]), plans_of([2], [1])]
     assert RowShape(60, 50).needed_shape(rows) == (32, 32)
     assert RowShape(30, 20).needed_shape(rows) == (30, 20)
@@ -154,8 +154,8 @@ def test_a_row_closes_at_the_most_documents_that_a_head_scores():
     assert [len(row) for row in rows] == [4, 4, 4, 4, 4]
 
 
-def test_a_row_closes_at_the_most_places_that_a_head_scores():
-    mixture = Mixture.parse("masked_lm")  # a document of 3 places has one scored; 32 places hold 6
+def test_a_row_closes_at_the_most_positions_that_a_head_scores():
+    mixture = Mixture.parse("masked_lm")  # a document of 3 positions has one scored; 32 positions hold 6
     plans = [ExamplePlan(i, 0, 3, 0, (Piece("text", i, i + 1),)) for i in range(12)]
     rows = pack(plans, RowShape(32, longest=16), mixture)
     assert [len(row) for row in rows] == [6, 6]

@@ -155,7 +155,7 @@ def test_rows_that_hold_nothing_say_0_and_change_nothing(backend: Backend):
 
 @pytest.mark.parametrize("causal", [True, False])
 @pytest.mark.parametrize("window", [None, 1, 3])
-def test_flex_masks_place_by_place_as_the_rule_does(window: int | None, causal: bool):
+def test_flex_masks_position_by_position_as_the_rule_does(window: int | None, causal: bool):
     for keys in (UNORDERED, SOURCES):
         view = view_of(UNORDERED, keys, causal and keys is UNORDERED)
         mask = create_mask(blocks_of(view.visibility, window).mask_mod, 2, 1, 6, keys.shape[1], device="cpu")
@@ -168,7 +168,7 @@ def test_blocks_in_which_no_query_sees_a_key_are_left_out():
 
 
 @pytest.mark.parametrize("name", backends.names())
-def test_new_places_are_read_by_sdpa_and_weights_are_eagers(name: str, monkeypatch: pytest.MonkeyPatch):
+def test_new_positions_are_read_by_sdpa_and_weights_are_eagers(name: str, monkeypatch: pytest.MonkeyPatch):
     attention, x, documents = build(12, 4), randn(2, 5, 12), torch.ones(2, 5, dtype=torch.long)
     attention.backend = backends[name]()
     whole = view_of(documents, documents, causal=True)

@@ -90,7 +90,7 @@ def test_torchs_kernel_is_asked_where_it_is_fused_and_faster(
 
 
 def test_gradients_of_many_blocks_are_added_up_in_float32(monkeypatch: pytest.MonkeyPatch):
-    """Place i gives each place up to it a weight of 1/i; in bfloat16 their sum would stay at 5.5."""
+    """Position i gives each position up to it a weight of 1/i; in bfloat16 their sum would stay at 5.5."""
     monkeypatch.setattr(tiling, "QUERIES", 2)
     heads, values = torch.zeros(1, 1, 256, 3).bfloat16(), torch.zeros(1, 1, 256, 3).bfloat16().requires_grad_()
     view, rule = View.of(Documents.of(None, randn(1, 256)), causal=True), build(12, 4).rule(training=False)
@@ -171,7 +171,7 @@ def test_blocked_computes_documents_of_a_packer_apart(
 @pytest.mark.parametrize("rows", [[[4]], [[], [6]], [[1, 2], []], [[6], []], [[], []]], ids=str)
 @pytest.mark.parametrize("step", [1, 4])
 @pytest.mark.usefixtures("blocks")
-def test_blocked_leaves_places_beside_one_document_empty(
+def test_blocked_leaves_positions_beside_one_document_empty(
     step: int, rows: list[list[int]], causal: bool, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(tiling, "STEP", step)

@@ -138,7 +138,7 @@ def test_relative_refuses_buckets_that_it_cannot_fill(buckets: int, max_distance
 
 
 def test_layers_share_what_their_position_turns_by():
-    """Queries and keys of all layers with it: cosines of each place are computed once for each dtype."""
+    """Queries and keys of all layers with it: cosines of each position are computed once for each dtype."""
     rotary, documents = Rotary(16, 2, 8, 64, True), Documents(torch.tensor([[1, 1, 2, 2, 0]]))
     view, heads = View(Visibility(documents, documents), rotary), randn(1, 2, 5, 8)
     assert torch.equal(view.rotate(heads), rotate(rotary, heads, documents.positions))

@@ -1,4 +1,4 @@
-"""Cells and the mixer of them: against torch.nn's modules, document by document, and place by place."""
+"""Cells and the mixer of them: against torch.nn's modules, document by document, and position by position."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -65,7 +65,7 @@ def test_rows_without_documents_give_zeros_and_gradients_of_zero():
     ids=str,
 )
 def test_a_state_is_held_where_there_is_no_document(choice: dict[str, Any]):
-    """Wherever places of document 0 stand, before the text or amid it, and whatever they hold."""
+    """Wherever positions of document 0 stand, before the text or amid it, and whatever they hold."""
     torch.manual_seed(0)
     mixer = mixers.build(choice, 6, True, lambda: FullAttention(6, 1)).double()
     x, there = randn(2, 9, 6), torch.tensor([[0, 0, 1, 1, 0, 1, 1, 0, 1], [1] * 9])

@@ -25,7 +25,7 @@ def test_products_are_the_formula(position: str | None, window: int | None, spar
     queries, keys, values = randn(2, 4, 6, 3), randn(2, 2, 6, 3), randn(2, 2, 6, 5)
     rule = FullAttention(8, 4, d_key=3, window=window).double().rule(False)
     expected = Eager().attend(queries, keys, values, view.without_cache(), rule)
-    keys, values = (F.pad(x, (0, 0, 0, spare)) for x in (keys, values))  # of places that are not yet written
+    keys, values = (F.pad(x, (0, 0, 0, spare)) for x in (keys, values))  # of positions that are not yet written
     if not whole:
         keys, values = (x.transpose(1, 2).contiguous().transpose(1, 2) for x in (keys, values))
     torch.testing.assert_close(by_products(queries, keys, values, view, rule), expected, **EXACT)
@@ -55,7 +55,7 @@ def test_many_rows_are_kept_in_bfloat16_and_read_by_products_where_there_are_eno
 
 
 @pytest.mark.parametrize(("rows", "beams", "by_matrices"), [(16, 5, True), (16, 4, False), (15, 6, False)])
-def test_a_source_that_many_rows_have_is_kept_as_their_own_places_are(
+def test_a_source_that_many_rows_have_is_kept_as_their_own_positions_are(
     monkeypatch: pytest.MonkeyPatch, rows: int, beams: int, by_matrices: bool
 ):
     attention, asked = FullAttention(64, 4, d_memory=48).bfloat16(), []

@@ -52,7 +52,7 @@ def build(choice: dict[str, Any], dtype: torch.dtype = torch.float32) -> Stage:
 
 
 def see(stage: Stage, x: Tensor, recorder: Recorder | None = None) -> Tensor:
-    """What a stage makes of a grid, all of whose places are one document."""
+    """What a stage makes of a grid, all of whose positions are one document."""
     places = Documents.of(None, x[:, 0].flatten(1))
     out: Tensor = stage(x, View(Visibility(places, places), recorder=recorder))
     return out
@@ -112,7 +112,7 @@ def test_only_zeros_beyond_the_rim_tell_it_from_the_middle(padding: str):
         assert torch.allclose(out, out[:, :, 1:2, 1:2].expand_as(out), **EXACT) == (padding != "zeros")
 
 
-def test_replicate_reads_the_nearest_place_beyond_the_rim():
+def test_replicate_reads_the_nearest_position_beyond_the_rim():
     stage = build({"name": "convolution", "width": 16, "kernel": 5, "padding": "replicate"}, torch.float64)
     around = F.pad(grid(torch.float64), (2, 2, 2, 2), mode="replicate")
     torch.testing.assert_close(see(stage, grid(torch.float64)), F.conv2d(around, stage.filters.weight), **EXACT)

@@ -25,7 +25,7 @@ def packed(rows: list[list[int]], length: int) -> Documents:
 
 SHORT, FEW, FAR = packed([[2, 2, 2, 2], [1, 3, 2]], 8), packed([[5, 3], [8]], 8), packed([[75] * 4, [75] * 3], 300)
 WHOLE, LONGER = packed([[8], [8]], 8), packed([[12], [12]], 12)
-MANY = packed([[6] * 22, [6] * 20], 136)  # of more places than a CPU reads in float32
+MANY = packed([[6] * 22, [6] * 20], 136)  # of more positions than a CPU reads in float32
 CASES: dict[str, tuple[tuple[Documents, Documents], dict[str, Any], str]] = {
     "whole rows": ((WHOLE, WHOLE), {}, NO_MASK),
     "of heads of any width": ((WHOLE, WHOLE), {"widths": (5, 3)}, NO_MASK),

@@ -34,7 +34,7 @@ length: 32
 metrics: [perplexity]
 training: {steps: 3, batch: 4, warmup_steps: 0, learning_rate: 1e-3, precision: float32}
 """,
-    "mlm": """# mlm.yaml: fill masked places
+    "mlm": """# mlm.yaml: fill masked positions
 base: lm.yaml
 objective: masked_lm
 tokenizer: {name: wordpiece, vocab_size: 120}

@@ -94,7 +94,7 @@ def test_a_max_length_below_the_examples_shortens_them(zoo: Zoo, data: Path, tmp
     assert "rows are too long for an example" in said.log
 
 
-def test_a_checkpoint_with_fewer_places_than_the_task_has_tokens_says_so(
+def test_a_checkpoint_with_fewer_positions_than_the_task_has_tokens_says_so(
     zoo: Zoo, run_of: RunOf, data: Path, tmp_path: Path
 ):
     words = ("finetune", run_of("mlm"), data / "classify.yaml", "--data", data, "--set", "training.steps=1")

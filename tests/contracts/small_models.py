@@ -29,7 +29,7 @@ SLOTS: dict[str, Slot[Any]] = {
 }
 NEEDED = {"n_kv_heads": 2}  # what options without a default are given
 OTHER: dict[str, list[Any]] = {  # values that neither the type nor the default tells
-    "base": [50.0],  # at which the slowest pair turns within 12 places
+    "base": [50.0],  # at which the slowest pair turns within 12 positions
     "buckets": [8],
     "max_distance": [40],
     "n_kv_heads": [1, 4],  # divisors of the 4 heads

@@ -20,7 +20,7 @@ def build(model_name: str, name: str) -> Model:
 
 @MODELS
 @EACH
-def test_a_head_scores_every_place_or_every_document(model_name: str, name: str):
+def test_a_head_scores_every_position_or_every_document(model_name: str, name: str):
     model = build(model_name, name)
     logits = model(TOKENS, documents=DOCUMENTS).logits
     assert logits.shape[:-1] == ((N_DOCUMENTS,) if model.heads[name].scores_documents else (2, 10))
@@ -29,7 +29,7 @@ def test_a_head_scores_every_place_or_every_document(model_name: str, name: str)
 @MODELS
 @EACH
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
-def test_every_parameter_gets_a_finite_gradient_and_empty_places_add_none(
+def test_every_parameter_gets_a_finite_gradient_and_empty_positions_add_none(
     model_name: str, name: str, dtype: torch.dtype
 ):
     model = build(model_name, name).to(dtype).train()

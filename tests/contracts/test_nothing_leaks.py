@@ -28,7 +28,7 @@ OTHER = 2  # the document whose content is replaced
 
 
 def lay(lengths: list[list[int]], empty: int = 3) -> Tensor:
-    """The documents of rows, with empty places at their ends."""
+    """The documents of rows, with empty positions at their ends."""
     most = max(sum(row) for row in lengths) + empty
     rows = [[k for k, length in enumerate(row, 1) for _ in range(length)] for row in lengths]
     return torch.tensor([row + [0] * (most - len(row)) for row in rows])
@@ -64,7 +64,7 @@ class Rows(NamedTuple):
         return Rows(self.tokens[row, ours][None], one, self.source[row, theirs][None], ones)
 
     def segments(self) -> Tensor:
-        """A sentence pair is one document: segment 0, and 1 from a place inside of each document on."""
+        """A sentence pair is one document: segment 0, and 1 from a position inside of each document on."""
         places = torch.arange(self.documents.shape[1]).expand_as(self.documents)
         segments = torch.zeros_like(self.documents)
         for row, number in {(r, int(k)) for r, ks in enumerate(self.documents) for k in ks if k > 0}:
@@ -132,7 +132,7 @@ def say(model: Model, rows: Rows, weights: bool = False) -> Said:
 
 
 def by_document(model: Model, name: str, logits: Tensor, rows: Rows) -> Iterator[tuple[tuple[str, int, int], Tensor]]:
-    """A head's logits of each document; (places, n)."""
+    """A head's logits of each document; (positions, n)."""
     at = 0
     for row, documents in enumerate(rows.documents):
         for number in documents[documents > 0].unique().tolist():

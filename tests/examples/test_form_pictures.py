@@ -20,13 +20,13 @@ LENGTHS = Lengths(
 
 
 def read(piece: Piece) -> NDArray[np.int64]:
-    """A picture filled with its number, or tokens that tell their place."""
+    """A picture filled with its number, or tokens that tell their position."""
     if piece.field == "image":
         return np.full((3, 2, 2), piece.start, dtype=np.uint8)
     return np.arange(10 + piece.start, 10 + piece.stop)
 
 
-def test_a_picture_alone_is_one_place_with_its_label():
+def test_a_picture_alone_is_one_position_with_its_label():
     form = forms.build("image", CLASSIFIER, True)
     (plan,) = form.plan(LENGTHS, 1, 0, 0, Limits(1))
     example = form.build(plan, read, NO_ROLES)
@@ -53,7 +53,7 @@ def test_a_text_is_predicted_from_its_picture_and_ends_where_it_was_not_cut(
     assert example.picture is not None and example.source is None
 
 
-def test_reading_some_places_more_than_others_costs_what_the_published_penalty_does_but_for_its_least():
+def test_reading_some_positions_more_than_others_costs_what_the_published_penalty_does_but_for_its_least():
     generator = torch.Generator().manual_seed(0)
     scores = torch.randn(3, 1, 5, 4, generator=generator, dtype=torch.float64, requires_grad=True)
     written = torch.tensor([[1, 1, 1, 1, 1], [1, 1, 1, 0, 0], [1, 0, 0, 0, 0]]) > 0
@@ -78,7 +78,7 @@ def test_heads_that_read_alike_are_as_uneven_as_one_of_them():
     torch.testing.assert_close(unevenness(weights.expand(-1, 5, -1, -1), written), unevenness(weights, written))
 
 
-def test_coverage_asks_for_the_weights_and_adds_to_the_loss_of_each_place():
+def test_coverage_asks_for_the_weights_and_adds_to_the_loss_of_each_position():
     logits, targets = torch.randn(2, 3, 7), torch.tensor([[0, 2, 3], [4, -1, -1]])
     layers = [None, torch.rand(2, 2, 3, 4), torch.rand(2, 1, 3, 4)]
     plain, costly = Mixture.parse("captioning"), Mixture.parse({"captioning": {"coverage": 0.5}})

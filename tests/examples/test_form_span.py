@@ -59,7 +59,7 @@ def test_an_answer_of_half_a_window_is_whole_in_one(longest: int):
         assert room == 2 or any(truth(example) != [0, 0] for _, example in found), start
 
 
-def test_a_window_without_the_whole_answer_points_to_its_first_place():
+def test_a_window_without_the_whole_answer_points_to_its_first_position():
     assert [truth(example) for _, example in windows(1, 6, [2, 4], longest=7)] == [[0, 0], [3, 4], [0, 0]]
 
 

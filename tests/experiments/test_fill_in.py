@@ -73,7 +73,7 @@ def test_data_without_labels_is_refused_where_they_are_learned(objective: str, c
     ],
 )
 def test_a_model_reads_what_a_document_may_have(objective: str, lengths: dict[str, int], wanted: int):
-    """Texts beyond would be read at places that no training reached."""
+    """Texts beyond would be read at positions that no training reached."""
     sets = [(("task",), {"objective": objective, "longest": None, "metrics": [], **lengths})]
     given = resolve_pretraining(Request("gpt2-nano", "pydocs-topic", Path("run"), sets))
     assert fit_length(given).model.max_length == wanted
@@ -88,7 +88,7 @@ def test_a_model_reads_what_a_document_may_have(objective: str, lengths: dict[st
         ({"encoder": 100, "decoder": 32}, (32, 100, 32)),
     ],
 )
-def test_places_that_set_names_for_one_stack_are_not_replaced(sets: dict[str, int], wanted: tuple[int, ...]):
+def test_positions_that_set_names_for_one_stack_are_not_replaced(sets: dict[str, int], wanted: tuple[int, ...]):
     changes = [((side, "max_length"), most) for side, most in sets.items()]
     given = resolve_pretraining(Request("transformer-nano", "numbers-words", Path("run"), changes))
     own = [part.settings.max_length for part in given.model.parts.values()]
@@ -96,7 +96,7 @@ def test_places_that_set_names_for_one_stack_are_not_replaced(sets: dict[str, in
     assert given.origins["model.max_length"] == "tasks/numbers-words.yaml"
 
 
-def test_a_stack_that_has_fewer_places_of_its_own_keeps_them(tmp_path: Path):
+def test_a_stack_that_has_fewer_positions_of_its_own_keeps_them(tmp_path: Path):
     (tmp_path / "mine.yaml").write_text(
         "base: transformer-nano\nencoder: {max_length: 12}\ndecoder: {max_length: 90}\n"
     )

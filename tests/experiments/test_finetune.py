@@ -47,7 +47,7 @@ def test_positions_without_a_table_go_on_by_their_formula(name: str):
         ("position", "scaling"),
     ],
 )
-def test_finetuning_may_have_more_places(path: tuple[str, ...]):
+def test_finetuning_may_have_more_positions(path: tuple[str, ...]):
     refuse_architecture((path, 3), "finetune")
     assert "max_length (upward)" in MAY_SET
 

@@ -208,7 +208,7 @@ def test_finetuning_may_change_what_is_no_architecture(given: str):
     refuse_architecture(parse_set(given), "finetune")
 
 
-def test_finetuning_takes_no_places_away():
+def test_finetuning_takes_no_positions_away():
     assert masked_words("bert-nano", sets=("max_length=500",)).model.encoder.settings.max_length == 500
     with pytest.raises(
         ValueError, match="--set max_length=7: the checkpoint's encoder has 64 positions; it may change dro"

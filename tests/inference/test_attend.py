@@ -1,4 +1,4 @@
-"""Claims about what `attend` shows: the model's own weights, under the tokens that stand at their places."""
+"""Claims about what `attend` shows: the model's own weights, under the tokens that stand at their positions."""
 
 from pathlib import Path
 from typing import Any
@@ -70,7 +70,7 @@ def test_without_a_target_the_model_writes_one():
     assert len(found.maps[2].queries.labels) <= SETTINGS.max_new_tokens + 1
 
 
-def test_what_a_model_writes_to_its_last_place_can_be_shown():
+def test_what_a_model_writes_to_its_last_position_can_be_shown():
     given = loaded("transformer-nano", "translation", max_length=4)
     with torch.no_grad():
         given.model.heads["language"].bias = torch.nn.Parameter(torch.zeros(300))

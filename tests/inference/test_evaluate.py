@@ -73,7 +73,7 @@ class Reads(TorchDispatchMode):
 
 
 @pytest.mark.parametrize(
-    ("columns", "long", "short"),  # an example has 8 places, 2 of them for the template of a text, 3 of a pair
+    ("columns", "long", "short"),  # an example has 8 positions, 2 of them for the template of a text, 3 of a pair
     [(["text"], "éb a cé ab", "éb a c"), (["text", "pair"], "é,b a cé ab", "é,b a ")],
 )
 def test_bits_per_byte_counts_the_bytes_that_a_truncated_text_keeps(
@@ -267,7 +267,7 @@ def test_a_pass_reads_no_number_alone(loaded: Loaded, tmp_path: Path):
     assert read_at_once(counts) == {("count", "a"): 2**24 + 1, ("loss", "a"): 0.5}
 
 
-def test_a_file_in_which_no_place_is_predicted_leaves_the_others_their_metrics(tmp_path: Path):
+def test_a_file_in_which_no_position_is_predicted_leaves_the_others_their_metrics(tmp_path: Path):
     (tmp_path / "short.txt").write_text("a b c d e a b c\n")
     (tmp_path / "long.txt").write_text("abcdeabc\n")  # a word that is longer than what may be hidden
     files = {"validation": ["short.txt", "long.txt"]}

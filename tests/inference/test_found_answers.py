@@ -1,4 +1,4 @@
-"""Answers in a context: the best span over all windows, with its place, or none."""
+"""Answers in a context: the best span over all windows, with its position, or none."""
 
 import json
 from collections.abc import Callable
@@ -77,7 +77,7 @@ def test_that_there_is_no_answer_is_as_likely_as_the_window_says_that_shows_it_l
 
 
 def say(monkeypatch: pytest.MonkeyPatch, score: Callable[[Tensor], Tensor | Scores]) -> None:
-    """Have models say of each place what a function says of the tokens."""
+    """Have models say of each position what a function says of the tokens."""
     ask = Loaded.run
 
     def run(self: Loaded, **inputs: Any) -> Any:

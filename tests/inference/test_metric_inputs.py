@@ -1,4 +1,4 @@
-"""Claims about what metrics compare: which places are scored, whose they are, and all references of a row."""
+"""Claims about what metrics compare: which positions are scored, whose they are, and all references of a row."""
 
 from pathlib import Path
 from unittest.mock import Mock
@@ -27,7 +27,7 @@ def test_numbers_below_zero_are_compared_and_unknown_ones_are_not():
     assert answer_pairs(passed) == [(0.25, -1.5), (-1.0, 2.0)]
 
 
-def test_a_place_without_a_token_and_one_that_nothing_fills_belong_to_no_example():
+def test_a_position_without_a_token_and_one_that_nothing_fills_belong_to_no_example():
     documents = documents_from(np.array([[1, 1, 2, 0], [1, 1, 1, 1]]))
     rows = [PackedRow(0, tuple(Mock(length=length) for length in lengths)) for lengths in ((2, 1), (4,))]
 

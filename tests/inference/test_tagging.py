@@ -1,4 +1,4 @@
-"""Tags of words: spans with their places, by sentence where they are measured."""
+"""Tags of words: spans with their positions, by sentence where they are measured."""
 
 from dataclasses import replace
 from unittest.mock import Mock

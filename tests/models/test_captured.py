@@ -26,7 +26,7 @@ PROMPTS = [[5 + number % 7 for number in range(length)] for length in (60, 50, 2
 
 
 def started(model: Model, padded: bool) -> tuple[Any, Tensor | None]:
-    """A state that has read the first places."""
+    """A state that has read the first positions."""
     source = None if model.encoder is None else SOURCE
     if model.encoder is not None and model.encoder.image_size is not None:
         source = model.encoder.blank(1, CPU).repeat(3, 1, 1, 1)
@@ -38,7 +38,7 @@ def started(model: Model, padded: bool) -> tuple[Any, Tensor | None]:
 
 
 def go_on(model: Model, state: Any, documents: Tensor | None, reorders: bool) -> Tensor:
-    """What is said of the other places, one at a time."""
+    """What is said of the other positions, one at a time."""
     said = []
     for at in range(READ, TOKENS.shape[1]):
         if reorders:

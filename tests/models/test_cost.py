@@ -39,7 +39,7 @@ def test_a_source_is_as_long_as_the_encoder_can_read():
     assert flops_per_token(model, length) == 6 * (8 * (encoder + read_once) + length * decoder) / (length + 8)
 
 
-def test_a_head_that_scores_few_places_costs_less():
+def test_a_head_that_scores_few_positions_costs_less():
     model = on_meta(load_settings("bert-nano"))
     assert flops_per_token(model, 64, {"masked_lm": 8}) < flops_per_token(model, 64)
 

@@ -77,7 +77,7 @@ def test_what_is_frozen_gets_no_gradient_and_the_others_keep_theirs(frozen: int)
 
 
 @WAYS
-def test_unscored_places_cost_nothing_and_get_exactly_no_gradient(way: str):
+def test_unscored_positions_cost_nothing_and_get_exactly_no_gradient(way: str):
     one = given(torch.float32)
     far = one.states.detach().clone()
     far[0, 2], far[2, 4] = 1e30, -1e30
@@ -193,7 +193,7 @@ def test_other_states_are_scored_as_the_first_ones_are():
 
 
 @WAYS
-def test_infinite_logits_of_unscored_places_change_no_gradient(way: str):
+def test_infinite_logits_of_unscored_positions_change_no_gradient(way: str):
     states = torch.tensor([[300.0, 300.0], [1.0, 2.0]], dtype=torch.float16, requires_grad=True)
     weight = torch.full((3, 2), 150.0, dtype=torch.float16, requires_grad=True)
     scores = go(way, Scores(states, weight))

@@ -49,7 +49,7 @@ def whole(model: Model, documents: Tensor | None, source_documents: Tensor | Non
 
 
 def stepped(model: Model, sizes: list[int], documents: Tensor | None, source_documents: Tensor | None = None) -> Tensor:
-    """The same, a few places at a time."""
+    """The same, a few positions at a time."""
     source = None if model.encoder is None else SOURCE
     state, said, start = model.decoder.start(3, model.encode_source(source, source_documents)), [], 0
     for size in sizes:

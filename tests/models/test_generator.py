@@ -121,7 +121,7 @@ def test_what_is_not_finite_draws_some_class():
     assert ((picked >= 0) & (picked < 5)).all()
 
 
-def test_a_place_draws_the_same_whatever_else_is_drawn():
+def test_a_position_draws_the_same_whatever_else_is_drawn():
     generator = torch.Generator().manual_seed(3)
     logits, draws = torch.randn(50, 40_000, generator=generator), torch.randint(2**DRAW_BITS, (50,))
     together = Scores.from_logits(logits[:, :11]).sample(draws)

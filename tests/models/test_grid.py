@@ -35,7 +35,7 @@ def inputs(name: str, pictures: Tensor = PICTURES) -> dict[str, Tensor]:
     return {"tokens": TOKENS, "source": pictures} if name.startswith("captioner") else {"tokens": pictures}
 
 
-def test_a_grid_is_a_memory_with_a_state_for_each_place_and_their_mean_as_its_summary():
+def test_a_grid_is_a_memory_with_a_state_for_each_position_and_their_mean_as_its_summary():
     encoder = build("cnn-attention-nano").encoder
     assert encoder is not None
     memory = encoder(PartInput(PICTURES))
@@ -124,7 +124,7 @@ def test_the_weights_of_an_attention_stage_are_over_its_own_grid():
 
 @CAPTIONERS
 @pytest.mark.parametrize("documents", [None, torch.tensor([[1], [1], [0]])], ids=["plain", "with documents"])
-def test_every_word_weighs_every_place_of_the_picture(name: str, documents: Tensor | None):
+def test_every_word_weighs_every_position_of_the_picture(name: str, documents: Tensor | None):
     model = build(name)
     rows = {} if documents is None else {"documents": documents.expand(-1, 5), "source_documents": documents}
     for weights in model(TOKENS, PICTURES, **rows, weights=True).weights["decoder.cross"]:

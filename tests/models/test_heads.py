@@ -1,4 +1,4 @@
-"""Heads against their formulas, and the places they score."""
+"""Heads against their formulas, and the positions they score."""
 
 import pytest
 import torch
@@ -84,7 +84,7 @@ def test_the_pooler_is_tanh_of_a_linear_map(states: torch.Tensor):
     torch.testing.assert_close(pooler(states[0]), expected, **EXACT)
 
 
-def test_means_are_computed_once_for_each_document_however_many_places_there_are(states: torch.Tensor):
+def test_means_are_computed_once_for_each_document_however_many_positions_there_are(states: torch.Tensor):
     documents, places = torch.tensor([[1, 1, 10**9], [0, 0, 0]]), torch.tensor([0, 2, *[-1] * 50])
     states, sizes = states.requires_grad_(), list[int]()
 
@@ -109,7 +109,7 @@ def test_a_pooler_may_end_with_a_norm_and_have_another_activation(states: torch.
     torch.testing.assert_close(pooler(states[0]), (hidden - hidden.mean(-1, keepdim=True)) / scale, **EXACT)
 
 
-def test_a_mean_is_over_the_document_of_each_place(states: torch.Tensor):
+def test_a_mean_is_over_the_document_of_each_position(states: torch.Tensor):
     documents = torch.tensor([[1, 1, 2], [1, 1, 1]])
     found = mean_of_documents(states, documents, torch.tensor([0, 2, 4, -1]))
     expected = [states[0, :2].mean(0), states[0, 2], states[1].mean(0), states[0, :2].mean(0)]
@@ -126,7 +126,7 @@ def test_classification_refuses_no_label():
         ClassificationHead(5, 7, True, labels=0)
 
 
-def test_an_encoder_classifies_the_pooled_first_place_of_each_document():
+def test_an_encoder_classifies_the_pooled_first_position_of_each_document():
     model = create_model("bert-nano", heads=[{"name": "classification", "labels": 3}]).double().eval()
     seen = []
     model.encoder.stack.register_forward_hook(lambda _, __, out: seen.append(out))
@@ -137,7 +137,7 @@ def test_an_encoder_classifies_the_pooled_first_place_of_each_document():
     torch.testing.assert_close(logits, head.output(model.pooler(firsts)), **EXACT)
 
 
-def test_a_decoder_classifies_the_last_place_of_each_document_without_a_pooler():
+def test_a_decoder_classifies_the_last_position_of_each_document_without_a_pooler():
     model = create_model("gpt-nano", heads=[{"name": "classification", "labels": 3}]).double().eval()
     seen = []
     model.decoder.stack.register_forward_hook(lambda _, __, out: seen.append(out))
@@ -147,7 +147,7 @@ def test_a_decoder_classifies_the_last_place_of_each_document_without_a_pooler()
     torch.testing.assert_close(logits, model.heads["classification"].output(lasts), **EXACT)
 
 
-def test_places_are_scored_in_their_order_and_minus_1_keeps_the_shape():
+def test_positions_are_scored_in_their_order_and_minus_1_keeps_the_shape():
     model = create_model("bert-nano").double().eval()
     every = model(TOKENS, documents=DOCUMENTS)
     places = {"masked_lm": torch.tensor([7, 2, -1]), "next_sentence": torch.tensor([8, -1, 1])}
@@ -157,7 +157,7 @@ def test_places_are_scored_in_their_order_and_minus_1_keeps_the_shape():
     assert chosen["masked_lm"].shape == (3, 300) and chosen["next_sentence"].shape == (3, 2)
 
 
-def test_any_place_of_a_document_stands_for_it_in_an_encoder():
+def test_any_position_of_a_document_stands_for_it_in_an_encoder():
     model = create_model("bert-nano").double().eval()
     at = {"next_sentence": torch.tensor([1, 2, 3, 9, 10])}  # of row 0's first document, and of row 1's third
     said = model(TOKENS, documents=DOCUMENTS, places=at).heads["next_sentence"]

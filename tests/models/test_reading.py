@@ -1,4 +1,4 @@
-"""What heads read is the same, and learns the same, whether a part computes all places or only those that are read."""
+"""What heads read is the same, and learns the same, whether a part computes all positions or only those read."""
 
 from typing import Any
 
@@ -47,7 +47,7 @@ def learn(model: Model, **asks: Any) -> tuple[Output, dict[str, Tensor]]:
 
 @pytest.mark.parametrize("checkpointing", [False, True])
 @pytest.mark.parametrize(("name", "changes"), MODELS)
-def test_picking_places_changes_no_logit_and_no_gradient(
+def test_picking_positions_changes_no_logit_and_no_gradient(
     name: str, changes: dict[str, Any], checkpointing: bool, monkeypatch: pytest.MonkeyPatch
 ):
     model = build(name, changes)
@@ -66,7 +66,7 @@ def test_picking_places_changes_no_logit_and_no_gradient(
 
 
 @pytest.mark.parametrize(("step", "computed"), [(1, 5), (4, 8), (16, 16), (32, 24)])
-def test_the_last_feed_forward_computes_each_place_that_is_read_once(
+def test_the_last_feed_forward_computes_each_position_that_is_read_once(
     step: int, computed: int, monkeypatch: pytest.MonkeyPatch
 ):
     """Tokens 3, 9 and 17, and 0 for -1; the rows are one document each here, and begin at 0 and 8."""
@@ -77,7 +77,7 @@ def test_the_last_feed_forward_computes_each_place_that_is_read_once(
     assert spent[1] - spent[0] == (TOKENS.numel() - computed) * 2 * 2 * stack.d_model * stack.d_ff
 
 
-def test_all_places_are_computed_where_none_is_to_be_skipped():
+def test_all_positions_are_computed_where_none_is_to_be_skipped():
     model, shapes = build("electra-nano", {}), list[torch.Size]()
     assert model.generator is not None
     for part in (model.generator, model.stream):
@@ -102,6 +102,6 @@ def test_all_states_are_computed_where_a_head_may_read_any():
         assert model(TOKENS, places=places).states.shape == (3, 8, model.stream.d_model)
 
 
-def test_more_places_than_there_are_are_not_picked():
+def test_more_positions_than_there_are_are_not_picked():
     model = build("bert-nano", {"heads": ["masked_lm"]})
     assert model(TOKENS, places={"masked_lm": torch.arange(24)}).states.shape == (3, 8, model.stream.d_model)

@@ -111,7 +111,7 @@ def test_packed_documents_have_a_summary_each_from_the_longest_on():
         torch.testing.assert_close(summary, alone, **EXACT)
 
 
-def test_weights_of_packed_documents_stand_at_the_places_of_their_sources():
+def test_weights_of_packed_documents_stand_at_the_positions_of_their_sources():
     model = build("rnn-attention-nano")
     documents, sources = torch.tensor([[1, 1, 2, 2, 2, 3]]), torch.tensor([[1, 2, 2, 2, 0]])
     (weights,) = model(TOKENS[:1], SOURCE[:1], documents, sources, weights=True).weights["decoder.cross"]

@@ -62,7 +62,7 @@ def write(model: Model, end: int | None = END, **settings: Any) -> list[tuple[li
 
 
 class Slow:
-    """What a decoder offers for generation, by its forward pass over all places so far."""
+    """What a decoder offers for generation, by its forward pass over all positions so far."""
 
     def __init__(self, decoder: Decoder) -> None:
         self.decoder = decoder

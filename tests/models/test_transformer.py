@@ -193,7 +193,7 @@ def test_a_source_of_fewer_or_more_rows_than_the_tokens_is_refused(name: str, ro
 
 
 @pytest.mark.parametrize("name", ["gpt2-nano", "rnn-seq2seq-nano"])
-def test_documents_that_are_not_of_the_tokens_places_are_refused(name: str):
+def test_documents_that_are_not_of_the_tokens_positions_are_refused(name: str):
     model = create_model(name)
     source = TOKENS if model.encoder is not None else None
     with pytest.raises(ValueError, match=r"documents: expected one number per position, \(2, 7\), got \(2, 6\)"):
@@ -201,7 +201,7 @@ def test_documents_that_are_not_of_the_tokens_places_are_refused(name: str):
 
 
 @pytest.mark.parametrize("name", ["transformer-nano", "rnn-attention-nano"])
-def test_documents_that_are_not_of_the_sources_places_are_refused_by_its_name(name: str):
+def test_documents_that_are_not_of_the_sources_positions_are_refused_by_its_name(name: str):
     with pytest.raises(
         ValueError, match=r"^source_documents: expected one number per position, \(2, 7\), got \(2, 6\)"
     ):
@@ -228,7 +228,7 @@ def test_what_a_model_does_not_read_is_refused(given: dict[str, Any], words: str
         create_model("gpt2-nano")(TOKENS, **given)
 
 
-def test_draws_without_places_are_refused():
+def test_draws_without_positions_are_refused():
     with pytest.raises(ValueError, match="draws: they need the places of head 'masked_lm', which 'places' lacks"):
         create_model("electra-nano")(TOKENS, draws=TOKENS)
 
@@ -277,7 +277,7 @@ def test_rows_longer_than_learned_positions_are_looked_at_only_where_lengths_are
 
 
 @pytest.mark.parametrize("shape", [(0, 3), (2, 0)])
-def test_of_no_rows_or_places_nothing_is_said(shape: tuple[int, int]):
+def test_of_no_rows_or_positions_nothing_is_said(shape: tuple[int, int]):
     for name in ("bert-nano", "gpt-modern-nano"):
         model = create_model(name).initialize(0)
         assert model(torch.ones(*shape, dtype=torch.long)).states.shape == (*shape, model.stream.d_model)

@@ -138,7 +138,7 @@ def test_each_choice_is_a_document_with_the_context():
     assert example.targets["choice"].tolist() == [FIRST, 0, RIGHT]
 
 
-def test_a_decoder_reads_each_choice_at_its_last_place():
+def test_a_decoder_reads_each_choice_at_its_last_position():
     form = Choices(ModelTraits(causal=True), True)
     (plan,) = form.plan(LENGTHS, 0, 0, 0, Limits(20, row=64))
     example = form.build(plan, read, ROLES)

@@ -24,7 +24,7 @@ def masked(objective: MaskedLM, text: list[int], seed: int = 0) -> Example:
 
 
 @pytest.mark.parametrize("n", [0, 1, 3, 10, 11, 40, 101])
-def test_the_number_of_places_is_the_share_rounded_and_at_least_one(n: int):
+def test_the_number_of_positions_is_the_share_rounded_and_at_least_one(n: int):
     example = masked(MaskedLM(), list(range(7, 7 + n)))
     places = example.places["masked_lm"]
     assert len(places) == len(set(places.tolist())) == min(n, max(1, round(0.15 * n)))
@@ -32,7 +32,7 @@ def test_the_number_of_places_is_the_share_rounded_and_at_least_one(n: int):
     assert example.targets["masked_lm"].tolist() == (places + 6).tolist(), "targets are the tokens before masking"
 
 
-def test_of_the_places_80_percent_are_masked_10_random_10_kept():
+def test_of_the_positions_80_percent_are_masked_10_random_10_kept():
     n, share = 40_000, 0.5
     text = [7] * n
     example = masked(MaskedLM(share=share), text)
@@ -74,7 +74,7 @@ def test_a_word_ends_where_the_template_stands_between():
     assert len(example.places["masked_lm"]) == 1
 
 
-def test_a_document_whose_words_are_all_too_long_has_no_places():
+def test_a_document_whose_words_are_all_too_long_has_no_positions():
     example = masked(MaskedLM(whole_word=True), [10, 510, 511])
     assert example.places["masked_lm"].tolist() == [] and example.places["masked_lm"].dtype == np.int64
 

@@ -141,7 +141,7 @@ def test_the_likelihood_of_a_smoothed_objective_is_not_smoothed():
     assert not torch.isclose(term.sum, plain)
 
 
-def test_accuracy_is_measured_over_scored_places():
+def test_accuracy_is_measured_over_scored_positions():
     mixture = Mixture.parse("next_sentence")
     logits = torch.tensor([[2.0, 1.0], [2.0, 1.0], [2.0, 1.0]])
     targets = {"next_sentence": torch.tensor([0, 1, -1])}

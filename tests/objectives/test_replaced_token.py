@@ -58,7 +58,7 @@ def test_a_task_may_say_otherwise_in_whichever_order(names: list[str]):
     assert (hidden["share"], hidden["masked"], hidden["random"]) == (0.25, 0.85, 0.0)
 
 
-def test_every_place_of_a_document_is_scored_and_targets_are_the_texts_own_tokens():
+def test_every_position_of_a_document_is_scored_and_targets_are_the_texts_own_tokens():
     batch = part()
     inputs: Any = batch.inputs
     targets, places = batch.targets["replaced_token"].clone(), inputs["places"]["masked_lm"]

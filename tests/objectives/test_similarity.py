@@ -50,7 +50,7 @@ def test_both_orders_are_documents_of_their_own():
 
 
 @pytest.mark.parametrize(("places_per_target", "scored"), [(2, [7, 15]), (1, [15])])
-def test_as_many_places_are_scored_as_the_objective_has_for_each_label(
+def test_as_many_positions_are_scored_as_the_objective_has_for_each_label(
     places_per_target: int, scored: list[int], monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(Similarity, "places_per_target", places_per_target)
@@ -60,13 +60,13 @@ def test_as_many_places_are_scored_as_the_objective_has_for_each_label(
 
 
 def test_texts_that_are_too_long_are_cut_alike_in_both_orders():
-    given = examples(build(), longest=6)  # places for each order, 3 of them special
+    given = examples(build(), longest=6)  # positions for each order, 3 of them special
     (plan,) = given.plan(0, [0])
     assert (plan.length, plan.truncated, [piece.length for piece in plan.pieces]) == (12, 2, [2, 1])
 
 
 def test_texts_that_do_not_fit_in_a_row_in_both_orders_are_cut():
-    given = examples(build(), longest=24, row=14)  # 7 places for each order
+    given = examples(build(), longest=24, row=14)  # 7 positions for each order
     (plan,) = given.plan(0, [0])
     assert (plan.length, plan.truncated, [piece.length for piece in plan.pieces]) == (14, 1, [2, 2])
 

@@ -1,4 +1,4 @@
-"""The loss of answers is a softmax over the places of each document, counted by documents."""
+"""The loss of answers is a softmax over the positions of each document, counted by documents."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ from zoo.examples.form import Limits
 from zoo.models.heads.scores import Scores
 from zoo.objectives.kinds.span import BEGINS, CONTEXT, ENDS, FIRST, AnswerSpan, span_loss
 
-# two documents of 3 and 2 places beside padding; one of 4; none
+# two documents of 3 and 2 positions beside padding; one of 4; none
 TARGETS = torch.tensor(
     [
         [FIRST, CONTEXT + BEGINS, CONTEXT + ENDS, FIRST + BEGINS + ENDS, CONTEXT, -1],
@@ -18,10 +18,10 @@ TARGETS = torch.tensor(
         [-1] * 6,
     ]
 )
-DOCUMENTS = [(0, 0, 3, (1, 2)), (0, 3, 5, (0, 0)), (1, 0, 4, (2, 2))]  # row, first place, last, where it begins, ends
+DOCUMENTS = [(0, 0, 3, (1, 2)), (0, 3, 5, (0, 0)), (1, 0, 4, (2, 2))]  # row, first, last, where it begins, ends
 
 
-def test_the_loss_is_the_mean_of_both_cross_entropies_over_the_places_of_a_document():
+def test_the_loss_is_the_mean_of_both_cross_entropies_over_the_positions_of_a_document():
     logits = torch.randn(3, 6, 2, dtype=torch.float64, requires_grad=True)
     term = AnswerSpan().term(Scores.from_logits(logits), TARGETS)
     wanted = sum(
@@ -36,7 +36,7 @@ def test_the_loss_is_the_mean_of_both_cross_entropies_over_the_places_of_a_docum
     torch.testing.assert_close(gradient, expected)
 
 
-def test_places_beside_documents_cost_nothing_and_get_no_gradient():
+def test_positions_beside_documents_cost_nothing_and_get_no_gradient():
     logits = torch.randn(3, 6, 2, requires_grad=True)
     AnswerSpan().term(Scores.from_logits(logits), TARGETS).sum.backward()
     assert logits.grad is not None and logits.grad.isfinite().all()

@@ -39,7 +39,7 @@ def ones(*shape: int) -> Tensor:
 
 
 def packed(length: int) -> Documents:
-    """Rows as collating lays them: with two documents and empty places, with one, and empty; of a picture each."""
+    """Rows as collating lays them: with two documents and empty positions, with one, and empty; of a picture each."""
     rows = [[length]] * ROWS if length == 1 else [[5, length - 7], [length], []]
     numbers = [[k for k, n in enumerate(row, 1) for _ in range(n)] + [0] * (length - sum(row)) for row in rows]
     return Documents.packed(rows, torch.tensor(numbers, device="cpu"))
@@ -55,7 +55,7 @@ def batch(model: Model, mixture: Mixture) -> MicroBatch:
         given["source_documents"] = packed(LENGTH if pictures is None else 1)
     elif pictures is not None:
         given |= {"tokens": pictures, "documents": packed(1)}
-    chosen = mixture.capacities(LENGTH)  # the heads that score some places
+    chosen = mixture.capacities(LENGTH)  # the heads that score some positions
     given["places"] = {head: ones(SCORED) for head in chosen}
     if mixture.draws:
         given["draws"] = ones(ROWS, LENGTH)

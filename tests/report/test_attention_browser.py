@@ -117,11 +117,11 @@ def test_words_are_stepped_through_over_the_picture(show: Show):
     assert page.run(CHOSEN) == [3] and np.argmax(page.run(LIGHT)) == 3
 
 
-def test_a_place_of_the_picture_shows_what_it_reads(show: Show):
+def test_a_position_of_the_picture_shows_what_it_reads(show: Show):
     drawn = caption()
     page = show(drawn)
     page.click("[data-kind='encoder.self']")
-    page.hover("#from canvas", -200, 200)  # the last row's first place
+    page.hover("#from canvas", -200, 200)  # the last row's first position
     asked = page.run("return document.getElementById('readout').textContent")
     best = int(drawn.maps[0].layers[2][0, 12].argmax())
     assert asked.startswith(f"row 4, column 1 attends torow {best // 4 + 1}, column {best % 4 + 1}")

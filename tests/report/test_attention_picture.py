@@ -34,14 +34,14 @@ def test_captions_have_a_panel_for_each_word():
     assert [panel.weights.argmax() for panel in panels] == [0, 1, 2, 3]
 
 
-def test_a_grid_that_reads_itself_is_asked_at_nine_places():
+def test_a_grid_that_reads_itself_is_asked_at_nine_positions():
     found = caption().maps[0]
     panels = choose_panels(found, "own").panels
     assert [panel.query_position for panel in panels][:4] == [(0, 0), (0, 2), (0, 3), (2, 0)] and len(panels) == 9
     np.testing.assert_array_equal(panels[1].weights.ravel(), found.layers[2][0, 2])
 
 
-def test_a_grid_of_few_places_is_asked_at_each_of_them_once():
+def test_a_grid_of_few_positions_is_asked_at_each_of_them_once():
     places = Positions((), (1, 2))
     drawn = choose_panels(AttentionMap("encoder.self", places, places, {1: shares(1, 2, 2)}), "own")
     assert [panel.query_position for panel in drawn.panels] == [(0, 0), (0, 1)] and drawn.columns == 2

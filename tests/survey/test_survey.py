@@ -138,7 +138,7 @@ def test_what_is_cut_off_and_what_stays_empty_is_counted_in_tokens(task: dict[st
     for name in ("train", "validation"):
         (tmp_path / f"{name}.jsonl").write_text(json.dumps({"source": "a" * 11, "target": "b" * 10}) + "\n")
     for longest, expected in {
-        6: [(4, 15 / 21, 0.0), (8, 11 / 21, 4 / 16), (16, 11 / 21, 20 / 32)],  # one place of each side is no letter's
+        6: [(4, 15 / 21, 0.0), (8, 11 / 21, 4 / 16), (16, 11 / 21, 20 / 32)],  # one position per side is no letter's
         8: [(4, 15 / 21, 0.0), (8, 7 / 21, 0.0), (16, 7 / 21, 16 / 32)],
     }.items():
         sizes = look(task | {"objective": "translation", "longest": longest}, tmp_path)["row_sizes"]
@@ -155,7 +155,7 @@ def test_of_choices_each_is_measured_with_its_context(
         (tmp_path / f"{name}.jsonl").write_text(row + "\n")
     sizes = look(task | {"objective": "choice", "length": 24, "longest": longest}, tmp_path)["row_sizes"]
     found = [(size["length"], size["longer"], size["is"]) for size in sizes]
-    assert found == [(24, longer, "truncated"), (48, longer, "truncated")]  # in 12 places no three choices fit
+    assert found == [(24, longer, "truncated"), (48, longer, "truncated")]  # in 12 positions no three choices fit
 
 
 @pytest.mark.parametrize(

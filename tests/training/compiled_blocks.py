@@ -68,7 +68,7 @@ graphs = 0
 dropping: Model = create_model("bert-nano", dropout=0.5).initialize(0)
 learner = Learner(dropping, settings(compile=True, precision="bfloat16"), alone())
 with learner.autocast():
-    for last in (4, 5, 6):  # the places that heads read are others in every step
+    for last in (4, 5, 6):  # the positions that heads read are others in every step
         places = {name: torch.tensor([0, last, last + 8]) for name in dropping.heads}
         said = learner.wrapped(torch.ones(2, LENGTH, dtype=torch.long), places=places)
         torch.stack([logits.sum() for logits in said.heads.values()]).sum().backward()

@@ -156,7 +156,7 @@ def labels_of(kind: str, generator: np.random.Generator) -> Any:
 
 
 def of_documents(targets: Tensor) -> Tensor:
-    """Labels of rows: each holds one document, though there are places for more."""
+    """Labels of rows: each holds one document, though there are positions for more."""
     return targets.unflatten(0, (BATCH, -1))[:, 0]
 
 
@@ -167,12 +167,12 @@ def chosen(targets: Tensor) -> Tensor:
 
 
 def borders(targets: Tensor) -> Row:
-    """The places where answers begin and end."""
+    """The positions where answers begin and end."""
     return {name: (targets & bit > 0).int().argmax(-1) for name, bit in BORDERS.items()}
 
 
 def unscored(targets: Tensor) -> Tensor:
-    """Labels of places: -100 where nothing is scored."""
+    """Labels of positions: -100 where nothing is scored."""
     return targets.where(targets >= 0, IGNORED)
 
 
@@ -199,7 +199,7 @@ def rows_of(part: MicroBatch, case: Case) -> list[Row]:
 
 
 def behind(named: Row) -> Row:
-    """Rows with one place more, and labels that stand at the tokens which they are."""
+    """Rows with one position more, and labels that stand at the tokens which they are."""
     wide = {name: torch.nn.functional.pad(tensor, (0, 1)) for name, tensor in named.items()}
     wide["labels"] = unscored(torch.nn.functional.pad(named["labels"], (1, 0), value=-1))
     wide["input_ids"] = wide["labels"].where(wide["labels"] >= 0, wide["input_ids"])

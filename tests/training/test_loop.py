@@ -72,7 +72,7 @@ def test_empty_slots_are_counted_with_the_rows_that_fill_up(tmp_path: Path):
 
 
 class TwoTerms:
-    """The first term as it is, and one that scores a place every other step."""
+    """The first term as it is, and one that scores a position every other step."""
 
     def __init__(self) -> None:
         self.calls, self.model_arguments = 0, GOAL.model_arguments

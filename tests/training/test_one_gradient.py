@@ -113,7 +113,7 @@ def test_a_mean_of_the_micro_batches_means_would_be_another_gradient(
 
 
 def test_a_sum_is_divided_by_its_weighted_count_which_may_be_below_1():
-    """Class weights count a place as less than one; a term without places adds nothing."""
+    """Class weights count a position as less than one; a term without positions adds nothing."""
     few, none = (Term(torch.tensor(total), torch.tensor(count), 2.0) for total, count in ((0.3, 0.5), (0.0, 0.0)))
     terms = {"few": few, "none": none}
     assert float(step.weigh(terms, {name: term.count for name, term in terms.items()})) == pytest.approx(1.2)

@@ -1,4 +1,4 @@
-"""A cache holds the last places that fit, each in its slot, whatever the steps and the order of rows."""
+"""A cache holds the last positions that fit, each in its slot, whatever the steps and the order of rows."""
 
 import pytest
 import torch
@@ -7,7 +7,7 @@ from zoo.blocks.rows.cache import MIN_GROWTH, Cache, KeysValues
 
 
 def places(start: int, stop: int, rows: int = 2) -> KeysValues:
-    """Keys and values whose numbers are their places; rows differ by 100."""
+    """Keys and values whose numbers are their positions; rows differ by 100."""
     at = torch.arange(start, stop).float()[None, None, :, None] + 100 * torch.arange(rows)[:, None, None, None]
     return KeysValues(at.expand(-1, 1, -1, 2), at.expand(-1, 1, -1, 3))
 
@@ -20,13 +20,13 @@ def filled(room: int, sizes: list[int], grows: bool = False) -> Cache:
     return cache
 
 
-def test_slots_hold_the_last_places_that_fit():
+def test_slots_hold_the_last_positions_that_fit():
     assert filled(4, [2, 1]).read().keys[0, 0, :, 0].tolist() == [0, 1, 2]
     assert filled(4, [2, 1, 3]).read().keys[0, 0, :, 0].tolist() == [4, 5, 2, 3]
     assert filled(4, [9]).read().values[1, 0, :, 0].tolist() == [108, 105, 106, 107]
 
 
-def test_what_is_kept_and_new_places_stand_in_their_order():
+def test_what_is_kept_and_new_positions_stand_in_their_order():
     memory = filled(4, [6]).concatenate(places(6, 8), 6)
     assert memory.keys[0, 0, :, 0].tolist() == [2, 3, 4, 5, 6, 7] and memory.values.dtype == torch.float64
 

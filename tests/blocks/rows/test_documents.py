@@ -27,7 +27,7 @@ def test_rows_of_documents_keep_what_is_known_of_them():
     assert torch.equal(Documents(DOCUMENTS).select_rows(torch.tensor([1, 1])).numbers, DOCUMENTS[[1, 1]])
 
 
-def test_borders_are_those_of_each_rows_documents_and_then_of_its_empty_places():
+def test_borders_are_those_of_each_rows_documents_and_then_of_its_empty_positions():
     borders = Borders.of([[2, 1], [], [4]], 4)
     queries, keys = [2, 3, 4, 4, 8, 8, 12, 12, 12], [2, 3, 3, 4, 4, 8, 12, 12, 12]
     assert borders.queries.tolist() == [0, *queries, *[12] * (3 * 8 - 9)]
@@ -52,11 +52,11 @@ def test_positions_reach_as_far_as_the_longest_document_where_lengths_are_known(
     assert Documents.packed([[], []], 0 * numbers).to("cpu").position_bound == 0
 
 
-def test_no_kernel_is_told_that_documents_have_one_place():
+def test_no_kernel_is_told_that_documents_have_one_position():
     assert Borders.of([[1]], 1).longest == Borders.of_whole(torch.ones(2, 1, dtype=torch.long)).longest == 2
 
 
-def test_a_place_that_is_widened_is_a_document_as_wide():
+def test_a_position_that_is_widened_is_a_document_as_wide():
     pictures = Documents.packed([[1], []], torch.tensor([[1], [0]])).repeat_positions(3)
     expected = Borders.of([[3], []], 3)
     assert pictures.numbers.tolist() == [[1, 1, 1], [0, 0, 0]]
@@ -68,7 +68,7 @@ def test_documents_are_sequences_from_the_longest_on_whoever_knows_their_lengths
     numbers = torch.tensor([[1, 1, 2, 3, 3, 3, 0], [0, 0, 0, 0, 0, 0, 0], [1, 1, 1, 1, 0, 0, 0]])
     for documents in (Documents.packed([[2, 1, 3], [], [4]], numbers), Documents(numbers)):
         sequences, x = documents.sequences(), torch.arange(21).view(3, 7)
-        spans = [(2, 1, 14, 4), (0, 3, 3, 3), (0, 1, 0, 2), (0, 2, 2, 1)]  # row, number, first place, length
+        spans = [(2, 1, 14, 4), (0, 3, 3, 3), (0, 1, 0, 2), (0, 2, 2, 1)]  # row, number, first position, length
         assert [tuple(span) for span in sequences.spans] == spans and sequences.starts.tolist() == [14, 3, 0, 2]
         assert sequences.sizes == [4, 3, 2, 1]
         assert sequences.to_steps(x).tolist() == [14, 3, 0, 2, 15, 4, 1, 16, 5, 17]
@@ -85,7 +85,7 @@ def test_what_a_packer_knows_is_not_looked_up(where: str):
     assert [span.length for span in Documents.of(None, numbers).sequences().spans] == [3, 3]
 
 
-def test_where_there_is_no_document_one_of_no_place_stands_for_it():
+def test_where_there_is_no_document_one_of_no_position_stands_for_it():
     sequences, x = Documents(torch.zeros(2, 3, dtype=torch.long)).sequences(), torch.ones(2, 3, 4)
     assert sequences.sizes == [1] and sequences.to_steps(x).shape == (1, 4)
     assert not sequences.to_rows(sequences.to_steps(x)).any() and not sequences.padded(x).any()

@@ -1,4 +1,4 @@
-"""Who may see whom: the one rule, place by place; and what a layer's position adds to it."""
+"""Who may see whom: the one rule, position by position; and what a layer's position adds to it."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ def seen(documents: torch.Tensor = DOCUMENTS, whole: bool = False, causal: bool 
 
 @pytest.mark.parametrize("causal", [True, False])
 @pytest.mark.parametrize("window", [None, 1, 2])
-def test_a_mask_is_the_rule_for_every_pair_of_places(causal: bool, window: int | None):
+def test_a_mask_is_the_rule_for_every_pair_of_positions(causal: bool, window: int | None):
     mask = seen(causal=causal).mask(window)
     assert mask is not None
     for row in range(2):
@@ -35,7 +35,7 @@ def test_all_see_all_without_a_mask_where_a_row_is_one_document():
     assert seen(torch.ones(2, 3, dtype=torch.long), whole=True).mask(None) is None
 
 
-def test_a_single_last_place_needs_no_causal_mask():
+def test_a_single_last_position_needs_no_causal_mask():
     one, all_three = torch.ones(2, 1, dtype=torch.long), torch.ones(2, 3, dtype=torch.long)
     assert (
         Visibility(Documents(one, whole=True), Documents(all_three, whole=True), start=2, causal=True).mask(None)
@@ -57,13 +57,13 @@ def test_causality_is_the_whole_rule_only_for_plain_whole_rows_without_a_window(
     assert not seen(causal=True).causal_only(None)
 
 
-def test_new_places_see_what_they_would_see_in_the_whole_row():
+def test_new_positions_see_what_they_would_see_in_the_whole_row():
     whole = seen(causal=True).mask(2)
     new = Visibility(Documents(DOCUMENTS[:, 4:]), Documents(DOCUMENTS), start=4, causal=True).mask(2)
     assert torch.equal(new, whole[:, :, 4:])
 
 
-def test_scores_are_the_bias_where_a_place_may_see_and_minus_infinity_elsewhere():
+def test_scores_are_the_bias_where_a_position_may_see_and_minus_infinity_elsewhere():
     alibi = positions.build("alibi", 8, 2, 4, 16, True)
     view = View(seen(causal=True), alibi)
     scores, mask = view.mask_and_bias(None), view.visibility.mask(None)
@@ -99,7 +99,7 @@ def test_a_layer_in_which_nothing_is_written_has_no_weights():
     assert recorder.layers == [None, weights, None]
 
 
-def test_rows_that_are_one_document_each_have_no_borders_of_empty_places():
+def test_rows_that_are_one_document_each_have_no_borders_of_empty_positions():
     numbers = torch.ones(3, 4, dtype=torch.long)
     for documents in (Documents.packed([[4]] * 3, numbers), Documents(numbers, whole=True)):
         for borders in Visibility(documents, documents).borders():

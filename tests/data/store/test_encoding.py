@@ -106,7 +106,7 @@ def test_pieces_have_the_ids_of_the_whole_where_the_mark_is_also_written_behind_
 
 def test_a_place_that_parts_a_run_of_one_letter_by_chance_is_no_seam() -> None:
     tokenizer = llama(None)
-    for before in range(9):  # tokens of several letters end at the places that are a multiple of theirs from here
+    for before in range(9):  # tokens of several letters end at the positions that are a multiple of theirs from here
         long = "b" * before + "a" * 4000
         assert next(encode_texts([long], tokenizer)).tolist() == tokenizer.encode([long])[0].tolist()
 

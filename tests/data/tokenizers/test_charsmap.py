@@ -70,7 +70,7 @@ def test_tokenizers_without_a_map_are_taken():
 
 
 def test_a_large_map_takes_no_more_than_some_times_its_own_memory():
-    """255 nodes of 255 children each: all places of these at once take 140 times as much."""
+    """255 nodes of 255 children each: all positions of these at once take 140 times as much."""
     size = 1 << 19
     units = {0: unit(256)} | {256 ^ label: unit(256 ^ label ^ 256 * (label + 1), label) for label in range(1, 256)}
     for node in range(2, 257):

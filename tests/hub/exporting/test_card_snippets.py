@@ -66,7 +66,7 @@ SHORT = {
 @pytest.mark.filterwarnings("ignore:Tokenizer does not support real words")
 @pytest.mark.parametrize("name", SHORT)
 @pytest.mark.parametrize("places", [6, 11])
-def test_the_programs_of_a_model_of_few_places_run(build: Any, export: Export, capsys: Any, name: str, places: int):
+def test_the_programs_of_a_model_of_few_positions_run(build: Any, export: Export, capsys: Any, name: str, places: int):
     config, sets = SHORT[name]
     given = build(config, {**sets, "max_length": places}, kind="characters")  # every sample text has more tokens
     programs = programs_of(export(given).folder)

@@ -9,7 +9,7 @@ ROW = torch.zeros(2, 3)
 MASK = torch.tensor([[0, 1, 1, 0, 1], [1, 1, 1, 1, 1]])
 
 
-def test_a_mask_speaks_of_the_last_places_and_one_that_shows_all_of_them_is_none():
+def test_a_mask_speaks_of_the_last_positions_and_one_that_shows_all_of_them_is_none():
     found = documents_of(MASK, ROW)
     assert found is not None and found.tolist() == [[1, 0, 1], [1, 1, 1]]
     assert documents_of(MASK[1:].expand(2, 5), ROW) is None and documents_of(None, ROW) is None
@@ -21,5 +21,5 @@ def test_what_is_no_mask_of_the_rows_is_refused(mask: torch.Tensor):
         documents_of(mask, ROW)
 
 
-def test_what_does_not_count_of_labels_is_padding_one_place_later():
+def test_what_does_not_count_of_labels_is_padding_one_position_later():
     assert shift(torch.tensor([[5, -100, 7], [8, 9, -100]]), start=1, padding=2).tolist() == [[1, 5, 2], [1, 8, 9]]

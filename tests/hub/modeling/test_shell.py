@@ -143,7 +143,7 @@ def test_an_answer_that_was_cut_off_does_not_count_as_in_transformers(shelled: S
         torch.testing.assert_close(model(ids, **labels).loss, theirs(ids, **labels).loss)
 
 
-def test_labels_of_a_translation_are_its_inputs_one_place_later(shelled: Shelled):
+def test_labels_of_a_translation_are_its_inputs_one_position_later(shelled: Shelled):
     model = load(shelled("transformer-nano", BOTH))
     source, labels = torch.tensor([[9, 10, 3], [9, 3, 0]]), torch.tensor([[20, 21, 22, 3], [22, 3, -100, -100]])
     given = {"input_ids": source, "attention_mask": (source != 0).long()}

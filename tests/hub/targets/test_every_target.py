@@ -115,7 +115,7 @@ def test_a_model_that_transformers_made_gives_its_logits(
 
 @every_target
 @torch.no_grad()
-def test_a_config_that_changes_which_places_are_seen_is_refused(
+def test_a_config_that_changes_which_positions_are_seen_is_refused(
     target: Target, trained: dict[str, Tokenizer], tmp_path: Path
 ):
     folder = folder_of(target, target.classes[0], trained["bpe"], tmp_path / "hf")

@@ -20,7 +20,7 @@ from zoo.hub.targets.declare.renaming import (
 )
 
 
-def test_halves_puts_the_even_places_first():
+def test_halves_puts_the_even_positions_first():
     assert halves(5).tolist() == [0, 2, 4, 1, 3]
 
 
