@@ -5,7 +5,7 @@ import io
 import pytest
 from rich.console import Console
 
-from zoo.cli.commands.predict import answer_from_windows
+from zoo.cli.commands.predict import say_answer
 from zoo.cli.output import say_spans
 from zoo.inference.predictors.predictor import Prediction
 
@@ -35,12 +35,12 @@ def test_of_several_tokens_of_one_character_one_is_shown(capsys: pytest.CaptureF
 def test_several_classes_are_one_line_above_their_scores(
     capsys: pytest.CaptureFixture[str], output: list[str], said: str
 ):
-    answer_from_windows(Prediction("a text", output, {"threat": 0.25, "toxic": 0.75}))
+    say_answer(Prediction("a text", output, {"threat": 0.25, "toxic": 0.75}))
     assert capsys.readouterr().out == f"{said}\n  threat 0.250  toxic 0.750\n"
 
 
 def test_a_text_without_spans_is_shown_as_it_is(capsys: pytest.CaptureFixture[str]):
-    answer_from_windows(Prediction("a\ttext", [], []))
+    say_answer(Prediction("a\ttext", [], []))
     assert capsys.readouterr().out == "a\ttext\n"
 
 
@@ -50,7 +50,7 @@ ANSWER = Prediction(
 
 
 def test_an_answer_in_a_text_is_one_line_of_which_nothing_is_obeyed(capsys: pytest.CaptureFixture[str]):
-    answer_from_windows(ANSWER)
+    say_answer(ANSWER)
     assert capsys.readouterr().out == "Ann\tand [Bob]\\x1b[2J\n"
 
 
@@ -62,5 +62,5 @@ def test_tags_and_answers_are_in_colour_on_a_terminal_alone(
     shown = Console(file=io.StringIO(), force_terminal=terminal, color_system="standard" if terminal else None)
     monkeypatch.setattr("zoo.cli.output.results", shown)
     with shown.capture() as printed:
-        answer_from_windows(output)
+        say_answer(output)
     assert ("\x1b[1;32m" in printed.get() or "\x1b[34m" in printed.get()) == terminal
