@@ -4,6 +4,7 @@ import gc
 import platform
 import weakref
 from collections.abc import Sequence
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -19,6 +20,15 @@ def test_glibc_agrees_to_map_large_blocks_and_to_keep_them():
 def test_other_c_libraries_are_left_alone(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(memory.platform, "libc_ver", lambda: ("", ""))
     assert not memory.keep_large_blocks() and not memory.map_large_blocks()
+
+
+@pytest.mark.parametrize(("library", "calls"), [("glibc", [0]), ("", [])])
+def test_only_glibcs_heaps_are_trimmed(library: str, calls: list[int], monkeypatch: pytest.MonkeyPatch):
+    trimmed: list[int] = []
+    monkeypatch.setattr(memory.platform, "libc_ver", lambda: (library, ""))
+    monkeypatch.setattr(memory.ctypes, "CDLL", lambda name: Mock(malloc_trim=trimmed.append))
+    memory.trim_heap()
+    assert trimmed == calls
 
 
 @pytest.mark.parametrize("setting", ["map_large_blocks", "keep_large_blocks"])

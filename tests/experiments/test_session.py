@@ -87,7 +87,10 @@ def test_the_seed_decides_what_is_trained_on_and_nothing_of_a_validation(
     given = resolve_pretraining(Request("bert-nano", str(tmp_path / "mine.yaml"), Path("run"), changes))
     rows = load_rows(given.task, inputs(), tmp_path)
     tokenizer = Tokenizer.train(tokenizers.parse({"name": "characters"}, "tokenizer"), ["a b c"])
+    trimmed = Mock()
+    monkeypatch.setattr(session, "trim_heap", trimmed)
     data = session.read_data(given, rows, tokenizer, Mock(is_main=True), Mock())
+    assert "word_cache" not in vars(tokenizer) and trimmed.called  # training needs the memory
     (train, _), (held_out, _) = data["train"], data["validation"]
     assert (train.seed, train.augment) == (7, Augment(flip=True))
     assert (held_out.seed, held_out.augment) == (0, None) and data.keys() == {"train", "validation"}

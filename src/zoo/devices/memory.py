@@ -52,6 +52,12 @@ def map_large_blocks() -> bool:
     return all(set_malloc(M_MMAP_THRESHOLD, threshold) for threshold in (LARGE, SMALL))
 
 
+def trim_heap() -> None:
+    """Return freed memory of glibc's heaps to the system; with other C libraries, do nothing."""
+    if platform.libc_ver()[0] == "glibc":
+        ctypes.CDLL(None).malloc_trim(0)
+
+
 def set_malloc(parameter: int, value: int) -> bool:
     """Change a setting of glibc's malloc, if that is the C library; return whether it accepted."""
     return platform.libc_ver()[0] == "glibc" and ctypes.CDLL(None).mallopt(parameter, value) == 1

@@ -17,6 +17,7 @@ from zoo.data.sources.rows import SplitRows, refuse_unlabelled
 from zoo.data.store.split import Split
 from zoo.data.store.store import Progress
 from zoo.data.tokenizers.tokenizer import Tokenizer
+from zoo.devices.memory import trim_heap
 from zoo.discover import is_zoo_class
 from zoo.examples.form import inputs
 from zoo.experiments.experiment import Experiment
@@ -148,6 +149,9 @@ def read_data(
     wanted = {name: split for name, split in rows.items() if name != "test"}
     model = on_meta(given.model)  # refuses a wrong combination before hours of tokenising
     data = read_examples(wanted, given.task, given.mixture, model, tokenizer, progress)  # all processes tokenise shards
+    if tokenizer is not None:
+        tokenizer.clear_cache()
+    trim_heap()  # before the first tensor: later, small blocks that stay would lie between what was freed
     train, split = data["train"]
     for role in given.mixture.roles(train.form):
         train.roles.id(role)  # raises if missing: training needs every role, evaluation does not

@@ -8,6 +8,7 @@ from functools import cache
 from string import punctuation
 from typing import Any
 
+import numpy as np
 import pytest
 from tokenizers import AddedToken, Regex, decoders, models, normalizers, pre_tokenizers, trainers
 from tokenizers import Tokenizer as Backend
@@ -172,6 +173,17 @@ def test_a_full_cache_forgets_words_and_keeps_those_that_are_met_again(monkeypat
     # in several groups, and one text that is longer than a group
     assert not different(tokenizer, ["often, how often?"] * 20 + ["twelve times " * 9, "once"])
     word_cache.powers.cache_clear()
+
+
+def test_a_cleared_cache_keeps_neither_words_nor_tables_and_is_filled_again():
+    tokenizer, given = make("byte_bpe {}"), texts(0, count=3000)
+    before = tokenizer.encode(given)
+    assert tokenizer.word_cache is not None and tokenizer.word_cache.young
+    tables = word_cache.powers, word_cache.character_kinds
+    assert all(table.cache_info().currsize for table in tables)
+    tokenizer.clear_cache()
+    assert "word_cache" not in vars(tokenizer) and not any(table.cache_info().currsize for table in tables)
+    assert all(map(np.array_equal, tokenizer.encode(given), before)) and tokenizer.word_cache.young
 
 
 def test_a_thread_that_fills_the_cache_takes_no_word_from_another(monkeypatch: pytest.MonkeyPatch):

@@ -16,7 +16,7 @@ from zoo.data.tokenizers.backend import encode_plainly, explain_failure, read_ba
 from zoo.data.tokenizers.continuation import continuation_backend
 from zoo.data.tokenizers.recipes.recipe import ANGLED, BRACKETED, TokenizerRecipe, role_token
 from zoo.data.tokenizers.separable import is_separable, is_separable_at_marks
-from zoo.data.tokenizers.word_cache import WordCache
+from zoo.data.tokenizers.word_cache import WordCache, clear_tables
 from zoo.data.tokenizers.word_marks import word_marks
 from zoo.registry import Choice, check
 from zoo.strict_json import parse_json
@@ -158,6 +158,11 @@ class Tokenizer:
         """The cache of words' ids; None if the ids of a text are not those of its words."""
         spec = json.loads(self.plain_backend.to_str())
         return WordCache(self.plain_backend, is_separable_at_marks(spec)) if is_separable(spec) else None
+
+    def clear_cache(self) -> None:
+        """Free the cache of words' ids and its tables, up to 140 MB; `encode` fills them again when needed."""
+        self.__dict__.pop("word_cache", None)
+        clear_tables()
 
     def encode_with_offsets(self, texts: Sequence[str]) -> list[tuple[Ids, Ids]]:
         """The ids of each text, as from `encode`, and the characters (begin, end) of each token.

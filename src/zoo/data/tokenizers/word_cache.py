@@ -141,6 +141,12 @@ def powers(base: int) -> NDArray[np.uint64]:
     return np.cumprod(factors, dtype=np.uint64)
 
 
+def clear_tables() -> None:
+    """Free the tables that all caches share (17 MB); what needs them computes them again."""
+    character_kinds.cache_clear()
+    powers.cache_clear()
+
+
 def hash_words(points: NDArray[np.uint32], begins: Places, ends: Places) -> NDArray[np.uint64]:
     """A polynomial hash of each word's characters modulo 2^64, independent of the word's position."""
     sums = np.zeros(len(points) + 1, np.uint64)
