@@ -26,150 +26,152 @@ from pathlib import Path
 
 import torch
 
-from rows.crossing import tables
-from rows.figures import MACHINE, OURS, Figures, alternate, cells, judge
-from rows.given import Given
+from rows.figures import MACHINE, OURS, Figures, alternate_turns, row_cells, summarize_comparison
 from rows.gpu_table import GPU_ROWS
-from rows.machine import cores, describe, load, today
-from rows.overview import overviews
+from rows.machine import describe_machine, load_average, today, usable_cores
+from rows.overview import overview_tables
+from rows.side_args import SideArgs
+from rows.side_process import PROFILE, PROGRAM, TIMED_OUT, SideProcess
 from rows.table import ROWS, Row
-from rows.turns import LATE, PROFILE, PROGRAM, Worker
+from rows.time_to_loss import all_tables
 from zoo.config import parse_set
 from zoo.devices.precision import has_amx
 from zoo.wording import refuse_unknown
 
-DOCS = Path(__file__).parents[1] / "docs"
-BEGIN, FINISH = "<!-- begin: python benchmarks/bench.py --write -->", "<!-- end -->"
-OVERVIEW = "<!-- begin: overview, by python benchmarks/bench.py --write -->"
-COLUMNS = {"as it comes": [], "zoo's": ["--keep"]}  # allocator settings -> options of bench_side.py
+DOCS_FOLDER = Path(__file__).parents[1] / "docs"
+TABLES_MARK, END_MARK = "<!-- begin: python benchmarks/bench.py --write -->", "<!-- end -->"
+OVERVIEW_MARK = "<!-- begin: overview, by python benchmarks/bench.py --write -->"
+ALLOCATORS = {"as it comes": [], "zoo's": ["--keep"]}  # allocator settings -> options of bench_side.py
 
 
 def measure(name: str, row: Row, options: argparse.Namespace) -> Figures:
     """Measure one row; returns all of its figures."""
     # let sides write and reuse .pyc files, as an installed package has: compiling all at each start takes 0.3 s, 110 MB
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-    machine = describe(options.device, options.threads)
-    sizes = row.small if options.small else row.sizes
-    made = options.made.absolute() / ("small" if options.small else "full")
-    made.mkdir(parents=True, exist_ok=True)
-    columns, before, told = {}, load(), Figures()
-    for column, words in COLUMNS.items():
-        if not words or (row.kept and not options.plain):
-            with tempfile.TemporaryDirectory(dir=made) as folder:
-                given = Given(
-                    sizes, made, options.data.absolute(), Path(folder), options.device, row.each, row.compiled
-                )
-                columns[column] = compare(row, given, words, options)
-                told = told or tell(row, given, options, columns[column]["profiles"])
-                told |= uncompiled(columns[column]["facts"])
+    machine = describe_machine(options.device, options.threads)
+    sizes = row.small_sizes if options.small else row.sizes
+    cache = options.made.absolute() / ("small" if options.small else "full")
+    cache.mkdir(parents=True, exist_ok=True)
+    by_allocator, load_before, facts = {}, load_average(), Figures()
+    for allocator, flags in ALLOCATORS.items():
+        if not flags or (row.compare_allocators and not options.plain):
+            with tempfile.TemporaryDirectory(dir=cache) as folder:
+                shared = sizes, cache, options.data.absolute(), Path(folder), options.device
+                args = SideArgs(*shared, row.steps_per_turn, row.compiled)
+                by_allocator[allocator] = compare_sides(row, args, flags, options)
+                facts = facts or extra_facts(row, args, options, by_allocator[allocator]["profiles"])
+                facts |= compile_failures(by_allocator[allocator]["facts"])
     goals = {peer: with_amx if has_amx() else plain for peer, (plain, with_amx) in row.goals.items()}
     about = {"row": name, "title": row.title, "unit": row.unit, "goals": goals, "sizes": sizes}
-    return {**about, "machine": machine, "date": today(), "load before": before, "columns": columns, "told": told}
+    measured = {"load before": load_before, "columns": by_allocator, "told": facts}
+    return {**about, "machine": machine, "date": today(), **measured}
 
 
-def failed(name: str, row: Row, options: argparse.Namespace, error: Exception) -> Figures:
+def failed_row(name: str, row: Row, options: argparse.Namespace, error: Exception) -> Figures:
     """The entry of a row that failed, in place of its figures."""
     lines = str(error).strip().splitlines() or [type(error).__name__]
-    told = {"failed": " … ".join(dict.fromkeys([lines[0], lines[-1].strip()]))}
+    facts = {"failed": " … ".join(dict.fromkeys([lines[0], lines[-1].strip()]))}
     about = {"row": name, "title": row.title, "unit": row.unit, "goals": {}, "error": str(error)}
-    machine = describe(options.device, options.threads)
-    return {**about, "machine": machine, "date": today(), "load before": load(), "columns": {}, "told": told}
+    machine = describe_machine(options.device, options.threads)
+    return {**about, "machine": machine, "date": today(), "load before": load_average(), "columns": {}, "told": facts}
 
 
-def tell(row: Row, given: Given, options: argparse.Namespace, profiles: Figures) -> Figures:
-    """Further facts on a row: where zoo's time goes, and what the row's `told` function returns."""
-    told = {"our time": profiles[OURS]["kinds"]} if profiles.get(OURS, {}).get("kinds") else {}
-    if row.profiled and given.device == "cpu":
-        apart = replace(given, folder=Path(tempfile.mkdtemp(dir=given.folder)))  # an empty folder, without a run
-        told = {"our time": ask(apart, options, row.sides[OURS], "--profile")}
-    return told if row.told is None else {**told, **ask(given, options, row.told)}
+def extra_facts(row: Row, args: SideArgs, options: argparse.Namespace, profiles: Figures) -> Figures:
+    """Further facts on a row: where zoo's time goes, and what the row's `extra_facts` function prints."""
+    facts = {"our time": profiles[OURS]["kinds"]} if profiles.get(OURS, {}).get("kinds") else {}
+    if row.can_profile and args.device == "cpu":
+        profile_args = replace(args, scratch=Path(tempfile.mkdtemp(dir=args.scratch)))  # an empty folder, without a run
+        facts = {"our time": run_for_json(profile_args, options, row.sides[OURS], "--profile")}
+    return facts if row.extra_facts is None else {**facts, **run_for_json(args, options, row.extra_facts)}
 
 
-def uncompiled(facts: Figures) -> Figures:
+def compile_failures(side_facts: Figures) -> Figures:
     """The sides whose compilation failed, with the reason: they ran uncompiled, so their figures do not count."""
-    return {f"compiling failed in {side}": noted["failures"][0] for side, noted in facts.items() if noted["failures"]}
+    failures = {side: facts["failures"] for side, facts in side_facts.items() if facts["failures"]}
+    return {f"compiling failed in {side}": reasons[0] for side, reasons in failures.items()}
 
 
-def ask(given: Given, options: argparse.Namespace, work: str, *words: str) -> Figures:
+def run_for_json(args: SideArgs, options: argparse.Namespace, function: str, *flags: str) -> Figures:
     """Run a function of rows/ and parse the last line it prints as JSON."""
-    found: Figures = json.loads(run(given, options, work, *words).splitlines()[-1])
-    return found
+    figures: Figures = json.loads(run_function(args, options, function, *flags).splitlines()[-1])
+    return figures
 
 
-def run(given: Given, options: argparse.Namespace, work: str, *words: str) -> str:
+def run_function(args: SideArgs, options: argparse.Namespace, function: str, *flags: str) -> str:
     """Run a function of rows/ in a process; returns what it prints.
 
     Raises:
         RuntimeError: it failed or timed out.
     """
-    command, left = [sys.executable, PROGRAM, work, given.text(), *words], options.until - time.monotonic()
+    command = [sys.executable, PROGRAM, function, args.to_json(), *flags]
+    timeout = None if options.deadline == math.inf else options.deadline - time.monotonic()
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=None if left == math.inf else left)
+        finished = subprocess.run(command, capture_output=True, text=True, timeout=timeout)
     except subprocess.TimeoutExpired:
-        raise RuntimeError(f"{work} {LATE}") from None
-    if done.returncode:
-        raise RuntimeError(f"{work} ended with status {done.returncode}:\n{done.stderr[-2000:]}")
-    return done.stdout
+        raise RuntimeError(f"{function} {TIMED_OUT}") from None
+    if finished.returncode:
+        raise RuntimeError(f"{function} ended with status {finished.returncode}:\n{finished.stderr[-2000:]}")
+    return finished.stdout
 
 
-def compare(row: Row, given: Given, words: list[str], options: argparse.Namespace) -> Figures:
-    """Start all sides, alternate their turns, and end them."""
-    works = {**row.sides, **({} if row.rate is None else {MACHINE: f"rates.{row.rate}"})}
+def compare_sides(row: Row, args: SideArgs, flags: list[str], options: argparse.Namespace) -> Figures:
+    """Start all sides, give them turns in rotation, and end them."""
+    functions = {**row.sides, **({} if row.peak_rate is None else {MACHINE: f"peak_rates.{row.peak_rate}"})}
     if row.prepare is not None:
-        run(given, options, row.prepare)
+        run_function(args, options, row.prepare)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # run the cleanup, so that no stopped side is left behind
-    with contextlib.ExitStack() as left:
-        sides: dict[str, Worker] = {}
-        for name, work in works.items():
-            told = [work, given_to(name, row, given).text(), *(words if name != OURS else [])]
+    with contextlib.ExitStack() as cleanup:
+        sides: dict[str, SideProcess] = {}
+        for name, function in functions.items():
+            words = [function, args_of_side(name, row, args).to_json(), *(flags if name != OURS else [])]
             processes = row.processes.get(name, 1)
-            sides[name] = Worker(name, told, given.folder, options.threads, processes, options.until)
-            left.callback(sides[name].kill)
-            if not options.together:
+            sides[name] = SideProcess(name, words, args.scratch, options.threads, processes, options.deadline)
+            cleanup.callback(sides[name].kill)
+            if not options.start_together:
                 sides[name].warm_up()
-        for side in sides.values() if options.together else ():
+        for side in sides.values() if options.start_together else ():
             side.warm_up()
-        turns = alternate(sides, options.repeats or row.repeats)
-        profiles = {name: sides[name].turn(PROFILE) for name in row.profiles_of(options.device)}
-        return judge(turns, {name: side.end() for name, side in sides.items()}) | {"profiles": profiles}
+        turns = alternate_turns(sides, options.repeats or row.repeats)
+        profiles = {name: sides[name].run_turn(PROFILE) for name in row.sides_to_profile(options.device)}
+        return summarize_comparison(turns, {name: side.end() for name, side in sides.items()}) | {"profiles": profiles}
 
 
-def given_to(name: str, row: Row, given: Given) -> Given:
+def args_of_side(name: str, row: Row, args: SideArgs) -> SideArgs:
     """The arguments of one side."""
     # a turn that measures the machine's peak takes a second, however many steps the other sides take per turn
-    each = 1 if name == MACHINE else given.each
-    return replace(given, each=each, compiled=given.compiled and name not in row.uncompiled)
+    steps_per_turn = 1 if name == MACHINE else args.steps_per_turn
+    return replace(args, steps_per_turn=steps_per_turn, compiled=args.compiled and name not in row.uncompiled)
 
 
-def show(result: Figures) -> None:
-    """Print a row."""
+def print_row(result: Figures) -> None:
+    """Print the figures of a row."""
     print(f"\n{result['row']}: {result['title']}\n{result['machine']}, load before: {result['load before']:.1f}")
-    for column in result["columns"]:
-        for peer, _, ours, theirs, ratio, goal, share, memory in cells(result, column):
-            said = {result["unit"]: ours, "peer's": theirs, "ratio": ratio, "goal": goal}
-            said |= {"share of the machine": share, "memory": memory}
-            print(f"  {peer} ({column}): " + ", ".join(f"{key} {value}" for key, value in said.items() if value))
-        print(f"  units of a turn ({column}): {result['columns'][column]['units']}")
+    for allocator in result["columns"]:
+        for peer, _, ours, theirs, ratio, goal, share, memory in row_cells(result, allocator):
+            parts = {result["unit"]: ours, "peer's": theirs, "ratio": ratio, "goal": goal}
+            parts |= {"share of the machine": share, "memory": memory}
+            print(f"  {peer} ({allocator}): " + ", ".join(f"{key} {value}" for key, value in parts.items() if value))
+        print(f"  units of a turn ({allocator}): {result['columns'][allocator]['units']}")
     for key, value in result["told"].items():
         print(f"  {key}: {value}", flush=True)
 
 
-def write(results: list[Figures], docs: Path) -> None:
+def write_docs(results: list[Figures], docs: Path) -> None:
     """Write rows to docs/benchmarks.json, in the order of the table, and the tables to docs/benchmarks.md.
 
     A row replaces an earlier one of the same machine and versions, unless it failed.
     """
-    file, page = docs / "benchmarks.json", docs / "benchmarks.md"
-    there = json.loads(file.read_text("utf-8")) if file.exists() else []
-    known = {(result["row"], result["machine"]): result for result in there}
+    json_path, page = docs / "benchmarks.json", docs / "benchmarks.md"
+    existing = json.loads(json_path.read_text("utf-8")) if json_path.exists() else []
+    known = {(result["row"], result["machine"]): result for result in existing}
     for result in map(without_profiles, results):
         key = result["row"], result["machine"]
         if result["columns"] or not known.get(key, result)["columns"]:
             known[key] = result
     ordered = [result for name in [*ROWS, *GPU_ROWS] for (row, _), result in known.items() if row == name]
-    file.write_text(json.dumps(ordered, indent=1) + "\n", "utf-8")
-    put(overviews(ordered), page, OVERVIEW)
-    put(tables(ordered), page, BEGIN)
+    json_path.write_text(json.dumps(ordered, indent=1) + "\n", "utf-8")
+    replace_section(overview_tables(ordered), page, OVERVIEW_MARK)
+    replace_section(all_tables(ordered), page, TABLES_MARK)
 
 
 def without_profiles(result: Figures) -> Figures:
@@ -178,15 +180,15 @@ def without_profiles(result: Figures) -> Figures:
     return {**result, "columns": columns}
 
 
-def put(text: str, page: Path, begin: str) -> None:
+def replace_section(text: str, page: Path, mark: str) -> None:
     """Replace the text between two marks in a page."""
-    before, rest = page.read_text("utf-8").split(begin)
-    after = rest.split(FINISH, 1)[1]
-    page.write_text(f"{before}{begin}\n\n{text}\n\n{FINISH}{after}", "utf-8")
+    before, rest = page.read_text("utf-8").split(mark)
+    after = rest.split(END_MARK, 1)[1]
+    page.write_text(f"{before}{mark}\n\n{text}\n\n{END_MARK}{after}", "utf-8")
 
 
-def turns(text: str) -> int:
-    """Parse the number of turns of each side.
+def parse_repeats(text: str) -> int:
+    """Parse the number of turns per side.
 
     Raises:
         ArgumentTypeError: less than one.
@@ -197,19 +199,19 @@ def turns(text: str) -> int:
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options of all programs that measure rows; gpu.py sets `until` and `together` itself."""
+    """Add the options of all programs that measure rows; gpu.py sets `deadline` and `start_together` itself."""
     repeats = "turns of each side, beside the one that warms up; default: as many as the row says, 3 or 5"
-    parser.add_argument("--repeats", type=turns, help=repeats)
+    parser.add_argument("--repeats", type=parse_repeats, help=repeats)
     parser.add_argument("--data", type=Path, default=Path(os.environ.get("ZOO_DATA", "../shared/data")))
     parser.add_argument("--made", type=Path, default=Path("build/bench"), help="what is made once and kept")
-    parser.add_argument("--threads", type=int, default=cores())
-    either = parser.add_mutually_exclusive_group()  # figures of tiny models must not enter the tables
-    either.add_argument("--small", action="store_true", help="tiny models: it works, and says nothing about speed")
-    either.add_argument("--write", action="store_true", help="put the figures into the guide")
-    parser.set_defaults(until=math.inf, together=False)
+    parser.add_argument("--threads", type=int, default=usable_cores())
+    exclusive = parser.add_mutually_exclusive_group()  # figures of tiny models must not enter the tables
+    exclusive.add_argument("--small", action="store_true", help="tiny models: it works, and says nothing about speed")
+    exclusive.add_argument("--write", action="store_true", help="put the figures into the guide")
+    parser.set_defaults(deadline=math.inf, start_together=False)
 
 
-def resized(name: str, row: Row, sizes: Sequence[str]) -> Row:
+def with_sizes(name: str, row: Row, sizes: Sequence[str]) -> Row:
     """Return a row with other sizes, which its title names.
 
     Args:
@@ -222,13 +224,13 @@ def resized(name: str, row: Row, sizes: Sequence[str]) -> Row:
     for text in sizes:
         if "=" not in text:
             raise ValueError(f"--size {text}: expected NAME=VALUE, such as length=512")
-        (key, *deeper), value = parse_set(text)
-        refuse_unknown(".".join([key, *deeper]), row.sizes, "size", f"--size: row '{name}'")
+        (key, *rest), value = parse_set(text)
+        refuse_unknown(".".join([key, *rest]), row.sizes, "size", f"--size: row '{name}'")
         if type(value) is not type(row.sizes[key]):
             raise ValueError(f"--size {text}: expected a value such as {row.sizes[key]!r}")
         changed[key] = value
-    said = f" ({', '.join(sizes)})" if sizes else ""
-    return replace(row, title=row.title + said, sizes=row.sizes | changed, small=row.small | changed)
+    suffix = f" ({', '.join(sizes)})" if sizes else ""
+    return replace(row, title=row.title + suffix, sizes=row.sizes | changed, small_sizes=row.small_sizes | changed)
 
 
 def main() -> None:
@@ -247,7 +249,7 @@ def main() -> None:
         if name not in ROWS:
             parser.error(f"unknown row '{name}'; allowed: {', '.join(ROWS)}")
     try:
-        rows = {name: resized(name, ROWS[name], options.size) for name in options.rows or ROWS}
+        rows = {name: with_sizes(name, ROWS[name], options.size) for name in options.rows or ROWS}
     except ValueError as error:
         parser.error(str(error))
     results = []
@@ -255,10 +257,10 @@ def main() -> None:
         try:
             results.append(measure(name, row, options))
         except RuntimeError as error:  # go on: the next rows may work
-            results.append(failed(name, row, options, error))
-        show(results[-1])
+            results.append(failed_row(name, row, options, error))
+        print_row(results[-1])
         if options.write:
-            write(results, DOCS)
+            write_docs(results, DOCS_FOLDER)
     sys.exit(0 if all(result["columns"] for result in results) else 1)
 
 

@@ -5,11 +5,11 @@
     python benchmarks/gpu.py --part generate [--write]
 
 `tests` trains a few steps with DDP and FSDP2 in one process (benchmarks/rows/one_process.py), runs the tests that use a
-GPU if there is one, and compares commands of zoo on the GPU with the same on the CPU (benchmarks/rows/agreeing.py).
-`train` and `generate` measure the rows `gpu-…` of docs/benchmarks.md as benchmarks/bench.py measures the others. If a
-row fails, the next one still runs. A row that may not finish in time is not started, and one that is running at the
-deadline is killed; the report names both. --json FILE holds the whole report and is updated after each row. `--device
-cpu --small` tests this program itself on any machine.
+GPU if there is one, and compares commands of zoo on the GPU with the same on the CPU
+(benchmarks/rows/device_checks.py). `train` and `generate` measure the rows `gpu-…` of docs/benchmarks.md as
+benchmarks/bench.py measures the others. If a row fails, the next one still runs. A row that may not finish in time is
+not started, and one that is running at the deadline is killed; the report names both. --json FILE holds the whole
+report and is updated after each row. `--device cpu --small` tests this program itself on any machine.
 """
 
 import argparse
@@ -32,130 +32,131 @@ from typing import Any
 import psutil
 import torch
 
-from bench import DOCS, add_options, failed, measure, show, write
-from rows.agreeing import agree, checks_on
+from bench import DOCS_FOLDER, add_options, failed_row, measure, print_row, write_docs
+from rows.device_checks import check_names, run_check
 from rows.gpu_table import GENERATION, GPU_ROWS, TRAINING
-from rows.machine import cores, describe, lacking, today
+from rows.machine import describe_machine, missing_packages, today, usable_cores
 from rows.table import Row
 
-ROOT = DOCS.parent
-TESTS = ("tests/contracts/test_every_backend.py", "tests/devices", "tests/cli/test_cli_devices.py")
+ROOT = DOCS_FOLDER.parent
+TEST_PATHS = ("tests/contracts/test_every_backend.py", "tests/devices", "tests/cli/test_cli_devices.py")
 # the choices of one_process.py, repeated, because importing it here would fail if a package is missing
 STRATEGIES = [(strategy, choice) for strategy in ("ddp", "fsdp") for choice in ("float32", "bfloat16", "sgd")]
 PARTS = {"train": TRAINING, "generate": GENERATION}
-ROW, CHECK = 100, 20  # seconds that must be left to start a row, a check
-BESIDE = 2  # cores per concurrent check; pytest's workers get half of all cores
-SAID = 3000  # last characters of a program's output that are kept
-ONE = Lock()  # concurrent checks report through one lock
+MIN_ROW_SECONDS, MIN_CHECK_SECONDS = 100, 20  # that must be left to start a row, a check
+CORES_PER_CHECK = 2  # pytest's workers get half of all cores
+MAX_OUTPUT = 3000  # characters that are kept of a program's output, the last ones
+REPORT_LOCK = Lock()  # concurrent checks report through one lock
 Report = dict[str, Any]
 Check = Callable[[float], str | None]
 
 
-def checks(options: argparse.Namespace) -> dict[str, Check]:
+def all_checks(options: argparse.Namespace) -> dict[str, Check]:
     """Name -> check: a function of the deadline that returns what is wrong, or None."""
-    workers = ["-n", str(max(1, cores() // 2)), "--dist", "worksteal"] if importlib.util.find_spec("xdist") else []
     # -v: names a failed test at once. Warnings are not errors here: GPU compilers raise some about themselves
-    tests = ["-m", "pytest", "-v", "-W", "default", *workers]
+    pytest = ["-m", "pytest", "-v", "-W", "default"]
+    if importlib.util.find_spec("xdist"):
+        pytest += ["-n", str(max(1, usable_cores() // 2)), "--dist", "worksteal"]
     # the slowest checks first
-    found: dict[str, Check] = {f"pytest {path}": partial(fault_of, [*tests, path]) for path in TESTS}
+    checks: dict[str, Check] = {f"pytest {path}": partial(run_program, [*pytest, path]) for path in TEST_PATHS}
     for strategy, choice in STRATEGIES:
         program = [str(ROOT / "benchmarks/rows/one_process.py"), strategy, choice, options.device]
-        found[f"{strategy} with one process, {choice}"] = partial(fault_of, program)
-    for name in checks_on(options.device):
-        found[name] = partial(agree, name, options.made.absolute())
-    return found
+        checks[f"{strategy} with one process, {choice}"] = partial(run_program, program)
+    for name in check_names(options.device):
+        checks[name] = partial(run_check, name, options.made.absolute())
+    return checks
 
 
-def fault_of(program: list[str], until: float) -> str | None:
+def run_program(program: list[str], deadline: float) -> str | None:
     """Run a Python program; returns the end of its output if it failed or timed out, else None."""
-    with tempfile.TemporaryFile() as printed:  # a file: a pipe stays open as long as any pytest worker
-        began = subprocess.Popen(
-            [sys.executable, *program], cwd=ROOT, stdout=printed, stderr=subprocess.STDOUT, start_new_session=True
+    with tempfile.TemporaryFile() as output:  # a file: a pipe stays open as long as any pytest worker
+        process = subprocess.Popen(
+            [sys.executable, *program], cwd=ROOT, stdout=output, stderr=subprocess.STDOUT, start_new_session=True
         )
         try:
-            status = began.wait(max(1.0, until - time.monotonic()))
+            status = process.wait(max(1.0, deadline - time.monotonic()))
         except subprocess.TimeoutExpired:
             status = None
         finally:
-            end(began)
-        printed.seek(0)
-        said = last_of(printed.read())
-    ended = "was not done in time" if status is None else f"status {status}"
-    return None if status == 0 else f"{ended}: {said}"
+            kill_group(process)
+        output.seek(0)
+        last = last_output(output.read())
+    outcome = "was not done in time" if status is None else f"status {status}"
+    return None if status == 0 else f"{outcome}: {last}"
 
 
-def end(program: subprocess.Popen[bytes]) -> None:
+def kill_group(process: subprocess.Popen[bytes]) -> None:
     """Kill a program and its process group."""
     with suppress(ProcessLookupError):
-        os.killpg(program.pid, signal.SIGKILL)
-    program.wait()
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
 
 
-def last_of(printed: bytes) -> str:
+def last_output(output: bytes) -> str:
     """The end of a program's output, after all earlier lines that name a failed test."""
-    text = printed.decode("utf-8", "replace")
-    last = text.rfind("\n", 0, max(0, len(text) - SAID)) + 1  # at the start of a line
-    named = [line for line in text[:last].splitlines() if "FAILED" in line or "ERROR" in line]
-    return "\n".join([*named, text[last:]])
+    text = output.decode("utf-8", "replace")
+    start = text.rfind("\n", 0, max(0, len(text) - MAX_OUTPUT)) + 1  # at the start of a line
+    failures = [line for line in text[:start].splitlines() if "FAILED" in line or "ERROR" in line]
+    return "\n".join([*failures, text[start:]])
 
 
 def run_checks(options: argparse.Namespace, report: Report) -> bool:
     """Run the checks concurrently, and report each when it ends; returns whether all passed."""
 
     def run(name: str, check: Check) -> bool:
-        if time.monotonic() > options.until - CHECK:
+        if time.monotonic() > options.deadline - MIN_CHECK_SECONDS:
             report["left out"].append(name)
-            tell(f"left out, for want of time: {name}", options, report)
+            print_and_save(f"left out, for want of time: {name}", options, report)
             return False
         began = time.monotonic()
         try:
-            fault = check(options.until)
+            problem = check(options.deadline)
         except Exception as error:  # go on: the next checks may work
-            fault = f"{type(error).__name__}: {error}"
-        report["checks"].append({"check": name, "fault": fault, "seconds": round(time.monotonic() - began, 1)})
-        tell(f"passed: {name}" if fault is None else f"FAILED: {name}: {fault}", options, report)
-        return fault is None
+            problem = f"{type(error).__name__}: {error}"
+        report["checks"].append({"check": name, "fault": problem, "seconds": round(time.monotonic() - began, 1)})
+        print_and_save(f"passed: {name}" if problem is None else f"FAILED: {name}: {problem}", options, report)
+        return problem is None
 
-    with ThreadPoolExecutor(max_workers=max(1, cores() // BESIDE)) as several:
-        return all(list(several.map(lambda both: run(*both), checks(options).items())))
+    with ThreadPoolExecutor(max_workers=max(1, usable_cores() // CORES_PER_CHECK)) as pool:
+        return all(list(pool.map(lambda item: run(*item), all_checks(options).items())))
 
 
 def run_rows(rows: dict[str, Row], options: argparse.Namespace, report: Report) -> bool:
     """Measure the rows, and report and write each when it ends; returns whether all were measured."""
-    for name, row in chosen(rows, options).items():
-        if time.monotonic() > options.until - ROW:
+    for name, row in selected_rows(rows, options).items():
+        if time.monotonic() > options.deadline - MIN_ROW_SECONDS:
             report["left out"].append(name)
-            tell(f"left out, for want of time: {name}", options, report)
+            print_and_save(f"left out, for want of time: {name}", options, report)
             continue
         try:
             result = measure(name, row, options)
         except Exception as error:  # go on: the next rows may work
-            result = failed(name, row, options, error)
-        show(result)
+            result = failed_row(name, row, options, error)
+        print_row(result)
         report["rows"].append(result)
-        tell("", options, report)
+        print_and_save("", options, report)
         if options.write:
-            write([result], DOCS)
+            write_docs([result], DOCS_FOLDER)
     return not report["left out"] and all(result["columns"] for result in report["rows"])
 
 
-def chosen(rows: dict[str, Row], options: argparse.Namespace) -> dict[str, Row]:
+def selected_rows(rows: dict[str, Row], options: argparse.Namespace) -> dict[str, Row]:
     """The rows that --only names; without it, all."""
     return {name: row for name, row in rows.items() if not options.only or name in options.only}
 
 
-def tell(line: str, options: argparse.Namespace, report: Report) -> None:
-    """Print a line and write the report so far, atomically: if this program is killed, the file is complete."""
-    unfinished = options.json.with_suffix(".partial")
-    with ONE:
+def print_and_save(line: str, options: argparse.Namespace, report: Report) -> None:
+    """Print a line, unless it is empty, and write the report so far, atomically in case this program is killed."""
+    partial_path = options.json.with_suffix(".partial")
+    with REPORT_LOCK:
         if line:
             print(line, flush=True)
         options.json.parent.mkdir(parents=True, exist_ok=True)
-        unfinished.write_text(json.dumps(report, indent=1) + "\n", "utf-8")
-        unfinished.replace(options.json)
+        partial_path.write_text(json.dumps(report, indent=1) + "\n", "utf-8")
+        partial_path.replace(options.json)
 
 
-def parse() -> argparse.Namespace:
+def parse_options() -> argparse.Namespace:
     """Parse the command line."""
     # count from the start of the process, since importing torch takes time, too; some sandboxes do not know that start
     began = time.monotonic() - min(60.0, max(0.0, time.time() - psutil.Process().create_time()))
@@ -168,8 +169,8 @@ def parse() -> argparse.Namespace:
     add_options(parser)
     parser.set_defaults(plain=True)
     options = parser.parse_args()
-    options.until = began + options.seconds
-    options.together = options.device != "cpu"  # sides start concurrently on a GPU, in turn on a CPU
+    options.deadline = began + options.seconds
+    options.start_together = options.device != "cpu"  # sides start concurrently on a GPU, in turn on a CPU
     options.json = options.json or options.made / f"gpu-{options.part}.json"
     if options.device != "cpu" and not torch.cuda.is_available():
         parser.error("there is no GPU here; --device cpu --small shows that this program works")
@@ -181,17 +182,20 @@ def parse() -> argparse.Namespace:
 
 
 def main() -> None:
-    options = parse()
-    report: Report = {"part": options.part, "machine": describe(options.device, options.threads), "date": today()}
-    report |= {"not installed": lacking("test"), "left out": [], "checks": [], "rows": []}
-    tell(report["machine"], options, report)
-    if report["not installed"]:
-        tell(f"not installed here, and what needs them fails: {', '.join(report['not installed'])}", options, report)
+    options = parse_options()
+    machine, missing = describe_machine(options.device, options.threads), missing_packages("test")
+    report: Report = {"part": options.part, "machine": machine, "date": today()}
+    report |= {"not installed": missing, "left out": [], "checks": [], "rows": []}
+    print_and_save(machine, options, report)
+    if missing:
+        print_and_save(f"not installed here, and what needs them fails: {', '.join(missing)}", options, report)
     if options.part == "tests":
         os.environ["OMP_NUM_THREADS"] = "1"  # for every check: several run at once, and tiny models need no more
-    well = run_checks(options, report) if options.part == "tests" else run_rows(PARTS[options.part], options, report)
+        passed = run_checks(options, report)
+    else:
+        passed = run_rows(PARTS[options.part], options, report)
     print(f"all of it is in {options.json}")
-    sys.exit(0 if well else 1)
+    sys.exit(0 if passed else 1)
 
 
 if __name__ == "__main__":

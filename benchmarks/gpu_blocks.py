@@ -34,19 +34,20 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         pretend(Path(folder))  # must come before torch is imported
         for name in ("torch._inductor", "torch._dynamo"):
-            logging.getLogger(name).setLevel(logging.CRITICAL)  # of `Written`
-        lowering = importlib.import_module("rows.lowering")
+            logging.getLogger(name).setLevel(logging.CRITICAL)  # they log `KernelsNotRun`
+        compile_blocks = importlib.import_module("rows.compile_blocks")
         if options.moved:
             model, rows, length = options.moved
             try:
-                return lowering.tell_moved(model, int(rows), int(length), options.dropout)
+                return compile_blocks.print_bytes_moved(model, int(rows), int(length), options.dropout)
             except ValueError as error:
                 parser.error(str(error))
-        wanted = [case for case in lowering.cases() if not options.names or any(n in case.name for n in options.names)]
-        if not wanted:
+        cases = list(compile_blocks.cases())
+        selected = [case for case in cases if not options.names or any(name in case.name for name in options.names)]
+        if not selected:
             parser.error(f"no case has {' or '.join(options.names)} in its name")
-        failed = [case.name for case in wanted if not lowering.tell(case)]
-    print(f"{len(wanted) - len(failed)} of {len(wanted)} have kernels{''.join(f'; not {name}' for name in failed)}")
+        failed = [case.name for case in selected if not compile_blocks.try_case(case)]
+    print(f"{len(selected) - len(failed)} of {len(selected)} have kernels{''.join(f'; not {name}' for name in failed)}")
     sys.exit(1 if failed else 0)
 
 

@@ -19,14 +19,14 @@ from typing import Any
 
 import matplotlib
 
-from bench import DOCS, add_options, measure, put, show
-from rows.figures import OURS, Figures, beyond, number, spread
+from bench import DOCS_FOLDER, add_options, measure, print_row, replace_section
+from rows.figures import OURS, Figures, format_number, format_spread, memory_overhead
 from rows.table import ROWS, Row
 
 matplotlib.use("Agg")
 from matplotlib import pyplot as plt
 
-BEGIN, PEER = "<!-- begin: python benchmarks/growth.py --write -->", "hf"
+TABLES_MARK, PEER = "<!-- begin: python benchmarks/growth.py --write -->", "hf"
 VOCABULARY = 16384
 STYLES = ("-", "--", ":", "-.")  # line style per machine
 Axes = Mapping[str, Sequence[Mapping[str, Any]]]  # axis ("length" or "parameters") -> its points
@@ -46,11 +46,11 @@ SMALL: dict[str, dict[str, Size]] = {
 AXES = {"length": LENGTHS, "parameters": PARAMETERS}
 
 
-def row_of(name: str, size: Size) -> Row:
+def benchmark_row(name: str, size: Size) -> Row:
     """The benchmark row for one point."""
-    layers, width, length, rows, each = size
-    shape = [f"d_model={width}", f"max_length={length}", f"decoder.n_layers={layers}"]
-    shape += [f"decoder.d_ff={4 * width}", f"decoder.n_heads={max(1, width // 64)}"]
+    n_layers, d_model, length, rows, steps_per_turn = size
+    shape = [f"d_model={d_model}", f"max_length={length}", f"decoder.n_layers={n_layers}"]
+    shape += [f"decoder.d_ff={4 * d_model}", f"decoder.n_heads={max(1, d_model // 64)}"]
     sizes = {"model": "gpt2", "vocabulary": VOCABULARY, "shape": shape, "length": length, "rows": rows}
     sizes |= {"dropout": 0.0, "articles": 60, "joined": True}
     sides = {side: f"gpt.{side}" for side in (OURS, PEER)}
@@ -58,78 +58,79 @@ def row_of(name: str, size: Size) -> Row:
         ROWS["gpt"],
         title=name,
         sizes=sizes,
-        small=sizes,
+        small_sizes=sizes,
         sides=sides,
         goals={PEER: ("1x", "1x")},
-        each=each,
-        rate=None,
-        kept=False,
+        steps_per_turn=steps_per_turn,
+        peak_rate=None,
+        compare_allocators=False,
         repeats=3,
     )
 
 
-def point(name: str, size: Size, options: argparse.Namespace) -> Figures:
-    """The figures of one point that are kept."""
-    result = measure(f"growth-{name}", row_of(name, size), options)
-    show(result)
-    (found,) = result["columns"].values()
-    facts, (layers, width, length, rows, _) = found["facts"], size
-    memory = {side: {"peak": noted["gpu"] or noted["peak"], "beyond": beyond(noted)} for side, noted in facts.items()}
-    about = {"layers": layers, "width": width, "length": length, "rows": rows, "parameters": facts[OURS]["parameters"]}
-    kept = {key: found[key] for key in ("rates", "ratios")}
-    return {"point": name, **about, **kept, "memory": memory, "machine": result["machine"], "date": result["date"]}
+def measure_point(name: str, size: Size, options: argparse.Namespace) -> Figures:
+    """Measure one point; returns the figures that are kept."""
+    result = measure(f"growth-{name}", benchmark_row(name, size), options)
+    print_row(result)
+    (measured,) = result["columns"].values()
+    facts, (n_layers, d_model, length, rows, _) = measured["facts"], size
+    memory = {side: {"peak": one["gpu"] or one["peak"], "beyond": memory_overhead(one)} for side, one in facts.items()}
+    sizes = {"layers": n_layers, "width": d_model, "length": length, "rows": rows}
+    found = {"parameters": facts[OURS]["parameters"], "rates": measured["rates"], "ratios": measured["ratios"]}
+    return {"point": name, **sizes, **found, "memory": memory, "machine": result["machine"], "date": result["date"]}
 
 
-def table(figures: Axes) -> str:
+def markdown_table(figures: Axes) -> str:
     """A machine's table for docs/benchmarks.md."""
-    head = "| point | parameters | layers x width | rows x length | zoo, tokens/s | transformers | ratio | memory |\n"
-    lines = [head + "|" + "---|" * 8]
-    for one in (one for points in figures.values() for one in points):
-        shape = f"{one['layers']} x {one['width']} | {one['rows']} x {one['length']}"
-        rates = [spread(one["rates"][side]) for side in (OURS, PEER)]
-        ours, theirs = (one["memory"][side]["beyond"] for side in (OURS, PEER))
-        cells = [one["point"], f"{one['parameters'] / 1e6:.0f}M", shape, *rates, f"{spread(one['ratios'][PEER])}x"]
-        lines.append(f"| {' | '.join(cells)} | {ours / theirs:.2f}x |")
+    header = "| point | parameters | layers x width | rows x length | zoo, tokens/s | transformers | ratio | memory |\n"
+    lines = [header + "|" + "---|" * 8]
+    for point in (point for points in figures.values() for point in points):
+        shape = f"{point['layers']} x {point['width']} | {point['rows']} x {point['length']}"
+        cells = [point["point"], f"{point['parameters'] / 1e6:.0f}M", shape]
+        cells += [format_spread(point["rates"][side]) for side in (OURS, PEER)]
+        ours, theirs = (point["memory"][side]["beyond"] for side in (OURS, PEER))
+        cells += [f"{format_spread(point['ratios'][PEER])}x", f"{ours / theirs:.2f}x"]
+        lines.append(f"| {' | '.join(cells)} |")
     return f"{figures['length'][0]['machine']}\n\n" + "\n".join(lines)
 
 
-def draw(machines: Mapping[str, Axes], path: Path) -> None:
+def plot(machines: Mapping[str, Axes], path: Path) -> None:
     """Plot tokens per second and memory over length and over parameters."""
-    places = plt.subplots(2, 2, figsize=(9, 7.5), sharex="col")[1]
+    panels = plt.subplots(2, 2, figsize=(9, 7.5), sharex="col")[1]
     for (machine, figures), style in zip(machines.items(), cycle(STYLES), strict=False):
-        for (axis, points), column in zip(figures.items(), places.T, strict=True):
-            at = [one[axis] / (1 if axis == "length" else 1e6) for one in points]
+        for (axis, points), column in zip(figures.items(), panels.T, strict=True):
+            x = [point[axis] / (1 if axis == "length" else 1e6) for point in points]
             for side, color, name in ((OURS, "tab:blue", "zoo"), (PEER, "tab:gray", "transformers")):
-                rates = [one["rates"][side]["median"] for one in points]
-                memory = [one["memory"][side]["beyond"] / 2**30 for one in points]
+                rates = [point["rates"][side]["median"] for point in points]
+                memory = [point["memory"][side]["beyond"] / 2**30 for point in points]
                 label = f"{name}, {machine}"
-                for place, values in zip(column, (rates, memory), strict=True):
-                    place.plot(at, values, marker="o", color=color, linestyle=style, label=label)
-            for place in column:
-                place.set(xscale="log", xticks=at, xticklabels=[number(value) for value in at])
-                place.minorticks_off()
-                place.grid(alpha=0.3)
+                for panel, values in zip(column, (rates, memory), strict=True):
+                    panel.plot(x, values, marker="o", color=color, linestyle=style, label=label)
+            for panel in column:
+                panel.set(xscale="log", xticks=x, xticklabels=[format_number(value) for value in x])
+                panel.minorticks_off()
+                panel.grid(alpha=0.3)
             column[0].set(yscale="log" if axis == "parameters" else "linear", ylabel="tokens a second")
             column[1].set(ylabel="peak memory beyond weights,\ngradients and moments, GiB")
             column[1].set_xlabel("tokens in a row" if axis == "length" else "parameters, millions")
-    for place in places.flat:
-        place.set_ylim(bottom=None if place.get_yscale() == "log" else 0)
-    handles, labels = places[0, 0].get_legend_handles_labels()
-    places[0, 0].figure.legend(handles, labels, loc="upper center", fontsize=8, frameon=False)
+    for panel in panels.flat:
+        panel.set_ylim(bottom=None if panel.get_yscale() == "log" else 0)
+    handles, labels = panels[0, 0].get_legend_handles_labels()
+    panels[0, 0].figure.legend(handles, labels, loc="upper center", fontsize=8, frameon=False)
     plt.tight_layout(rect=(0, 0, 1, 0.97 - 0.025 * len(labels)))
     plt.savefig(path, dpi=90)
     plt.close()
 
 
-def write(figures: Axes, docs: Path) -> None:
+def write_docs(figures: Axes, docs: Path) -> None:
     """Replace a machine's figures, and redraw the plot and the tables."""
-    kept = docs / "pictures" / "growth.json"
+    json_path = docs / "pictures" / "growth.json"
     machine = re.split(r", [0-9]+ cores", figures["length"][0]["machine"])[0]  # the machine's name without versions
-    machines = json.loads(kept.read_text("utf-8")) | {machine: figures}
-    kept.write_text(json.dumps(machines, indent=1) + "\n", "utf-8")
-    draw(machines, kept.with_suffix(".png"))
-    tables = [table(axes) for axes in machines.values()]
-    put("\n\n".join([*tables, "![Growth](pictures/growth.png)"]), docs / "benchmarks.md", BEGIN)
+    machines = json.loads(json_path.read_text("utf-8")) | {machine: figures}
+    json_path.write_text(json.dumps(machines, indent=1) + "\n", "utf-8")
+    plot(machines, json_path.with_suffix(".png"))
+    tables = [markdown_table(axes) for axes in machines.values()]
+    replace_section("\n\n".join([*tables, "![Growth](pictures/growth.png)"]), docs / "benchmarks.md", TABLES_MARK)
 
 
 def main() -> None:
@@ -138,11 +139,11 @@ def main() -> None:
     parser.set_defaults(device="cpu", plain=True)
     options = parser.parse_args()
     axes = SMALL if options.small else AXES
-    figures = {axis: [point(n, size, options) for n, size in points.items()] for axis, points in axes.items()}
-    behind = [one["point"] for points in figures.values() for one in points if one["ratios"][PEER]["median"] < 1]
-    print("behind at: " + ", ".join(behind) if behind else "ahead at every point")
+    figures = {axis: [measure_point(n, size, options) for n, size in points.items()] for axis, points in axes.items()}
+    slower = [point["point"] for points in figures.values() for point in points if point["ratios"][PEER]["median"] < 1]
+    print("behind at: " + ", ".join(slower) if slower else "ahead at every point")
     if options.write:
-        write(figures, DOCS)
+        write_docs(figures, DOCS_FOLDER)
 
 
 if __name__ == "__main__":

@@ -2,8 +2,8 @@
 
     python benchmarks/windows.py runs/windows --data DATA
 
-Models, text and the two definitions of the loss are those of row `shakespeare` (rows/characters.py); all sides train in
-float32 with AdamW and nanoGPT's schedule. nanoGPT's loop reads three kinds of windows of 64 characters:
+Models, text and the two ways to count the loss are those of row `shakespeare` (rows/shakespeare.py); all sides train
+in float32 with AdamW and nanoGPT's schedule. nanoGPT's loop reads three kinds of windows of 64 characters:
 
 - `drawn`: at random positions, as in nanoGPT; each character predicts the next one.
 - `side by side`: consecutive windows, each once per epoch, in a new order for every epoch.
@@ -21,83 +21,89 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from rows.characters import (
+from rows.figures import Figures
+from rows.shakespeare import (
     BATCH,
     BETAS,
-    DECAY,
-    HEADS,
-    LAYERS,
-    LEAST,
+    D_MODEL,
+    LEARNING_RATE,
     LENGTH,
-    RATE,
-    WARMUP,
-    WAYS,
-    WIDTH,
-    both,
-    drawn_windows,
-    nano_losses,
-    read_text,
-    read_zoo,
+    LOSS_KINDS,
+    MIN_LEARNING_RATE,
+    N_HEADS,
+    N_LAYERS,
+    WARMUP_STEPS,
+    WEIGHT_DECAY,
+    cut_windows,
+    encode_text,
+    nanogpt_losses,
+    own_and_same_loss,
+    random_windows,
     train_textbook,
     train_zoo,
-    windows,
+    zoo_curve,
 )
-from rows.figures import Figures
 from rows.textbook_gpt import TextbookGPT
 
-RECIPE = (
+NANOGPT_SETTINGS = (
     "training.optimizer=adamw",
-    f"training.learning_rate={RATE}",
+    f"training.learning_rate={LEARNING_RATE}",
     f"training.betas=[{BETAS[0]}, {BETAS[1]}]",
-    f"training.weight_decay={DECAY}",
-    f"training.schedule={{name: cosine, floor: {LEAST / RATE}}}",
-    f"training.warmup_steps={WARMUP}",
+    f"training.weight_decay={WEIGHT_DECAY}",
+    f"training.schedule={{name: cosine, floor: {MIN_LEARNING_RATE / LEARNING_RATE}}}",
+    f"training.warmup_steps={WARMUP_STEPS}",
     f"training.batch={BATCH}",
     "training.precision=float32",
 )
 
 
-def in_turn(rows: Tensor, seed: int) -> Iterator[Tensor]:
+def shuffled_batches(rows: Tensor, seed: int) -> Iterator[Tensor]:
     """Yield batches of rows; each row occurs once per epoch."""
-    drawn, waiting = np.random.default_rng(seed), list[int]()
+    generator, order = np.random.default_rng(seed), list[int]()
     while True:
-        while len(waiting) < BATCH:
-            waiting += drawn.permutation(len(rows)).tolist()
-        yield rows[waiting[:BATCH]]
-        del waiting[:BATCH]
+        while len(order) < BATCH:
+            order += generator.permutation(len(rows)).tolist()
+        yield rows[order[:BATCH]]
+        del order[:BATCH]
 
 
-def from_start(rows: Tensor, start: int) -> Tensor:
-    """Consecutive windows of 64 characters, with `<s>` in front."""
+def prepend_start(rows: Tensor, start: int) -> Tensor:
+    """Put `<s>` in front of each row.
+
+    Args:
+        start: the id of `<s>`.
+    """
     return F.pad(rows, (1, 0), value=start)
 
 
-def textbook(kind: str, data: Path, steps: int, seed: int) -> Figures:
+def textbook_final_losses(kind: str, data: Path, steps: int, seed: int) -> Figures:
     """The final losses of nanoGPT's loop on one kind of windows."""
-    trained, rest, known = read_text(data)
+    train_ids, validation_ids, vocab_size = encode_text(data)
     torch.manual_seed(seed)
-    begun = kind == "from <s>"
-    model = TextbookGPT(known + begun, LENGTH, LAYERS, HEADS, WIDTH, bias=False)
-    whole = (len(trained) - 1) // LENGTH  # windows followed by at least one character
-    wide, judged = windows(trained, LENGTH + 1)[:whole], windows(rest, LENGTH)
-    read = from_start(judged, known)[:, :-1].clamp_min(0)
+    has_start = kind == "from <s>"
+    model = TextbookGPT(vocab_size + has_start, LENGTH, N_LAYERS, N_HEADS, D_MODEL, bias=False)
+    count = (len(train_ids) - 1) // LENGTH  # windows followed by at least one character
+    start = vocab_size  # the id of <s>
+    train_windows, targets = cut_windows(train_ids, LENGTH + 1)[:count], cut_windows(validation_ids, LENGTH)
+    inputs = prepend_start(targets, start)[:, :-1].clamp_min(0)
+    as_nanogpt = nanogpt_losses(model, cut_windows(validation_ids, LENGTH + 1))
     sides: dict[str, tuple[Iterator[Tensor], Callable[[], Figures]]] = {
-        "drawn": (drawn_windows(trained), nano_losses(model, windows(rest, LENGTH + 1))),
-        "side by side": (in_turn(wide, seed), nano_losses(model, windows(rest, LENGTH + 1))),
+        "drawn": (random_windows(train_ids), as_nanogpt),
+        "side by side": (shuffled_batches(train_windows, seed), as_nanogpt),
         "from <s>": (
-            in_turn(from_start(wide[:, :-1], known), seed),
-            lambda: both(lambda given: model(given, given)[0], read, judged, slice(1, None)),
+            shuffled_batches(prepend_start(train_windows[:, :-1], start), seed),
+            lambda: own_and_same_loss(lambda ids: model(ids, ids)[0], inputs, targets, slice(1, None)),
         ),
     }
-    batches, losses_of = sides[kind]
-    return list(train_textbook(model, batches, steps, losses_of))[-1]
+    batches, compute_losses = sides[kind]
+    return list(train_textbook(model, batches, steps, compute_losses))[-1]
 
 
-def zoo(folder: Path, data: Path, steps: int, seed: int) -> Figures:
+def zoo_final_losses(folder: Path, data: Path, steps: int, seed: int) -> Figures:
     """The final losses of `zoo pretrain` with nanoGPT's settings."""
     run = folder / f"zoo-{steps}-{seed}"
-    train_zoo(run, steps, seed, RECIPE, data)
-    return list(read_zoo(run, data))[-1]
+    train_zoo(run, steps, seed, NANOGPT_SETTINGS, data)
+    return list(zoo_curve(run, data))[-1]
 
 
 def main() -> None:
@@ -108,15 +114,15 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=3)
     options = parser.parse_args()
     sides: dict[str, Callable[[int], Any]] = {
-        f"textbook, {kind}": lambda seed, kind=kind: textbook(kind, options.data, options.steps, seed)
+        f"textbook, {kind}": lambda seed, kind=kind: textbook_final_losses(kind, options.data, options.steps, seed)
         for kind in ("drawn", "side by side", "from <s>")
     }
-    sides["zoo"] = lambda seed: zoo(options.folder, options.data, options.steps, seed)
+    sides["zoo"] = lambda seed: zoo_final_losses(options.folder, options.data, options.steps, seed)
     print("| side | as it counts, by seed | the same characters, by seed |\n|---|---|---|")
     for name, train in sides.items():
         ends = [train(seed) for seed in range(1, options.seeds + 1)]
-        told = ([end[way] for end in ends] for way in WAYS)
-        cells = [f"{', '.join(f'{x:.4f}' for x in found)}; median {statistics.median(found):.4f}" for found in told]
+        by_kind = ([end[kind] for end in ends] for kind in LOSS_KINDS)
+        cells = [f"{', '.join(f'{x:.4f}' for x in each)}; median {statistics.median(each):.4f}" for each in by_kind]
         print(f"| {name} | {' | '.join(cells)} |", flush=True)
 
 

@@ -29,7 +29,7 @@ class Side:
     def __init__(self, name: str, seconds: list[float], asked: list[str]) -> None:
         self.name, self.left, self.asked = name, list(seconds), asked
 
-    def turn(self) -> dict[str, float]:
+    def run_turn(self) -> dict[str, float]:
         self.asked.append(self.name)
         return {"units": 10, "seconds": self.left.pop(0)}
 
@@ -39,7 +39,7 @@ def compared(bench: Any, asked: list[str]) -> Any:
     seconds = {"zoo": [1, 2, 1], "hf": [4, 4, 3], "machine": [0.25, 0.25, 0.25]}
     sides = {name: Side(name, values, asked) for name, values in seconds.items()}
     facts = {"zoo": {"parameters": 1, "peak": 26, "gpu": 0, "cost": 2.0}, "hf": {"parameters": 1, "peak": 56, "gpu": 0}}
-    return bench.judge(bench.alternate(sides, 3), facts)
+    return bench.summarize_comparison(bench.alternate_turns(sides, 3), facts)
 
 
 def result_of(bench: Any, column: str) -> dict[str, Any]:
@@ -73,10 +73,10 @@ def test_written_rows_keep_those_that_are_there_and_fill_the_table(bench: Any, t
     page = tmp_path / "benchmarks.md"
     page.write_text(page_of(bench), "utf-8")
     later = {**result_of(bench, "as it comes"), "row": "bert", "told": {"BLEU": {"float32": 20.5, "bfloat16": 20.4}}}
-    bench.write([later], tmp_path)
-    bench.write([result_of(bench, "as it comes")], tmp_path)
-    bench.write([result_of(bench, "zoo's")], tmp_path)
-    bench.write([{**later, "machine": "another", "told": {}}], tmp_path)
+    bench.write_docs([later], tmp_path)
+    bench.write_docs([result_of(bench, "as it comes")], tmp_path)
+    bench.write_docs([result_of(bench, "zoo's")], tmp_path)
+    bench.write_docs([{**later, "machine": "another", "told": {}}], tmp_path)
     text = page.read_text("utf-8")
     assert text.startswith("before\n") and text.endswith("after\n") and "old" not in text
     over = "| row | beside | two cores | another |\n| --- | --- | --- | --- |\n| `gpt` | hf | **3x of 1.6x** |  |\n"
@@ -89,7 +89,7 @@ def test_written_rows_keep_those_that_are_there_and_fill_the_table(bench: Any, t
 
 def page_of(bench: Any) -> str:
     """A guide before anything was measured."""
-    places = (f"{mark}\nold\n{bench.FINISH}" for mark in (bench.OVERVIEW, bench.BEGIN))
+    places = (f"{mark}\nold\n{bench.END_MARK}" for mark in (bench.OVERVIEW_MARK, bench.TABLES_MARK))
     return "\n".join(["before", *places, "after", ""])
 
 
@@ -98,10 +98,10 @@ def test_the_overview_has_goals_and_says_which_are_met(bench: Any):
     turns = {name: [{"units": 1, "seconds": 0.4, "processor": 0.25}] for name in ("list", "help")}
     goals = {"list": "0.3 s", "help": "0.5 s"}
     about = {"row": "start-up", "goals": goals, "machine": "a processor, 2 cores, 1 thread"}
-    commands = {**about, "columns": {"as it comes": bench.judge(turns, {})}}
+    commands = {**about, "columns": {"as it comes": bench.summarize_comparison(turns, {})}}
     bad = {"row": "bert", "goals": {"hf": "1x"}, "machine": "a processor, 2 cores", "columns": {}}
     unwanted = {**result_of(bench, "as it comes"), "goals": {"hf": ""}, "row": "head"}
-    found = bench.overviews([commands, bad, unwanted, missed]).split("\n\n")
+    found = bench.overview_tables([commands, bad, unwanted, missed]).split("\n\n")
     assert [table.splitlines()[2:] for table in found] == [
         ["| `start-up` | list | 0.4 s of 0.3 s |", "| `start-up` | help | **0.4 s of 0.5 s** |"],
         ["| `gpu-gpt` | hf | 3x of 4x |"],
@@ -111,9 +111,9 @@ def test_the_overview_has_goals_and_says_which_are_met(bench: Any):
 
 def test_a_row_of_commands_shows_seconds_of_the_clock_and_of_the_processor(bench: Any):
     turns = {"list": [{"units": 1, "seconds": seconds, "processor": 0.25} for seconds in (0.5, 4, 0.25)]}
-    result = {"goals": {"list": "0.3 s"}, "columns": {"as it comes": bench.judge(turns, {})}}
+    result = {"goals": {"list": "0.3 s"}, "columns": {"as it comes": bench.summarize_comparison(turns, {})}}
     shown = ["0.5 (0.25 to 4) s", "processor 0.25 (0.25 to 0.25) s"]
-    assert bench.cells(result, "as it comes") == [["list", "as it comes", *shown, "", "0.3 s", "", ""]]
+    assert bench.row_cells(result, "as it comes") == [["list", "as it comes", *shown, "", "0.3 s", "", ""]]
 
 
 @pytest.mark.parametrize("program", ["bench", "growth", "gpu"])
@@ -121,7 +121,7 @@ def test_no_turns_are_refused_before_anything_is_measured(
     program: str, bench: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
     found = load_program(f"benchmarks/{program}.py")
-    for name in ("measure", "point", "run_rows"):
+    for name in ("measure", "measure_point", "run_rows"):
         monkeypatch.setattr(found, name, None, raising=False)
     words = ["--part", "train", "--device", "cpu"] if program == "gpu" else []
     monkeypatch.setattr(sys, "argv", [program, *words, "--repeats", "-1"])
@@ -167,22 +167,22 @@ class Asks(io.StringIO):
 
 
 def test_a_side_says_at_its_end_why_its_compiler_failed(bench: Any, monkeypatch: pytest.MonkeyPatch):
-    turns = load_program("benchmarks/rows/turns.py")
+    turns = load_program("benchmarks/rows/side_process.py")
     monkeypatch.setattr(turns, "failures", ["no compiler"])
     monkeypatch.setattr(os, "_exit", lambda status: None)
-    turn = turns.Turn(None, 1)
-    turn.asked = Asks()
-    turn.done(3)
-    turn.done(3)
-    assert json.loads(turn.asked.getvalue().splitlines()[-1])["failures"] == ["no compiler"]
+    turn = turns.TurnReporter(None, 1)
+    turn.stream = Asks()
+    turn.report(3)
+    turn.report(3)
+    assert json.loads(turn.stream.getvalue().splitlines()[-1])["failures"] == ["no compiler"]
 
 
 def test_a_row_tells_of_sides_that_went_on_without_a_compiler(
     bench: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     facts = {"zoo": {"failures": ["no compiler", "the same"]}, "hf": {"failures": []}}
-    monkeypatch.setattr(bench, "compare", lambda *given: {"profiles": {}, "facts": facts})
-    monkeypatch.setattr(bench, "tell", lambda *given: {})
+    monkeypatch.setattr(bench, "compare_sides", lambda *given: {"profiles": {}, "facts": facts})
+    monkeypatch.setattr(bench, "extra_facts", lambda *given: {})
     options = Namespace(**OPTIONS, made=tmp_path, data=tmp_path)
     found = bench.measure("gpu-gpt", bench.GPU_ROWS["gpu-gpt"], options)
     assert found["told"] == {"compiling failed in zoo": "no compiler"}
@@ -196,8 +196,8 @@ def test_sides_keep_compiled_modules_also_where_the_environment_forbids_it(
         return {"profiles": {}, "facts": {}}
 
     monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
-    monkeypatch.setattr(bench, "compare", compare)
-    monkeypatch.setattr(bench, "tell", lambda *given: {})
+    monkeypatch.setattr(bench, "compare_sides", compare)
+    monkeypatch.setattr(bench, "extra_facts", lambda *given: {})
     bench.measure("gpu-gpt", bench.GPU_ROWS["gpu-gpt"], Namespace(**OPTIONS, made=tmp_path, data=tmp_path))
 
 
@@ -205,19 +205,19 @@ def test_every_side_of_a_row_is_a_function_of_its_module(bench: Any):
     works = {
         work
         for row in [*bench.ROWS.values(), *bench.GPU_ROWS.values()]
-        for work in [row.prepare, row.told, *row.sides.values()]
+        for work in [row.prepare, row.extra_facts, *row.sides.values()]
         if work
     }
     for module, name in (work.split(".") for work in works):
         text = (ROOT / "benchmarks" / "rows" / f"{module}.py").read_text("utf-8")
-        assert re.search(rf"^def {name}\(turn: Turn, given: Given\)", text, re.MULTILINE)
+        assert re.search(rf"^def {name}\(reporter: TurnReporter, args: SideArgs\)", text, re.MULTILINE)
 
 
 def test_the_tables_of_the_guide_are_what_was_measured(bench: Any):
     text, file = (ROOT / "docs" / "benchmarks.md").read_text("utf-8"), ROOT / "docs" / "benchmarks.json"
     measured = json.loads(file.read_text("utf-8"))
-    for mark, made in ((bench.OVERVIEW, bench.overviews), (bench.BEGIN, bench.tables)):
-        assert text.split(mark)[1].split(bench.FINISH)[0].strip() == made(measured)
+    for mark, made in ((bench.OVERVIEW_MARK, bench.overview_tables), (bench.TABLES_MARK, bench.all_tables)):
+        assert text.split(mark)[1].split(bench.END_MARK)[0].strip() == made(measured)
 
 
 def test_the_memory_that_the_guide_names_is_what_was_measured(bench: Any):
@@ -232,28 +232,28 @@ def test_the_memory_that_the_guide_names_is_what_was_measured(bench: Any):
 
 
 def test_what_is_made_once_is_made_anew_of_other_sizes(bench: Any, tmp_path: Path):
-    given, written = bench.Given({}, tmp_path, tmp_path, tmp_path), []
+    given, written = bench.SideArgs({}, tmp_path, tmp_path, tmp_path), []
     for text, steps in [("first", 1), ("not made", 1), ("second", 2)]:
-        made = given.once("run", partial(Path.write_text, data=text), {"steps": steps})
+        made = given.make_once("run", partial(Path.write_text, data=text), {"steps": steps})
         written.append(made.read_text("utf-8"))
     assert written == ["first", "first", "second"]
 
 
 def test_shares_of_time_are_those_of_the_fastest_units(monkeypatch: pytest.MonkeyPatch, capsys: Any):
-    profiling, now = load_program("benchmarks/rows/profiling.py"), [0.0]
+    profiling, now = load_program("benchmarks/rows/cpu_profile.py"), [0.0]
     monkeypatch.setattr(profiling.time, "perf_counter", lambda: now[0])
     monkeypatch.setattr(profiling.os, "_exit", lambda code: None)
-    turn = profiling.ProfiledTurn()
+    turn = profiling.ProfilingReporter()
     for seconds, products in [(9, 0), (9, 0), (9, 0), (2, 0), (4, 0), (3, 0), (5, 4), (2, 1), (9, 8)]:
         now[0] += seconds
-        turn.clock.seconds["aten::mm"] += products
-        turn.done(1)
-    turn.clock.__exit__(None, None, None)
+        turn.timer.seconds["aten::mm"] += products
+        turn.report(1)
+    turn.timer.__exit__(None, None, None)
     assert json.loads(capsys.readouterr().out) == {"matrix products": "50%", "all else": "50%"}
 
 
 def test_a_row_of_other_sizes_says_so(bench: Any):
-    row = bench.resized("gpt", bench.ROWS["gpt"], ["length=512", "rows=4"])
+    row = bench.with_sizes("gpt", bench.ROWS["gpt"], ["length=512", "rows=4"])
     assert row.title == "a step of `gpt2`, 124M, 8 rows of 256 (length=512, rows=4)"
     assert (row.sizes["length"], row.sizes["rows"]) == (512, 4)
     for size, problem in {
@@ -262,4 +262,4 @@ def test_a_row_of_other_sizes_says_so(bench: Any):
         "rows": "NAME=VALUE",
     }.items():
         with pytest.raises(ValueError, match=problem):
-            bench.resized("gpt", bench.ROWS["gpt"], [size])
+            bench.with_sizes("gpt", bench.ROWS["gpt"], [size])

@@ -15,24 +15,25 @@ def program() -> Any:
 
 
 def test_documents_fill_their_rows(program: Any):
-    rows = program.Rows.drawn(5, 40, 2, True, 3, 9)
-    assert all(3 <= n <= 9 for row in rows.documents for n in row) and not rows.whole
-    assert all(sum(row) == 40 and 40 - sum(found) < 3 for row, found in zip(rows.filled(), rows.documents, strict=True))
-    numbers, seen = rows.numbers("cpu"), rows.seen("cpu")
-    assert numbers.shape == (5, 40) and seen[0, 1, 0] == (rows.documents[0][0] > 1) and not seen[0, 0, 1]
-    assert seen.sum((1, 2)).tolist() == [sum(n * (n + 1) // 2 for n in row) for row in rows.filled()]
-    assert [kind for kind, one in program.KINDS.items() if one.whole] == ["gpt2", "bert, whole"]
+    rows = program.PackedRows.random(5, 40, 2, True, 3, 9)
+    assert all(3 <= n <= 9 for row in rows.documents for n in row) and not rows.single_document
+    filled = rows.lengths_with_rest()
+    assert all(sum(row) == 40 and 40 - sum(found) < 3 for row, found in zip(filled, rows.documents, strict=True))
+    numbers, mask = rows.document_numbers("cpu"), rows.mask("cpu")
+    assert numbers.shape == (5, 40) and mask[0, 1, 0] == (rows.documents[0][0] > 1) and not mask[0, 0, 1]
+    assert mask.sum((1, 2)).tolist() == [sum(n * (n + 1) // 2 for n in row) for row in filled]
+    assert [kind for kind, one in program.KINDS.items() if one.single_document] == ["gpt2", "bert, whole"]
 
 
 def test_kernels_of_whole_rows_agree(program: Any, capsys: pytest.CaptureFixture[str]):
-    first, second = program.compare(program.Rows(16, 2, True, [[16]] * 2), "cpu", 1)
+    first, second = program.compare_kernels(program.PackedRows(16, 2, True, [[16]] * 2), "cpu", 1)
     assert first.startswith("flash, no mask") and first.endswith("off by 0.0000")
     assert second.startswith("math, mask") and float(second.split("off by ")[1]) < 0.01
 
 
 def test_a_kernel_that_fails_is_named(program: Any, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(program, "kernels", lambda rows, device: {"bad": lambda: 1 / 0})
-    (line,) = program.compare(program.Rows(4, 1, False, [[4]]), "cpu", 1)
+    monkeypatch.setattr(program, "kernel_builders", lambda rows, device: {"bad": lambda: 1 / 0})
+    (line,) = program.compare_kernels(program.PackedRows(4, 1, False, [[4]]), "cpu", 1)
     assert line == "bad                failed: division by zero"
 
 
@@ -49,7 +50,7 @@ def test_flex_is_compiled_for_the_shape_of_each_kind_of_rows(program: Any, monke
     monkeypatch.setattr(torch, "compile", compiled)
     monkeypatch.setattr(program, "KERNEL", None)  # of a GPU
     for length in (16, 32):
-        rows = program.Rows(length, 2, True, [[length]] * 2)
-        q = torch.zeros(2, length, 2, program.WIDTH)
-        assert program.by_flex(rows, "cpu")(q, q, q).shape == q.shape
+        rows = program.PackedRows(length, 2, True, [[length]] * 2)
+        q = torch.zeros(2, length, 2, program.D_KEY)
+        assert program.flex(rows, "cpu")(q, q, q).shape == q.shape
     assert shapes == [True, True]

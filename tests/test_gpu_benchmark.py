@@ -23,10 +23,9 @@ def gpu() -> Any:
 
 
 def options_in(folder: Path, seconds: float = 1000.0) -> Namespace:
-    until = time.monotonic() + seconds
-    return Namespace(
-        until=until, json=folder / "found" / "gpu.json", write=False, device="cpu", threads=1, made=folder, only=None
-    )
+    deadline, report = time.monotonic() + seconds, folder / "found" / "gpu.json"
+    machine = {"device": "cpu", "threads": 1}
+    return Namespace(deadline=deadline, json=report, write=False, made=folder, only=None, **machine)
 
 
 def empty() -> dict[str, Any]:
@@ -69,7 +68,7 @@ def test_a_row_that_cannot_be_written_into_the_guide_is_in_the_report(
     monkeypatch.setattr(gpu, "measure", lambda name, row, options: figures(name))
     options = options_in(tmp_path)
     options.write = True
-    monkeypatch.setattr(gpu, "DOCS", tmp_path / "none")
+    monkeypatch.setattr(gpu, "DOCS_FOLDER", tmp_path / "none")
     with pytest.raises(OSError, match="none"):
         gpu.run_rows({"gpu-gpt": gpu.TRAINING["gpu-gpt"]}, options, empty())
     assert [row["row"] for row in json.loads(options.json.read_text())["rows"]] == ["gpu-gpt"]
@@ -78,14 +77,15 @@ def test_a_row_that_cannot_be_written_into_the_guide_is_in_the_report(
 def test_a_failure_stands_in_the_table_but_in_the_place_of_no_figures(gpu: Any, tmp_path: Path):
     page = tmp_path / "benchmarks.md"
     bench = load_program("benchmarks/bench.py")
-    page.write_text(f"{bench.OVERVIEW}\nold\n{bench.FINISH}\n{bench.BEGIN}\nold\n{bench.FINISH}\n", "utf-8")
-    bad = gpu.failed("gpu-bert", gpu.TRAINING["gpu-bert"], options_in(tmp_path), ValueError("no such kernel"))
+    sections = (f"{mark}\nold\n{bench.END_MARK}\n" for mark in (bench.OVERVIEW_MARK, bench.TABLES_MARK))
+    page.write_text("".join(sections), "utf-8")
+    bad = gpu.failed_row("gpu-bert", gpu.TRAINING["gpu-bert"], options_in(tmp_path), ValueError("no such kernel"))
     for result in (figures("gpu-gpt"), {**bad, "machine": "a GPU"}, {**bad, "row": "gpu-gpt", "machine": "a GPU"}):
-        gpu.write([result], tmp_path)
+        gpu.write_docs([result], tmp_path)
     text = page.read_text("utf-8")
     assert "| `gpu-gpt`: tokens/s | hf |" in text and "`gpu-bert`, failed: no such kernel." in text
     assert "`gpu-gpt`, failed" not in text
-    gpu.write([figures("gpu-bert")], tmp_path)
+    gpu.write_docs([figures("gpu-bert")], tmp_path)
     assert "failed" not in page.read_text("utf-8")
 
 
@@ -93,8 +93,8 @@ def test_no_row_and_no_check_is_begun_that_the_time_may_not_suffice_for(
     gpu: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
     monkeypatch.setattr(gpu, "measure", None)
-    monkeypatch.setattr(gpu, "checks", lambda options: {"a check": None})
-    report, options = empty(), options_in(tmp_path, seconds=gpu.CHECK - 1)
+    monkeypatch.setattr(gpu, "all_checks", lambda options: {"a check": None})
+    report, options = empty(), options_in(tmp_path, seconds=gpu.MIN_CHECK_SECONDS - 1)
     assert not gpu.run_rows({"gpu-gpt": gpu.TRAINING["gpu-gpt"]}, options, report)
     assert not gpu.run_checks(options, report)
     assert report["left out"] == ["gpu-gpt", "a check"] == json.loads(options.json.read_text())["left out"]
@@ -103,9 +103,9 @@ def test_no_row_and_no_check_is_begun_that_the_time_may_not_suffice_for(
 
 def test_a_check_that_fails_is_told_and_the_others_run(gpu: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     faults = {"one": None, "two": "it differs", "three": None, "four": "ZeroDivisionError: division by zero"}
-    found = {name: (lambda until, fault=fault: fault) for name, fault in faults.items()}
-    found["four"] = lambda until: 1 / 0
-    monkeypatch.setattr(gpu, "checks", lambda options: found)
+    found = {name: (lambda deadline, fault=fault: fault) for name, fault in faults.items()}
+    found["four"] = lambda deadline: 1 / 0
+    monkeypatch.setattr(gpu, "all_checks", lambda options: found)
     report = empty()
     assert not gpu.run_checks(options_in(tmp_path), report)
     assert {check["check"]: check["fault"] for check in report["checks"]} == faults
@@ -115,10 +115,10 @@ def test_a_program_is_ended_when_the_time_is_over(gpu: Any):
     began = time.monotonic()
     slow = "import subprocess, time; print('one test FAILED', flush=True); print(400 * (9 * '.' + chr(10)), flush=True)"
     slow += "; subprocess.Popen(['sleep', '60']); time.sleep(60)"  # with one that would hold a pipe open
-    said = gpu.fault_of(["-c", slow], began + 3)
+    said = gpu.run_program(["-c", slow], began + 3)
     assert said.startswith("was not done in time: one test FAILED\n.........\n...") and len(said) < 3100
-    assert gpu.fault_of(["-c", "raise SystemExit('it differs')"], began + 60) == "status 1: it differs\n"
-    assert gpu.fault_of(["-c", ""], began + 60) is None and time.monotonic() - began < 50
+    assert gpu.run_program(["-c", "raise SystemExit('it differs')"], began + 60) == "status 1: it differs\n"
+    assert gpu.run_program(["-c", ""], began + 60) is None and time.monotonic() - began < 50
 
 
 @pytest.mark.parametrize(
@@ -128,33 +128,33 @@ def test_a_program_is_ended_when_the_time_is_over(gpu: Any):
 def test_a_side_that_is_late_or_fails_is_ended(
     gpu: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, program: str, words: str
 ):
-    turns = load_program("benchmarks/rows/turns.py")
+    turns = load_program("benchmarks/rows/side_process.py")
     path = tmp_path / "side.py"
     path.write_text(f"print('what it said', flush=True)\n{program}\n")
     monkeypatch.setattr(turns, "PROGRAM", path)
-    side = turns.Worker("ours", [], tmp_path, 1, until=time.monotonic() + (0.5 if "sleep" in program else 60))
+    side = turns.SideProcess("ours", [], tmp_path, 1, deadline=time.monotonic() + (0.5 if "sleep" in program else 60))
     with pytest.raises(RuntimeError, match=f"{words}; the end of its log:\n"):
         side.warm_up()
     assert side.process.returncode is not None
 
 
 def test_the_checks_of_a_cpu_leave_the_kernels_of_gpus_out(gpu: Any, tmp_path: Path):
-    on_gpu, on_cpu = (gpu.checks(Namespace(device=device, made=tmp_path)) for device in ("cuda", "cpu"))
+    on_gpu, on_cpu = (gpu.all_checks(Namespace(device=device, made=tmp_path)) for device in ("cuda", "cpu"))
     assert {name.split()[0] for name in on_gpu.keys() - on_cpu.keys()} == {"flex", "float16", "varlen"}
     assert {f"{way} with one process, {choice}" for way, choice in gpu.STRATEGIES} < set(on_cpu)
     choices = load_program("benchmarks/rows/one_process.py").CHOICES
     assert {choice for _, choice in gpu.STRATEGIES} == set(choices)
-    assert all(f"pytest {path}" in on_gpu for path in gpu.TESTS)
+    assert all(f"pytest {path}" in on_gpu for path in gpu.TEST_PATHS)
     pytest_words = next(iter(on_gpu.values())).args[0]
     assert "-W default" in " ".join(pytest_words)  # torch's compiler warns on GPUs that tf32 is not enabled
 
 
 def test_losses_that_are_not_finite_agree_with_none(gpu: Any, tmp_path: Path):
-    agreeing = load_program("benchmarks/rows/agreeing.py")
+    agreeing = load_program("benchmarks/rows/device_checks.py")
     (tmp_path / "metrics.jsonl").write_text('{"loss": 7.0}\n{"loss": null}\n')
-    found = agreeing.losses(tmp_path)
-    assert found[0] == 7.0 and agreeing.near(found[:1], [7.0], 0.0) is None
-    assert agreeing.near(found, found, 1.0) == "losses [7.0, nan], wanted [7.0, nan]"
+    found = agreeing.logged_losses(tmp_path)
+    assert found[0] == 7.0 and agreeing.compare_losses(found[:1], [7.0], 0.0) is None
+    assert agreeing.compare_losses(found, found, 1.0) == "losses [7.0, nan], wanted [7.0, nan]"
 
 
 def test_it_begins_where_packages_are_missing(tmp_path: Path):
@@ -179,25 +179,25 @@ def alone(gpu: Any) -> Iterator[Any]:
 
 @pytest.mark.parametrize(("strategy", "choice"), [("ddp", "float32"), ("fsdp", "sgd")])
 def test_one_process_learns_with_a_strategy_what_it_learns_without(alone: Any, strategy: str, choice: str):
-    assert alone.fault_of(strategy, choice, torch.device("cpu")) is None
+    assert alone.find_difference(strategy, choice, torch.device("cpu")) is None
 
 
 def test_a_strategy_that_learns_something_else_is_found(alone: Any, monkeypatch: pytest.MonkeyPatch):
     found = {"one process": ([2.0], {"weights/a": torch.ones(2)}), "ddp": ([2.0], {"weights/a": torch.zeros(2)})}
-    monkeypatch.setattr(alone, "learn", lambda wanted, choice, device: found[wanted])
-    assert alone.fault_of("ddp", "float32", torch.device("cpu")) == "weights/a is off by 1.0"
+    monkeypatch.setattr(alone, "train", lambda wanted, choice, device: found[wanted])
+    assert alone.find_difference("ddp", "float32", torch.device("cpu")) == "weights/a is off by 1.0"
     found["ddp"] = ([float("nan")], {})
-    assert alone.fault_of("ddp", "float32", torch.device("cpu")).startswith("the loss of step 1 is nan")
+    assert alone.find_difference("ddp", "float32", torch.device("cpu")).startswith("the loss of step 1 is nan")
 
 
 def test_packages_that_are_not_there_are_named(gpu: Any, monkeypatch: pytest.MonkeyPatch):
     machine = load_program("benchmarks/rows/machine.py")
     monkeypatch.setattr(machine, "is_installed", lambda name: name not in ("datasets", "beartype"))
-    assert machine.lacking("test") == ["datasets", "beartype"]
+    assert machine.missing_packages("test") == ["datasets", "beartype"]
 
 
 def test_the_last_turn_of_ours_on_a_gpu_says_what_its_time_was_spent_on(gpu: Any):
-    kernels = load_program("benchmarks/rows/kernels.py")
+    kernels = load_program("benchmarks/rows/gpu_profile.py")
     spent = {
         "void cutlass::Kernel2<cutlass_80_tensorop_bf16_s16816gemm": 0.4,
         "nvjet_sm90_tst_256x128_64x4_1x2_h_bz_coopA_NNT": 0.1,
@@ -207,14 +207,16 @@ def test_the_last_turn_of_ours_on_a_gpu_says_what_its_time_was_spent_on(gpu: Any
         "weird": 0.004,
     }
     said = {"attention": "20%", "matrix products": "50%", "copies and casts": "5%", "no kernel": "15%"}
-    assert kernels.by_kind(spent, kernels.KINDS, kernels.REST) == {**said, "compiled: norms, activations, loss": "10%"}
-    assert kernels.waits([(30.0, 40.0), (0.0, 10.0), (12.0, 15.0), (13.0, 14.0)]) == {"short": 2.0, "long": 15.0}
-    assert gpu.TRAINING["gpu-bert"].profiles_of("cuda") == ["zoo"] and not gpu.TRAINING["gpu-bert"].profiles_of("cpu")
+    said |= {"compiled: norms, activations, loss": "10%"}
+    assert kernels.shares_by_kind(spent, kernels.KERNEL_KINDS, kernels.IDLE) == said
+    assert kernels.idle_time([(30.0, 40.0), (0.0, 10.0), (12.0, 15.0), (13.0, 14.0)]) == {"short": 2.0, "long": 15.0}
+    row = gpu.TRAINING["gpu-bert"]
+    assert row.sides_to_profile("cuda") == ["zoo"] and not row.sides_to_profile("cpu")
 
 
 def test_rows_can_be_named(gpu: Any):
-    chosen = gpu.chosen(gpu.TRAINING, Namespace(only=["gpu-head", "gpu-greedy-1"]))
-    assert list(chosen) == ["gpu-head"] and gpu.chosen(gpu.TRAINING, Namespace(only=None)) == gpu.TRAINING
+    chosen = gpu.selected_rows(gpu.TRAINING, Namespace(only=["gpu-head", "gpu-greedy-1"]))
+    assert list(chosen) == ["gpu-head"] and gpu.selected_rows(gpu.TRAINING, Namespace(only=None)) == gpu.TRAINING
 
 
 @pytest.mark.parametrize(("part", "allowed"), [("train", "gpu-gpt, gpu-bert"), ("tests", "none")])
@@ -223,41 +225,44 @@ def test_a_row_of_another_part_is_refused(
 ):
     monkeypatch.setattr(sys, "argv", ["gpu.py", "--part", part, "--device", "cpu", "--only", "gpu-greedy-1"])
     with pytest.raises(SystemExit, match="2"):
-        gpu.parse()
+        gpu.parse_options()
     assert f"part {part} has no row 'gpu-greedy-1'; allowed: {allowed}" in capsys.readouterr().err
 
 
 def test_names_of_kernels_stay_out_of_the_guides(gpu: Any, tmp_path: Path):
     bench = load_program("benchmarks/bench.py")
-    (tmp_path / "benchmarks.md").write_text(f"{bench.OVERVIEW}\n{bench.FINISH}\n{bench.BEGIN}\n{bench.FINISH}\n")
+    sections = (f"{mark}\n{bench.END_MARK}\n" for mark in (bench.OVERVIEW_MARK, bench.TABLES_MARK))
+    (tmp_path / "benchmarks.md").write_text("".join(sections))
     result = figures("gpu-gpt")
     result["columns"]["as it comes"]["profiles"] = {"zoo": {"kinds": {}, "longest": ["1 %: a kernel"]}}
-    bench.write([result], tmp_path)
+    bench.write_docs([result], tmp_path)
     assert "profiles" not in (tmp_path / "benchmarks.json").read_text("utf-8")
     assert "profiles" in result["columns"]["as it comes"]
 
 
 def test_a_profiler_that_fails_leaves_the_rows_figures(gpu: Any, monkeypatch: pytest.MonkeyPatch):
-    kernels, bench = load_program("benchmarks/rows/kernels.py"), load_program("benchmarks/bench.py")
+    kernels, bench = load_program("benchmarks/rows/gpu_profile.py"), load_program("benchmarks/bench.py")
     nothing = {"kinds": {}, "fault": "no kernel was recorded"}
-    assert kernels.Kernels().stop(1.0) == nothing  # as on a CPU
+    assert kernels.KernelRecorder().stop(1.0) == nothing  # as on a CPU
 
     def fail(recorder: Any) -> None:
         raise RuntimeError("busy")
 
     monkeypatch.setattr(kernels.profile, "start", fail)
     monkeypatch.setattr(kernels.profile, "stop", None)
-    assert kernels.Kernels().stop(1.0) == {**nothing, "fault": "busy"}
+    assert kernels.KernelRecorder().stop(1.0) == {**nothing, "fault": "busy"}
     given, row = Namespace(device="cuda"), gpu.TRAINING["gpu-bert"]
-    assert bench.tell(row, given, None, {"zoo": nothing}) == bench.tell(row, given, None, {}) == {}
-    assert bench.tell(row, given, None, {"zoo": {"kinds": {"attention": "9%"}}}) == {"our time": {"attention": "9%"}}
+    assert bench.extra_facts(row, given, None, {"zoo": nothing}) == bench.extra_facts(row, given, None, {}) == {}
+    assert bench.extra_facts(row, given, None, {"zoo": {"kinds": {"attention": "9%"}}}) == {
+        "our time": {"attention": "9%"}
+    }
 
 
 def test_sides_that_are_not_compiled_do_the_same_work(gpu: Any, tmp_path: Path):
-    bench, given = load_program("benchmarks/bench.py"), load_program("benchmarks/rows/given.py").Given
+    bench, side_args = load_program("benchmarks/bench.py"), load_program("benchmarks/rows/side_args.py").SideArgs
     for row in (gpu.TRAINING[name] for name in ("gpu-bert", "gpu-translation")):
         assert row.sides["not compiled"] == row.sides["zoo"] and set(row.uncompiled) <= set(row.sides)
-        all_ = given(row.sizes, tmp_path, tmp_path, tmp_path, "cuda", row.each, row.compiled)
-        found = {name: bench.given_to(name, row, all_) for name in ("zoo", "not compiled", "machine")}
+        all_ = side_args(row.sizes, tmp_path, tmp_path, tmp_path, "cuda", row.steps_per_turn, row.compiled)
+        found = {name: bench.args_of_side(name, row, all_) for name in ("zoo", "not compiled", "machine")}
         assert [one.compiled for one in found.values()] == [True, False, True]
-        assert [one.each for one in found.values()] == [row.each, row.each, 1]
+        assert [one.steps_per_turn for one in found.values()] == [row.steps_per_turn, row.steps_per_turn, 1]

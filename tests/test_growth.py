@@ -11,11 +11,11 @@ def test_a_machine_keeps_one_table_whatever_its_versions(tmp_path: Path):
     kept = json.loads((ROOT / "docs/pictures/growth.json").read_text())
     (tmp_path / "pictures").mkdir()
     (tmp_path / "pictures/growth.json").write_text(json.dumps(kept))
-    page = f"before\n{growth.BEGIN}\nold\n<!-- end -->\nbehind\n"
+    page = f"before\n{growth.TABLES_MARK}\nold\n<!-- end -->\nbehind\n"
     (tmp_path / "benchmarks.md").write_text(page)
     name, figures = next(iter(kept.items()))
     newer = json.loads(json.dumps(figures).replace("torch 2.13.0", "torch 9.9.9"))
-    growth.write(newer, tmp_path)
+    growth.write_docs(newer, tmp_path)
     again = json.loads((tmp_path / "pictures/growth.json").read_text())
     assert again.keys() == kept.keys() and again[name] == newer
     written = (tmp_path / "benchmarks.md").read_text()

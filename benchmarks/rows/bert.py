@@ -12,73 +12,84 @@ import torch
 from torch import Tensor
 from transformers import BertConfig, BertForPreTraining
 
-from rows.contents import batches, examples_of, labels_of, padded, rows_for, start, tokens_of, wikipedia
-from rows.given import Given
-from rows.training import loop, zoo_training
-from rows.turns import Turn
+from rows.data import (
+    count_tokens,
+    example_batches,
+    pad_rows,
+    prepare_run,
+    rows_per_batch,
+    training_examples,
+    transformers_labels,
+    wikipedia_task,
+)
+from rows.side_args import SideArgs
+from rows.side_process import TurnReporter
+from rows.training import train_with_zoo, training_loop
 from zoo.models.settings import ModelSettings, load_settings
 
-TASK, SMALL, TOKENIZER = "wikipedia-mlm", "bert-nano", "bert-tokenizer"
+TASK, TOKENIZER_MODEL, TOKENIZER_RUN = "wikipedia-mlm", "bert-nano", "bert-tokenizer"
 
 
-def prepare(turn: Turn, given: Given) -> None:
-    start(given, TOKENIZER, SMALL, wikipedia(given, TASK))
+def prepare(reporter: TurnReporter, args: SideArgs) -> None:
+    prepare_run(args, TOKENIZER_RUN, TOKENIZER_MODEL, wikipedia_task(args, TASK))
 
 
-def model_sets(given: Given) -> list[str]:
-    return [f"vocab_size={given.sizes['vocabulary']}", f"attention.dropout={given.sizes['attention_dropout']}"]
+def model_settings(args: SideArgs) -> list[str]:
+    return [f"vocab_size={args.sizes['vocabulary']}", f"attention.dropout={args.sizes['attention_dropout']}"]
 
 
-def zoo(turn: Turn, given: Given) -> None:
-    by_backend(turn, given, "auto")
+def zoo(reporter: TurnReporter, args: SideArgs) -> None:
+    train_with_backend(reporter, args, "auto")
 
 
-def sdpa(turn: Turn, given: Given) -> None:
-    by_backend(turn, given, "sdpa")
+def sdpa(reporter: TurnReporter, args: SideArgs) -> None:
+    train_with_backend(reporter, args, "sdpa")
 
 
-def flex(turn: Turn, given: Given) -> None:
-    by_backend(turn, given, "flex")
+def flex(reporter: TurnReporter, args: SideArgs) -> None:
+    train_with_backend(reporter, args, "flex")
 
 
-def varlen(turn: Turn, given: Given) -> None:
-    by_backend(turn, given, "varlen")
+def varlen(reporter: TurnReporter, args: SideArgs) -> None:
+    train_with_backend(reporter, args, "varlen")
 
 
-def by_backend(turn: Turn, given: Given, backend: str) -> None:
+def train_with_backend(reporter: TurnReporter, args: SideArgs, backend: str) -> None:
     """`zoo pretrain` with one attention backend, in a folder of its own."""
-    given = replace(given, folder=given.folder / f"backend-{backend}")
-    given.folder.mkdir(exist_ok=True)
-    model, task, run = given.sizes["model"], wikipedia(given, TASK), given.made / TOKENIZER
-    sets = [*model_sets(given), f"training.attention_backend={backend}"]
-    rows = rows_for(examples_of(given, run, model, task, sets, pack=True), given.sizes["examples"])
-    zoo_training(turn, given, model, task, [*sets, f"training.batch={rows}", f"task.tokenizer.from={run.absolute()}"])
+    args = replace(args, scratch=args.scratch / f"backend-{backend}")
+    args.scratch.mkdir(exist_ok=True)
+    model, task, run = args.sizes["model"], wikipedia_task(args, TASK), args.cache / TOKENIZER_RUN
+    sets = [*model_settings(args), f"training.attention_backend={backend}"]
+    rows = rows_per_batch(training_examples(args, run, model, task, sets, pack=True), args.sizes["examples"])
+    train_with_zoo(
+        reporter, args, model, task, [*sets, f"training.batch={rows}", f"task.tokenizer.from={run.absolute()}"]
+    )
 
 
-def hf(turn: Turn, given: Given) -> None:
-    about = sizes_of(load_settings(given.sizes["model"]))
-    config = BertConfig(max_position_embeddings=given.sizes["length"], vocab_size=given.sizes["vocabulary"], **about)
-    config.attention_probs_dropout_prob = given.sizes["attention_dropout"]
-    loop(turn, BertForPreTraining(config), pairs(given), given)
+def hf(reporter: TurnReporter, args: SideArgs) -> None:
+    sizes = transformers_sizes(load_settings(args.sizes["model"]))
+    config = BertConfig(max_position_embeddings=args.sizes["length"], vocab_size=args.sizes["vocabulary"], **sizes)
+    config.attention_probs_dropout_prob = args.sizes["attention_dropout"]
+    training_loop(reporter, BertForPreTraining(config), padded_batches(args), args)
 
 
-def pairs(given: Given) -> Iterator[tuple[dict[str, Tensor], int]]:
+def padded_batches(args: SideArgs) -> Iterator[tuple[dict[str, Tensor], int]]:
     """The peer's batches: one example per row, padded to the longest of the batch."""
-    run, task = given.made / TOKENIZER, wikipedia(given, TASK)
-    examples = examples_of(given, run, given.sizes["model"], task, model_sets(given), pack=False)
-    for rows in batches(examples, given.sizes["examples"]):
-        found = [example for row in rows for example in row]
-        laid = {"input_ids": [e.tokens for e in found], "attention_mask": [np.ones_like(e.tokens) for e in found]}
-        laid["token_type_ids"] = [np.zeros_like(e.tokens) if e.segments is None else e.segments for e in found]
-        inputs = {name: padded(some, 0, given.device) for name, some in laid.items()}
-        inputs["labels"] = padded([labels_of(e, "masked_lm") for e in found], -100, given.device)
-        follows = np.concatenate([e.targets["next_sentence"] for e in found])
-        yield {**inputs, "next_sentence_label": torch.from_numpy(follows).to(given.device)}, tokens_of(rows)
+    run, task = args.cache / TOKENIZER_RUN, wikipedia_task(args, TASK)
+    examples = training_examples(args, run, args.sizes["model"], task, model_settings(args), pack=False)
+    for rows in example_batches(examples, args.sizes["examples"]):
+        batch = [example for row in rows for example in row]
+        arrays = {"input_ids": [e.tokens for e in batch], "attention_mask": [np.ones_like(e.tokens) for e in batch]}
+        arrays["token_type_ids"] = [np.zeros_like(e.tokens) if e.segments is None else e.segments for e in batch]
+        inputs = {name: pad_rows(array, 0, args.device) for name, array in arrays.items()}
+        inputs["labels"] = pad_rows([transformers_labels(e, "masked_lm") for e in batch], -100, args.device)
+        is_next = np.concatenate([e.targets["next_sentence"] for e in batch])
+        yield {**inputs, "next_sentence_label": torch.from_numpy(is_next).to(args.device)}, count_tokens(rows)
 
 
-def sizes_of(settings: ModelSettings) -> dict[str, int]:
+def transformers_sizes(settings: ModelSettings) -> dict[str, int]:
     """The sizes of zoo's model as transformers' settings."""
     assert settings.encoder is not None
     stack = settings.encoder.settings
-    named = {"hidden_size": stack.d_model, "num_hidden_layers": stack.n_layers}
-    return {**named, "num_attention_heads": stack.n_heads, "intermediate_size": stack.d_ff}
+    sizes = {"hidden_size": stack.d_model, "num_hidden_layers": stack.n_layers}
+    return {**sizes, "num_attention_heads": stack.n_heads, "intermediate_size": stack.d_ff}

@@ -10,53 +10,53 @@ import torch
 from torch.nn.utils.rnn import pad_sequence
 from transformers import BertConfig, BertForSequenceClassification, Trainer, TrainerCallback, TrainingArguments
 
-from rows.bert import sizes_of
-from rows.contents import examples_of, rows_for, start, wikipedia
-from rows.given import Given
-from rows.training import MANY, zoo_training
-from rows.turns import Turn
+from rows.bert import transformers_sizes
+from rows.data import prepare_run, rows_per_batch, training_examples, wikipedia_task
+from rows.side_args import SideArgs
+from rows.side_process import TurnReporter
+from rows.training import ENDLESS_STEPS, train_with_zoo
 from zoo.batches.order import Examples
 from zoo.models.settings import load_settings
 
-TASK, PRETRAINING, RUN = "sst2", "wikipedia-mlm", "bert-pretrained"
+TASK, PRETRAINING_TASK, PRETRAINED_RUN = "sst2", "wikipedia-mlm", "bert-pretrained"
 
 
-def prepare(turn: Turn, given: Given) -> None:
-    sets = [f"vocab_size={given.sizes['vocabulary']}"]
-    start(given, RUN, given.sizes["model"], wikipedia(given, PRETRAINING), sets)
+def prepare(reporter: TurnReporter, args: SideArgs) -> None:
+    sets = [f"vocab_size={args.sizes['vocabulary']}"]
+    prepare_run(args, PRETRAINED_RUN, args.sizes["model"], wikipedia_task(args, PRETRAINING_TASK), sets)
 
 
-def read(given: Given, pack: bool) -> Examples:
-    run = given.made / RUN
-    return examples_of(given, run, str(run / "config.yaml"), TASK, ["heads=[classification]"], pack)
+def sst2_examples(args: SideArgs, pack: bool) -> Examples:
+    run = args.cache / PRETRAINED_RUN
+    return training_examples(args, run, str(run / "config.yaml"), TASK, ["heads=[classification]"], pack)
 
 
-def zoo(turn: Turn, given: Given) -> None:
-    rows = rows_for(read(given, pack=True), given.sizes["sentences"])
-    zoo_training(turn, given, given.made / RUN, TASK, [f"training.batch={rows}"])
+def zoo(reporter: TurnReporter, args: SideArgs) -> None:
+    rows = rows_per_batch(sst2_examples(args, pack=True), args.sizes["sentences"])
+    train_with_zoo(reporter, args, args.cache / PRETRAINED_RUN, TASK, [f"training.batch={rows}"])
 
 
-def hf(turn: Turn, given: Given) -> None:
-    settings, examples = load_settings(str(given.made / RUN / "config.yaml")), read(given, pack=False)
-    config = BertConfig(max_position_embeddings=settings.max_length, num_labels=2, **sizes_of(settings))
+def hf(reporter: TurnReporter, args: SideArgs) -> None:
+    settings = load_settings(str(args.cache / PRETRAINED_RUN / "config.yaml"))
+    config = BertConfig(max_position_embeddings=settings.max_length, num_labels=2, **transformers_sizes(settings))
     config.vocab_size = settings.vocab_size
-    count = given.sizes["sentences"]
     arguments = TrainingArguments(
-        output_dir=str(given.folder / "trainer"),
-        per_device_train_batch_size=count,
-        max_steps=MANY,
-        bf16=given.precision == "bfloat16",
-        use_cpu=given.device == "cpu",
+        output_dir=str(args.scratch / "trainer"),
+        per_device_train_batch_size=args.sizes["sentences"],
+        max_steps=ENDLESS_STEPS,
+        bf16=args.precision == "bfloat16",
+        use_cpu=args.device == "cpu",
         save_strategy="no",
         report_to="none",
         disable_tqdm=True,
     )
-    counted, model = Counted(turn), BertForSequenceClassification(config)
-    turn.note(parameters=sum(p.numel() for p in model.parameters()))
-    Trainer(model, arguments, counted.collate, Sentences(examples), callbacks=[counted]).train()
+    callback, model = CountingCallback(reporter), BertForSequenceClassification(config)
+    reporter.record(parameters=sum(p.numel() for p in model.parameters()))
+    sentences = SentenceDataset(sst2_examples(args, pack=False))
+    Trainer(model, arguments, callback.collate, sentences, callbacks=[callback]).train()
 
 
-class Sentences(torch.utils.data.Dataset[dict[str, Any]]):
+class SentenceDataset(torch.utils.data.Dataset[dict[str, Any]]):
     """The sentences of an epoch as ids and a label, read before timing starts."""
 
     def __init__(self, examples: Examples) -> None:
@@ -70,17 +70,18 @@ class Sentences(torch.utils.data.Dataset[dict[str, Any]]):
         return self.items[number]
 
 
-class Counted(TrainerCallback):
-    """Pads each batch to its longest sentence, and ends a turn after each step, counting tokens without padding."""
+class CountingCallback(TrainerCallback):
+    """Pads each batch to its longest sentence, and reports each step with its tokens, padding not counted."""
 
-    def __init__(self, turn: Turn) -> None:
-        self.turn, self.tokens = turn, 0
+    def __init__(self, reporter: TurnReporter) -> None:
+        self.reporter, self.tokens = reporter, 0
 
     def collate(self, items: Sequence[dict[str, Any]]) -> dict[str, torch.Tensor]:
         rows = [torch.tensor(item["input_ids"]) for item in items]
         self.tokens = sum(map(len, rows))
-        ids, mask = (pad_sequence(some, batch_first=True) for some in (rows, [torch.ones_like(row) for row in rows]))
+        masks = [torch.ones_like(row) for row in rows]
+        ids, mask = (pad_sequence(tensors, batch_first=True) for tensors in (rows, masks))
         return {"input_ids": ids, "attention_mask": mask, "labels": torch.tensor([item["label"] for item in items])}
 
     def on_step_end(self, *_: Any, **__: Any) -> None:
-        self.turn.done(self.tokens)
+        self.reporter.report(self.tokens)

@@ -3,16 +3,23 @@
 from liger_kernel.ops.fused_linear_cross_entropy import LigerFusedLinearCrossEntropyFunction
 from torch import Tensor
 
-from rows.given import Given
-from rows.head import work
-from rows.turns import Turn
+from rows.head import measure_loss
+from rows.side_args import SideArgs
+from rows.side_process import TurnReporter
 
-IGNORED = -100
+IGNORE_INDEX = -100
 
 
-def liger(turn: Turn, given: Given) -> None:
+def liger(reporter: TurnReporter, args: SideArgs) -> None:
     def loss(states: Tensor, weight: Tensor, targets: Tensor) -> Tensor:
-        options = (None, None, IGNORED, 0.0, 0.0, "sum")  # bias, weights of classes, …, z-loss, smoothing, reduction
+        options = (
+            None,
+            None,
+            IGNORE_INDEX,
+            0.0,
+            0.0,
+            "sum",
+        )  # bias, class weights, …, z-loss, smoothing, reduction
         return LigerFusedLinearCrossEntropyFunction.apply(states, weight.to(states.dtype), targets, *options)[0]
 
-    work(turn, given, loss)
+    measure_loss(reporter, args, loss)

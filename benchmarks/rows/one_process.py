@@ -31,57 +31,57 @@ from zoo.training.step import take_step
 from zoo.training.supervision.processes import Processes
 
 MODEL, LENGTH, STEPS = "gpt-modern-nano", 32, 4
-ROWS = [[LENGTH], [20, 7], [5, 9, 11], []]
+DOCUMENT_LENGTHS = [[LENGTH], [20, 7], [5, 9, 11], []]  # of each row
 # a large eps: weights without a gradient get rounding errors, which Adam would scale up
 CHOICES: dict[str, Tree] = {  # choice -> training settings
     "float32": {"precision": "float32", "optimizer": Choice(optimizers, "adamw", {"eps": 1e-3})},
     "bfloat16": {"precision": "bfloat16", "optimizer": Choice(optimizers, "adamw", {"eps": 1e-3})},
     "sgd": {"precision": "float32", "optimizer": Choice(optimizers, "sgd")},
 }
-Learnt = tuple[list[float], dict[str, Tensor]]
+LossesAndTensors = tuple[list[float], dict[str, Tensor]]
 
 
-def fault_of(wanted: str, choice: str, device: torch.device) -> str | None:
+def find_difference(strategy_name: str, choice: str, device: torch.device) -> str | None:
     """Train with and without a strategy; returns None if the results agree, else the difference."""
-    alone, spread = learn(ONE, choice, device), learn(wanted, choice, device)
-    far = 0.02 if choice == "bfloat16" else 1e-4
-    for step, (one, other) in enumerate(zip(alone[0], spread[0], strict=True), 1):
-        if not abs(one - other) <= far * abs(one):
-            return f"the loss of step {step} is {other}, without it {one}"
-    for name, weight in alone[1].items():
-        difference = float((spread[1][name].float() - weight.float()).abs().max())
-        if not difference <= far * max(1.0, float(weight.float().abs().max())):
+    plain, parallel = train(ONE, choice, device), train(strategy_name, choice, device)
+    tolerance = 0.02 if choice == "bfloat16" else 1e-4
+    for step, (loss, parallel_loss) in enumerate(zip(plain[0], parallel[0], strict=True), 1):
+        if not abs(loss - parallel_loss) <= tolerance * abs(loss):
+            return f"the loss of step {step} is {parallel_loss}, without it {loss}"
+    for name, weight in plain[1].items():
+        difference = float((parallel[1][name].float() - weight.float()).abs().max())
+        if not difference <= tolerance * max(1.0, float(weight.float().abs().max())):
             return f"{name} is off by {difference}"
     return None
 
 
-def learn(wanted: str, choice: str, device: torch.device) -> Learnt:
+def train(strategy_name: str, choice: str, device: torch.device) -> LossesAndTensors:
     """Train a few steps; returns the losses, and all tensors of a final checkpoint."""
     mixture = Mixture.parse("causal_lm")
     settings = Training(steps=STEPS, ema=0.9, micro_batch=2, **CHOICES[choice])  # type: ignore[arg-type]
     model = create_model(MODEL, dropout=0.0).initialize(0)
-    with mock.patch.object(strategy, "choose_strategy", return_value=wanted):
-        learner = Learner(model, settings, Processes(accelerator_of(wanted, device), lambda: None))
+    with mock.patch.object(strategy, "choose_strategy", return_value=strategy_name):
+        learner = Learner(model, settings, Processes(single_process_accelerator(strategy_name, device), lambda: None))
     losses = []
     for step in range(1, STEPS + 1):
-        parts = [batch(ROWS[:2], step), batch(ROWS[2:], step)]
-        scored = sum(float(mixture.counts(part.targets)["causal_lm"]) for part in parts)
-        tally = Tally(step, {"causal_lm": torch.tensor(scored, dtype=torch.float64, device=device)}, {})
+        parts = [random_batch(DOCUMENT_LENGTHS[:2], step), random_batch(DOCUMENT_LENGTHS[2:], step)]
+        target_count = sum(float(mixture.counts(part.targets)["causal_lm"]) for part in parts)
+        tally = Tally(step, {"causal_lm": torch.tensor(target_count, dtype=torch.float64, device=device)}, {})
         take_step(learner, mixture, parts, tally, [0.0, 0.0])
         tally.read()
         losses.append(float(tally.line["loss"]))
-    with learner.published_model() as shown:
-        shown(torch.ones(2, 3, dtype=torch.long, device=device))
+    with learner.published_model() as published:
+        published(torch.ones(2, 3, dtype=torch.long, device=device))
     kinds = learner.tensors()
-    return losses, {f"{kind}/{name}": t.cpu() for kind, all_ in kinds.items() for name, t in all_.items()}
+    return losses, {f"{kind}/{name}": t.cpu() for kind, tensors in kinds.items() for name, t in tensors.items()}
 
 
-def accelerator_of(wanted: str, device: torch.device) -> Any:
+def single_process_accelerator(strategy_name: str, device: torch.device) -> Any:
     """A stand-in for Accelerate's Accelerator among several processes, with a single process."""
-    where = [device.index or 0] if device.type == "cuda" else None
+    device_ids = [device.index or 0] if device.type == "cuda" else None
 
     def wrap(model: nn.Module) -> nn.Module:
-        return DistributedDataParallel(model, device_ids=where, gradient_as_bucket_view=True)
+        return DistributedDataParallel(model, device_ids=device_ids, gradient_as_bucket_view=True)
 
     return SimpleNamespace(
         num_processes=1,
@@ -90,29 +90,33 @@ def accelerator_of(wanted: str, device: torch.device) -> Any:
         device=device,
         prepare_model=wrap,
         backward=Tensor.backward,
-        no_sync=lambda model: model.no_sync() if wanted == DDP else nullcontext(),
+        no_sync=lambda model: model.no_sync() if strategy_name == DDP else nullcontext(),
     )
 
 
-def batch(rows: list[list[int]], seed: int) -> MicroBatch:
-    """Packed rows of random tokens; each target is twice the token."""
+def random_batch(rows: list[list[int]], seed: int) -> MicroBatch:
+    """Packed rows of random tokens; each target is twice the token.
+
+    Args:
+        rows: the lengths of each row's documents.
+    """
     numbers = torch.tensor([[k for k, n in enumerate(r, 1) for _ in range(n)] + [0] * (LENGTH - sum(r)) for r in rows])
     tokens = torch.randint(7, 100, numbers.shape, generator=torch.Generator().manual_seed(seed))
     targets = torch.where(numbers > 0, 2 * tokens, -1)
     inputs: dict[str, Any] = {"tokens": tokens, "documents": Documents.packed(rows, numbers)}
-    used = int((numbers > 0).sum())
-    return MicroBatch(inputs, {"causal_lm": targets}, [(0, 0, 0)], used, used / numbers.numel())
+    n_tokens = int((numbers > 0).sum())
+    return MicroBatch(inputs, {"causal_lm": targets}, [(0, 0, 0)], n_tokens, n_tokens / numbers.numel())
 
 
 def main() -> None:
-    wanted, choice, device = sys.argv[1], sys.argv[2], torch.device(sys.argv[3])
-    kind = "nccl" if device.type == "cuda" else "gloo"
+    strategy_name, choice, device = sys.argv[1], sys.argv[2], torch.device(sys.argv[3])
+    backend = "nccl" if device.type == "cuda" else "gloo"
     with tempfile.TemporaryDirectory() as folder:
         store = distributed.FileStore(f"{folder}/store", 1)
-        distributed.init_process_group(kind, store=store, rank=0, world_size=1)
-        fault = fault_of(wanted, choice, device)
+        distributed.init_process_group(backend, store=store, rank=0, world_size=1)
+        difference = find_difference(strategy_name, choice, device)
         distributed.destroy_process_group()
-    sys.exit(fault)
+    sys.exit(difference)
 
 
 if __name__ == "__main__":

@@ -17,12 +17,12 @@ H100 |= {"max_threads_per_multi_processor": 2048, "regs_per_multiprocessor": 655
 H100 |= {"L2_cache_size": 50 << 20, "gcnArchName": ""}
 
 
-class Written(Exception):
+class KernelsNotRun(Exception):
     """Raised instead of running compiled kernels, since there is no GPU."""
 
 
 def pretend(folder: Path) -> Any:
-    """Import torch with a pretended H100, which can hold only fake tensors and answers what the compiler asks."""
+    """Import torch with a pretended H100, which holds fake tensors only and answers the compiler's questions."""
     sys.path.insert(0, str(PRETENDED))
     library = folder / "cuda.so"
     subprocess.run([sys.executable, str(PRETENDED / "device.py"), str(library)], check=True)
@@ -33,16 +33,16 @@ def pretend(folder: Path) -> Any:
     target = importlib.import_module("triton.backends.compiler").GPUTarget("cuda", 90, 32)
     driver.set_active(SimpleNamespace(get_current_target=lambda: target, get_current_device=lambda: 0))
     torch = importlib.import_module("torch")
-    told = SimpleNamespace(**H100)
-    own = {"is_available": True, "current_device": 0, "device_count": 1, "get_device_properties": told}
-    own |= {"get_device_capability": (9, 0), "_exchange_device": 0, "_maybe_exchange_device": 0, "_lazy_init": None}
-    own |= {"get_rng_state": torch.zeros(16, dtype=torch.uint8), "set_rng_state": None}
-    for name, value in own.items():
+    properties = SimpleNamespace(**H100)
+    returned = {"is_available": True, "current_device": 0, "device_count": 1, "get_device_properties": properties}
+    returned |= {"get_device_capability": (9, 0), "_exchange_device": 0, "_maybe_exchange_device": 0}
+    returned |= {"_lazy_init": None, "get_rng_state": torch.zeros(16, dtype=torch.uint8), "set_rng_state": None}
+    for name, value in returned.items():
         setattr(torch.cuda, name, lambda *given, value=value, **named: value)
     torch.version.cuda = "13.0"
     interface = importlib.import_module("torch._dynamo.device_interface").CudaInterface
     for owner in (interface, interface.Worker):
-        owner.get_device_properties = staticmethod(lambda device=None: told)
+        owner.get_device_properties = staticmethod(lambda device=None: properties)
     passes = importlib.import_module("torch._inductor.fx_passes.joint_graph")
     passes.lazy_init = lambda *given, **named: None  # it would create real tensors on the device
     importlib.import_module("torch._inductor.config").joint_graph_constant_folding = False

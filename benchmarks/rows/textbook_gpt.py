@@ -12,54 +12,55 @@ from torch.nn import functional as F
 
 
 class SelfAttention(nn.Module):
-    def __init__(self, width: int, heads: int, dropout: float, bias: bool) -> None:
+    def __init__(self, d_model: int, n_heads: int, dropout: float, bias: bool) -> None:
         super().__init__()
-        self.read, self.write = nn.Linear(width, 3 * width, bias=bias), nn.Linear(width, width, bias=bias)
-        self.heads, self.dropout = heads, dropout
+        self.qkv, self.projection = nn.Linear(d_model, 3 * d_model, bias=bias), nn.Linear(d_model, d_model, bias=bias)
+        self.n_heads, self.dropout = n_heads, dropout
 
     def forward(self, x: Tensor) -> Tensor:
-        batch, length, width = x.shape
-        parts = self.read(x).view(batch, length, 3, self.heads, width // self.heads).permute(2, 0, 3, 1, 4)
+        batch, length, d_model = x.shape
+        qkv = self.qkv(x).view(batch, length, 3, self.n_heads, d_model // self.n_heads).permute(2, 0, 3, 1, 4)
         dropout = self.dropout if self.training else 0.0
-        seen = F.scaled_dot_product_attention(*parts.unbind(0), dropout_p=dropout, is_causal=True)
-        return F.dropout(self.write(seen.transpose(1, 2).reshape(x.shape)), self.dropout, self.training)
+        attended = F.scaled_dot_product_attention(*qkv.unbind(0), dropout_p=dropout, is_causal=True)
+        return F.dropout(self.projection(attended.transpose(1, 2).reshape(x.shape)), self.dropout, self.training)
 
 
 class Layer(nn.Module):
-    def __init__(self, width: int, heads: int, dropout: float, bias: bool) -> None:
+    def __init__(self, d_model: int, n_heads: int, dropout: float, bias: bool) -> None:
         super().__init__()
-        self.first, self.second = nn.LayerNorm(width, bias=bias), nn.LayerNorm(width, bias=bias)
-        self.attention = SelfAttention(width, heads, dropout, bias)
-        wide = nn.Linear(width, 4 * width, bias=bias), nn.GELU(), nn.Linear(4 * width, width, bias=bias)
-        self.mlp = nn.Sequential(*wide, nn.Dropout(dropout))
+        self.norm1, self.norm2 = nn.LayerNorm(d_model, bias=bias), nn.LayerNorm(d_model, bias=bias)
+        self.attention = SelfAttention(d_model, n_heads, dropout, bias)
+        widen, narrow = nn.Linear(d_model, 4 * d_model, bias=bias), nn.Linear(4 * d_model, d_model, bias=bias)
+        self.mlp = nn.Sequential(widen, nn.GELU(), narrow, nn.Dropout(dropout))
 
     def forward(self, x: Tensor) -> Tensor:
-        x = x + self.attention(self.first(x))
-        return x + self.mlp(self.second(x))
+        x = x + self.attention(self.norm1(x))
+        return x + self.mlp(self.norm2(x))
 
 
 class TextbookGPT(nn.Module):
     """Logits and their mean loss; targets of -1 are not scored."""
 
     def __init__(
-        self, vocabulary: int, length: int, layers: int, heads: int, width: int, dropout: float = 0.0, bias: bool = True
-    ) -> None:
+        self, vocab_size: int, length: int, n_layers: int, n_heads: int, d_model: int,
+        dropout: float = 0.0, bias: bool = True,
+    ) -> None:  # fmt: skip
         super().__init__()
-        self.tokens, self.places = nn.Embedding(vocabulary, width), nn.Embedding(length, width)
-        self.dropout, self.last = nn.Dropout(dropout), nn.LayerNorm(width, bias=bias)
-        self.layers = nn.ModuleList(Layer(width, heads, dropout, bias) for _ in range(layers))
-        self.out = nn.Linear(width, vocabulary, bias=False)
-        self.out.weight = self.tokens.weight
+        self.tokens, self.positions = nn.Embedding(vocab_size, d_model), nn.Embedding(length, d_model)
+        self.dropout, self.final_norm = nn.Dropout(dropout), nn.LayerNorm(d_model, bias=bias)
+        self.layers = nn.ModuleList(Layer(d_model, n_heads, dropout, bias) for _ in range(n_layers))
+        self.head = nn.Linear(d_model, vocab_size, bias=False)
+        self.head.weight = self.tokens.weight
         for name, weight in self.named_parameters():
             if weight.dim() > 1:
-                narrow = name.endswith(("write.weight", "mlp.2.weight"))
-                nn.init.normal_(weight, 0.0, 0.02 / math.sqrt(2 * layers) if narrow else 0.02)
+                is_residual = name.endswith(("projection.weight", "mlp.2.weight"))
+                nn.init.normal_(weight, 0.0, 0.02 / math.sqrt(2 * n_layers) if is_residual else 0.02)
             elif name.endswith("bias"):
                 nn.init.zeros_(weight)
 
     def forward(self, idx: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
-        x = self.dropout(self.tokens(idx) + self.places(torch.arange(idx.shape[1], device=idx.device)))
+        x = self.dropout(self.tokens(idx) + self.positions(torch.arange(idx.shape[1], device=idx.device)))
         for layer in self.layers:
             x = layer(x)
-        logits = self.out(self.last(x))
+        logits = self.head(self.final_norm(x))
         return logits, F.cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=-1)

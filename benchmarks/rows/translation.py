@@ -9,38 +9,46 @@ import numpy as np
 from torch import Tensor
 from transformers import MarianConfig, MarianMTModel
 
-from rows.contents import batches, examples_of, labels_of, padded, rows_for, start, tokens_of
-from rows.given import Given
-from rows.training import loop, zoo_training
-from rows.turns import Turn
+from rows.data import (
+    count_tokens,
+    example_batches,
+    pad_rows,
+    prepare_run,
+    rows_per_batch,
+    training_examples,
+    transformers_labels,
+)
+from rows.side_args import SideArgs
+from rows.side_process import TurnReporter
+from rows.training import train_with_zoo, training_loop
 from zoo.hub.checkpoint import load_checkpoint
 from zoo.models.settings import load_settings
 
-TASK, SMALL, TOKENIZER = "multi30k-en-de", "transformer-nano", "translation-tokenizer"
+TASK, TOKENIZER_MODEL, TOKENIZER_RUN = "multi30k-en-de", "transformer-nano", "translation-tokenizer"
 
 
-def prepare(turn: Turn, given: Given) -> None:
-    start(given, TOKENIZER, SMALL, TASK)
+def prepare(reporter: TurnReporter, args: SideArgs) -> None:
+    prepare_run(args, TOKENIZER_RUN, TOKENIZER_MODEL, TASK)
 
 
-def zoo(turn: Turn, given: Given) -> None:
-    model, run = given.sizes["model"], given.made / TOKENIZER
-    rows = rows_for(examples_of(given, run, model, TASK, [], pack=True), given.sizes["pairs"])
-    zoo_training(turn, given, model, TASK, [f"training.batch={rows}", f"task.tokenizer.from={run.absolute()}"])
+def zoo(reporter: TurnReporter, args: SideArgs) -> None:
+    model, run = args.sizes["model"], args.cache / TOKENIZER_RUN
+    rows = rows_per_batch(training_examples(args, run, model, TASK, [], pack=True), args.sizes["pairs"])
+    train_with_zoo(reporter, args, model, TASK, [f"training.batch={rows}", f"task.tokenizer.from={run.absolute()}"])
 
 
-def hf(turn: Turn, given: Given) -> None:
-    tokenizer, settings = load_checkpoint(given.made / TOKENIZER).tokenizer, load_settings(given.sizes["model"])
+def hf(reporter: TurnReporter, args: SideArgs) -> None:
+    tokenizer, settings = load_checkpoint(args.cache / TOKENIZER_RUN).tokenizer, load_settings(args.sizes["model"])
     assert settings.encoder is not None
     stack = settings.encoder.settings
-    sides = {
+    stack_sizes = {
         f"{side}_{name}": value
         for side in ("encoder", "decoder")
         for name, value in zip(
             ("layers", "attention_heads", "ffn_dim"), (stack.n_layers, stack.n_heads, stack.d_ff), strict=True
         )
     }
-    special = {"pad_token_id": tokenizer.roles.pad, "eos_token_id": tokenizer.roles.end}
+    special_ids = {"pad_token_id": tokenizer.roles.pad, "eos_token_id": tokenizer.roles.end}
     config = MarianConfig(
         vocab_size=tokenizer.vocab_size,
         d_model=stack.d_model,
@@ -48,23 +56,23 @@ def hf(turn: Turn, given: Given) -> None:
         scale_embedding=True,
         activation_function="relu",
         decoder_start_token_id=tokenizer.roles.start,
-        **sides,
-        **special,
+        **stack_sizes,
+        **special_ids,
     )
-    loop(turn, MarianMTModel(config), pairs(given), given)
+    training_loop(reporter, MarianMTModel(config), padded_batches(args), args)
 
 
-def pairs(given: Given) -> Iterator[tuple[dict[str, Tensor], int]]:
+def padded_batches(args: SideArgs) -> Iterator[tuple[dict[str, Tensor], int]]:
     """The peer's batches: one pair per row, each language padded to its longest."""
-    examples = examples_of(given, given.made / TOKENIZER, given.sizes["model"], TASK, [], pack=False)
+    examples = training_examples(args, args.cache / TOKENIZER_RUN, args.sizes["model"], TASK, [], pack=False)
     pad = examples.roles.id("pad")
-    for rows in batches(examples, given.sizes["pairs"]):
-        found = [example for row in rows for example in row]
-        sources = [example.source for example in found if example.source is not None]
-        inputs = {"input_ids": padded(sources, pad, given.device)}
-        inputs["attention_mask"] = padded([np.ones_like(source) for source in sources], 0, given.device)
-        inputs["decoder_input_ids"] = padded([e.tokens for e in found], pad, given.device)
+    for rows in example_batches(examples, args.sizes["pairs"]):
+        batch = [example for row in rows for example in row]
+        sources = [example.source for example in batch if example.source is not None]
+        inputs = {"input_ids": pad_rows(sources, pad, args.device)}
+        inputs["attention_mask"] = pad_rows([np.ones_like(source) for source in sources], 0, args.device)
+        inputs["decoder_input_ids"] = pad_rows([e.tokens for e in batch], pad, args.device)
         yield (
-            {**inputs, "labels": padded([labels_of(e, "language") for e in found], -100, given.device)},
-            tokens_of(rows),
+            {**inputs, "labels": pad_rows([transformers_labels(e, "language") for e in batch], -100, args.device)},
+            count_tokens(rows),
         )

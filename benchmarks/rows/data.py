@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from rows.given import Given
-from rows.table import BATCHES
+from rows.side_args import SideArgs
+from rows.table import PEER_BATCHES
 from zoo.batches.feed import Feed
 from zoo.batches.order import Examples
 from zoo.config import as_tree, parse_set
@@ -32,92 +32,97 @@ from zoo.models.settings import load_settings
 from zoo.objectives.mixture import Mixture
 
 WIKIPEDIA = "wikipedia_en/train.jsonl.xz"
-ONCE = ("training.steps=1", "training.batch=1", "training.evaluate_every=0", "training.evaluation_examples=1")
+ONE_STEP = ("training.steps=1", "training.batch=1", "training.evaluate_every=0", "training.evaluation_examples=1")
 
 
-def wikipedia(given: Given, task: str) -> str:
+def wikipedia_task(args: SideArgs, task: str) -> str:
     """Write a copy of one of zoo's Wikipedia tasks that reads only some articles; returns the task's file.
 
     If the sizes have `joined`, the articles are one text, which fills every row but the first and the last.
     """
-    articles, length, joined = given.sizes["articles"], given.sizes["length"], given.sizes.get("joined", False)
+    articles, length, joined = args.sizes["articles"], args.sizes["length"], args.sizes.get("joined", False)
 
     def write_text(path: Path) -> None:
-        with lzma.open(given.data / WIKIPEDIA, "rt", encoding="utf-8") as lines:
-            found = [next(lines) for _ in range(articles)]
-        path.write_text(join(found) if joined else "".join(found), "utf-8")
+        with lzma.open(args.data / WIKIPEDIA, "rt", encoding="utf-8") as lines:
+            first = [next(lines) for _ in range(articles)]
+        path.write_text(join_articles(first) if joined else "".join(first), "utf-8")
 
     def write_task(path: Path) -> None:
-        whole = load_task(task)
-        changed = {"objective": whole.objective, "tokenizer": whole.tokenizer, "length": length}
-        files = {"train": str(given.once(f"articles{name}.jsonl", write_text).absolute())}
+        original = load_task(task)
+        settings = {"objective": original.objective, "tokenizer": original.tokenizer, "length": length}
+        files = {"train": str(args.make_once(f"articles{name}.jsonl", write_text).absolute())}
         if joined:  # a single text cannot be split for validation
             files["validation"] = files["train"]
-        path.write_text(f"# {task} on some articles\n{json.dumps({**changed, 'source': {'files': files}})}\n", "utf-8")
+        path.write_text(f"# {task} on some articles\n{json.dumps({**settings, 'source': {'files': files}})}\n", "utf-8")
 
     name = f"-{articles}-joined" if joined else f"-{articles}"
-    return str(given.once(f"{task}{name}-{length}.yaml", write_task))
+    return str(args.make_once(f"{task}{name}-{length}.yaml", write_task))
 
 
-def join(lines: Sequence[str]) -> str:
+def join_articles(lines: Sequence[str]) -> str:
     """Join articles into one line of JSON with one text."""
     articles = [json.loads(line) for line in lines]
     return json.dumps({**articles[0], "text": "\n\n".join(article["text"] for article in articles)}) + "\n"
 
 
-def start(
-    given: Given, name: str, model: str, task: str, sets: Sequence[str] = (), recipe: Sequence[str] = ONCE
+def prepare_run(
+    args: SideArgs, name: str, model: str, task: str, sets: Sequence[str] = (), recipe: Sequence[str] = ONE_STEP
 ) -> Path:
-    """A run that provides the tokenizer, and maybe weights, for the sides; of one step, unless `recipe` says more."""
+    """Train the run that gives the sides their tokenizer, and perhaps weights; returns its folder.
+
+    Args:
+        recipe: settings that come before `sets`; by default the run has one step.
+    """
 
     def make(folder: Path) -> None:
-        request = Request(model, task, folder, [parse_set(text) for text in (*recipe, *sets)], data=given.data)
+        request = Request(model, task, folder, [parse_set(text) for text in (*recipe, *sets)], data=args.data)
         pretrain(request, Watcher())
 
-    return given.once(name, make, model, task, sets, recipe)
+    return args.make_once(name, make, model, task, sets, recipe)
 
 
-def examples_of(given: Given, run: Path, model: str, task: str, sets: Sequence[str], pack: bool) -> Examples:
+def training_examples(args: SideArgs, run: Path, model: str, task: str, sets: Sequence[str], pack: bool) -> Examples:
     """The examples for training a model on a task, with the tokenizer of a run.
 
     Args:
         pack: whether examples share rows; False: one example per row, as for the peers.
     """
     sections = by_section([parse_set(text) for text in sets])
-    settled = load_task(task, as_tree(sections["task"]))
+    task_settings = load_task(task, as_tree(sections["task"]))
     tokenizer = load_checkpoint(run).tokenizer
-    settings = load_settings(model, sections["model"])
-    rows = load_rows(settled, inputs(), given.data, ["train"])
-    found, _ = read_examples(rows, settled, Mixture.parse(settled.objective), on_meta(settings), tokenizer)["train"]
-    return replace(found, shape=replace(found.shape, pack=pack))
+    model_settings = load_settings(model, sections["model"])
+    rows = load_rows(task_settings, inputs(), args.data, ["train"])
+    mixture = Mixture.parse(task_settings.objective)
+    examples, _ = read_examples(rows, task_settings, mixture, on_meta(model_settings), tokenizer)["train"]
+    return replace(examples, shape=replace(examples.shape, pack=pack))
 
 
-def rows_for(packed: Examples, count: int) -> int:
+def rows_per_batch(examples: Examples, count: int) -> int:
     """The number of packed rows that hold about `count` examples."""
-    rows = packed.rows(0, 0)
+    rows = examples.rows(0, 0)
     return max(1, round(count * len(rows) / sum(len(row.plans) for row in rows)))
 
 
-def batches(examples: Examples, rows: int) -> Iterator[list[list[Example]]]:
-    """zoo's first `BATCHES` batches as rows of examples, repeated for ever; built before timing starts."""
+def example_batches(examples: Examples, rows: int) -> Iterator[list[list[Example]]]:
+    """zoo's first `PEER_BATCHES` batches as rows of examples, repeated for ever; built before timing starts."""
     feed = Feed(examples)
-    return cycle([[examples.build(row) for row in feed.take(rows)] for _ in range(BATCHES)])
+    return cycle([[examples.build(row) for row in feed.take(rows)] for _ in range(PEER_BATCHES)])
 
 
-def padded(rows: Iterable[Ids], fill: int, device: str) -> Tensor:
-    """Rows padded to the longest, as one tensor."""
+def pad_rows(rows: Iterable[Ids], fill: int, device: str) -> Tensor:
+    """Pad rows to the longest; returns one tensor."""
     tensors = [torch.from_numpy(np.asarray(row, dtype=np.int64)) for row in rows]
     return pad_sequence(tensors, batch_first=True, padding_value=fill).to(device)
 
 
-def labels_of(example: Example, head: str) -> Ids:
+def transformers_labels(example: Example, head: str) -> Ids:
     """Targets as transformers expects them: one per position, -100 if it is not scored."""
     targets, labels = example.targets[head], np.full(len(example.tokens), -100)
     labels[example.places.get(head, np.arange(len(labels)))] = np.where(targets < 0, -100, targets)
     return labels
 
 
-def tokens_of(rows: Iterable[Sequence[Example]]) -> int:
+def count_tokens(rows: Iterable[Sequence[Example]]) -> int:
     """The number of tokens without padding, sources included, as a run's log counts them."""
-    found = [example for row in rows for example in row]
-    return sum(len(e.tokens) + (0 if e.source is None else len(e.source)) for e in found)
+    examples = [example for row in rows for example in row]
+    return sum(len(e.tokens) + (0 if e.source is None else len(e.source)) for e in examples)
