@@ -53,14 +53,14 @@ Gradients = dict[str, Tensor]
 
 
 @dataclass(frozen=True)
-class Subject:
+class ModelPair:
     """One model, built by zoo and by transformers.
 
     Args:
         name: the printed name.
         zoo, changes, objective: zoo's config name, changed keys, and objective.
         peer: builds transformers' model.
-        keys: the keys of an example that transformers' model takes.
+        labels: argument of transformers' model -> objective whose targets it takes.
     """
 
     name: str
@@ -68,7 +68,7 @@ class Subject:
     changes: dict[str, Any]
     objective: Any
     peer: Callable[[], nn.Module]
-    keys: dict[str, str]
+    labels: dict[str, str]
 
 
 BERT = {
@@ -81,54 +81,49 @@ MARIAN = {
     "max_position_embeddings": LENGTH, "pad_token_id": 0, "decoder_start_token_id": 0, "eos_token_id": 3,
     "forced_eos_token_id": 3,
 }  # fmt: skip
-SUBJECTS = [
-    Subject(
+MODEL_PAIRS = [
+    ModelPair(
         "BERT",
         "bert-nano",
         {},
         {"masked_lm": {}, "next_sentence": {}},
         lambda: BertForPreTraining(BertConfig(**BERT)),
-        {"labels": "masked", "next_sentence_label": "label"},
+        {"labels": "masked_lm", "next_sentence_label": "next_sentence"},
     ),
-    Subject(
+    ModelPair(
         "classification",
         "bert-nano",
         {"heads": [{"name": "classification", "labels": CLASSES}]},
         "classification",
         lambda: BertForSequenceClassification(BertConfig(**BERT, num_labels=CLASSES)),
-        {"labels": "class"},
+        {"labels": "classification"},
     ),
-    Subject(
+    ModelPair(
         "Marian",
         "transformer-nano",
         {},
         {"translation": {"label_smoothing": 0.0}},
         lambda: MarianMTModel(MarianConfig(**MARIAN)),
-        {"labels": "following"},
+        {"labels": "translation"},
     ),
 ]
 
 
-def draw(number: int) -> dict[str, Any]:
-    """Example `number`: up to 20 tokens; targets at unscored positions are -1."""
+def random_example(number: int) -> dict[str, Any]:
+    """Example `number`: up to 20 tokens, and the targets of each objective, -1 at unscored positions."""
     generator = np.random.default_rng(number)
     length = int(generator.integers(4, LENGTH + 1))
     tokens = np.zeros(LENGTH, dtype=np.int64)
     tokens[:length] = generator.integers(7, VOCABULARY, length)
-    masked, following = np.full(LENGTH, -1), np.full(LENGTH, -1)
-    masked[generator.permutation(length)[: max(1, length // 6)]] = generator.integers(7, VOCABULARY)
-    following[:length] = generator.integers(7, VOCABULARY, length)
-    kinds = {"label": int(generator.integers(2)), "class": int(generator.integers(CLASSES))}
-    return {
-        "tokens": tokens,
-        "there": (np.arange(LENGTH) < length) * 1,
-        "masked": masked,
-        "following": following,
-        **kinds,
-    }
+    masked_lm, translation = np.full(LENGTH, -1), np.full(LENGTH, -1)
+    masked_lm[generator.permutation(length)[: max(1, length // 6)]] = generator.integers(7, VOCABULARY)
+    translation[:length] = generator.integers(7, VOCABULARY, length)
+    labels = {"next_sentence": int(generator.integers(2)), "classification": int(generator.integers(CLASSES))}
+    mask = (np.arange(LENGTH) < length) * 1
+    return {"tokens": tokens, "mask": mask, "masked_lm": masked_lm, "translation": translation, **labels}
 
 
-class Rows:
+class ExampleRows:
     """A source of rows, one example each, in windows of one step's rows."""
 
     window_count, order_version = 1, 0
@@ -137,104 +132,97 @@ class Rows:
         return [PackedRow(0, (ExamplePlan(number, 0, LENGTH),)) for number in range(BATCH)]
 
 
-class DrawnFeed(Feed):
+class RandomFeed(Feed):
     """Rows by number, each with a random example."""
 
-    def __init__(self, subject: Subject) -> None:
-        super().__init__(Rows())  # type: ignore[arg-type]
-        self.subject = subject
+    def __init__(self, pair: ModelPair) -> None:
+        super().__init__(ExampleRows())  # type: ignore[arg-type]
+        self.pair = pair
 
     def collate(self, rows: Sequence[PackedRow], micro_batch: int) -> MicroBatch:
-        return collate(self.subject, list(rows), micro_batch)
+        return collate(self.pair, list(rows), micro_batch)
 
 
-def collate(subject: Subject, rows: list[PackedRow], micro_batch: int) -> MicroBatch:
+def collate(pair: ModelPair, rows: list[PackedRow], micro_batch: int) -> MicroBatch:
     """The rows' examples as zoo's micro-batch."""
     assert len(rows) == micro_batch
-    drawn = [draw(row.plans[0].document) for row in rows]
-    stacked = {key: torch.from_numpy(np.stack([np.asarray(example[key]) for example in drawn])) for key in drawn[0]}
+    examples = [random_example(row.plans[0].document) for row in rows]
+    stacked = {key: torch.from_numpy(np.stack([np.asarray(one[key]) for one in examples])) for key in examples[0]}
     first = torch.arange(micro_batch) * LENGTH
-    inputs: dict[str, Any] = {"tokens": stacked["tokens"], "documents": stacked["there"]}
-    targets = {
-        "masked_lm": stacked["masked"],
-        "next_sentence": stacked["label"],
-        "classification": stacked["class"],
-        "translation": stacked["following"],
-    }
-    members = Mixture.parse(subject.objective).names_by_head
+    inputs: dict[str, Any] = {"tokens": stacked["tokens"], "documents": stacked["mask"]}
+    members = Mixture.parse(pair.objective).names_by_head
     places = {head: first for head, name in members.items() if name in ("next_sentence", "classification")}
     if places:
         inputs["places"] = places
     if "translation" in members.values():
-        inputs |= {"source": stacked["tokens"], "source_documents": stacked["there"]}
-    used = int(stacked["there"].sum())
-    named = [(0, row.plans[0].document, 0) for row in rows]
-    return MicroBatch(
-        inputs, {name: targets[name] for name in members.values()}, named, used, used / (micro_batch * LENGTH)
-    )
+        inputs |= {"source": stacked["tokens"], "source_documents": stacked["mask"]}
+    targets = {name: stacked[name] for name in members.values()}
+    keys = [(0, row.plans[0].document, 0) for row in rows]
+    n_tokens = int(stacked["mask"].sum())
+    return MicroBatch(inputs, targets, keys, n_tokens, n_tokens / (micro_batch * LENGTH))
 
 
-def ours(subject: Subject, micro_batch: int) -> Gradients:
+def zoo_gradients(pair: ModelPair, micro_batch: int) -> Gradients:
     """The gradients of the first optimizer step of zoo's loop."""
-    kept: Gradients = {}
+    gradients: Gradients = {}
 
-    class Keeping(Learner):
+    class RecordingLearner(Learner):
         def clip(self) -> Tensor:
-            kept.update({name: p.grad.clone() for name, p in self.model.named_parameters() if p.grad is not None})
+            gradients.update({name: p.grad.clone() for name, p in self.model.named_parameters() if p.grad is not None})
             return super().clip()
 
-    wanted = {"steps": 1, "batch": BATCH, "micro_batch": micro_batch, "clip": None, "precision": "float32"}
-    training = fix_training(resolve_training([Layer("wanted", wanted)])[0], rows=BATCH, d_model=32)
-    model = create_model(subject.zoo, vocab_size=VOCABULARY, dropout=0.0, **subject.changes).double()
-    feed = DrawnFeed(subject)
-    processes, before = Processes(Accelerator(cpu=True, mixed_precision="no"), lambda: None), loop.Learner
-    loop.Learner = Keeping  # type: ignore[misc]
+    settings = {"steps": 1, "batch": BATCH, "micro_batch": micro_batch, "clip": None, "precision": "float32"}
+    training = fix_training(resolve_training([Layer("accumulation", settings)])[0], rows=BATCH, d_model=32)
+    model = create_model(pair.zoo, vocab_size=VOCABULARY, dropout=0.0, **pair.changes).double()
+    feed = RandomFeed(pair)
+    processes, original_learner = Processes(Accelerator(cpu=True, mixed_precision="no"), lambda: None), loop.Learner
+    loop.Learner = RecordingLearner  # type: ignore[misc]
     try:
         with tempfile.TemporaryDirectory() as folder:
             with start_run(processes, Path(folder) / "run", RunFiles({}), False) as run:
-                loop.train(model, feed, Mixture.parse(subject.objective), training, run, processes)
+                loop.train(model, feed, Mixture.parse(pair.objective), training, run, processes)
     finally:
-        loop.Learner = before  # type: ignore[misc]
-    return kept
+        loop.Learner = original_learner  # type: ignore[misc]
+    return gradients
 
 
-def theirs(subject: Subject, micro_batch: int) -> Gradients:
+def trainer_gradients(pair: ModelPair, micro_batch: int) -> Gradients:
     """The gradients of the first optimizer step of transformers' Trainer."""
-    kept: Gradients = {}
+    gradients: Gradients = {}
 
-    class Keep(TrainerCallback):  # type: ignore[misc]
+    class GradientRecorder(TrainerCallback):  # type: ignore[misc]
         def on_pre_optimizer_step(self, *given: Any, model: nn.Module, **more: Any) -> None:
-            kept.update({name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None})
+            gradients.update({name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None})
 
     transformers.set_seed(0)
-    model = subject.peer().double()
+    model = pair.peer().double()
     examples = []
     for number in range(BATCH):
-        drawn = draw(number)
-        asked = {key: np.where(drawn[name] < 0, -100, drawn[name]) for key, name in subject.keys.items()}
-        examples.append({"input_ids": drawn["tokens"], "attention_mask": drawn["there"], **asked})
+        example = random_example(number)
+        labels = {key: np.where(example[name] < 0, -100, example[name]) for key, name in pair.labels.items()}
+        examples.append({"input_ids": example["tokens"], "attention_mask": example["mask"], **labels})
     with tempfile.TemporaryDirectory() as folder:
         settings = TrainingArguments(
             folder, use_cpu=True, max_steps=1, per_device_train_batch_size=micro_batch, report_to=[], disable_tqdm=True,
             gradient_accumulation_steps=BATCH // micro_batch, max_grad_norm=0.0, save_strategy="no",
             logging_strategy="no", remove_unused_columns=False,
         )  # fmt: skip
-        trainer = Trainer(model, settings, train_dataset=examples, callbacks=[Keep()])
+        trainer = Trainer(model, settings, train_dataset=examples, callbacks=[GradientRecorder()])
         trainer.remove_callback(PrinterCallback)
         trainer.train()
-    return kept
+    return gradients
 
 
-def compare(one: Mapping[str, Tensor], other: Mapping[str, Tensor]) -> tuple[float, float]:
-    """The largest difference of an entry, relative to its tensor's largest entry, and the ratio of the norms."""
-    most = max(float(gradient.abs().max()) for gradient in one.values())
-    scales = {name: float(gradient.abs().max()) for name, gradient in one.items()}
+def relative_error(reference: Mapping[str, Tensor], other: Mapping[str, Tensor]) -> tuple[float, float]:
+    """The largest difference of an entry, relative to its tensor's largest entry, and the ratio of the total norms."""
+    largest = max(float(gradient.abs().max()) for gradient in reference.values())
+    scales = {name: float(gradient.abs().max()) for name, gradient in reference.items()}
     differences = [
         float((gradient - other[name]).abs().max()) / scales[name]
-        for name, gradient in one.items()
-        if scales[name] > 1e-12 * most
+        for name, gradient in reference.items()
+        if scales[name] > 1e-12 * largest
     ]
-    norms = [torch.stack([gradient.norm() for gradient in side.values()]).norm() for side in (other, one)]
+    norms = [torch.stack([gradient.norm() for gradient in side.values()]).norm() for side in (other, reference)]
     return max(differences), float(norms[0] / norms[1])
 
 
@@ -245,12 +233,12 @@ def main() -> None:
     torch.set_num_threads(1)
     print(f"torch {torch.__version__}, transformers {transformers.__version__}, float64")
     print(f"{'':16}{'accumulation':>14}{'zoo: error':>14}{'norm x':>10}{'Trainer: error':>18}{'norm x':>10}")
-    for subject in SUBJECTS:
-        sides = [{split: side(subject, split) for split in SPLITS} for side in (ours, theirs)]
+    for pair in MODEL_PAIRS:
+        sides = [{split: side(pair, split) for split in SPLITS} for side in (zoo_gradients, trainer_gradients)]
         for split in SPLITS[1:]:
-            (error, ratio), (peer_error, peer_ratio) = (compare(side[BATCH], side[split]) for side in sides)
+            (error, ratio), (peer_error, peer_ratio) = (relative_error(side[BATCH], side[split]) for side in sides)
             print(
-                f"{subject.name:16}{BATCH // split:14}{error:14.1e}{ratio:10.4f}{peer_error:18.1e}{peer_ratio:10.4f}",
+                f"{pair.name:16}{BATCH // split:14}{error:14.1e}{ratio:10.4f}{peer_error:18.1e}{peer_ratio:10.4f}",
                 flush=True,
             )
 

@@ -33,7 +33,7 @@ matplotlib.use("Agg")
 from matplotlib import pyplot as plt
 
 EDGES = [1, 8, 10, 12, 14, 17, 40]  # words
-RESAMPLED = 1000  # bootstrap samples per interval
+BOOTSTRAP_SAMPLES = 1000  # per interval
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")  # Okabe & Ito: colour-blind safe
 MARKERS = "osD^vP"
 Figures = dict[str, Any]
@@ -50,7 +50,7 @@ class Example(NamedTuple):
         return len(self.source.split())
 
 
-def joined(examples: Sequence[Example], count: int) -> list[Example]:
+def join_examples(examples: Sequence[Example], count: int) -> list[Example]:
     """Join each `count` consecutive examples into one; an incomplete group at the end is dropped."""
     groups = [examples[i : i + count] for i in range(0, len(examples) - count + 1, count)]
     return [Example(" ".join(e.source for e in g), " ".join(e.target for e in g)) for g in groups]
@@ -62,22 +62,22 @@ def read_examples(loaded: Loaded, split: str, data: Path | None, join: int) -> l
     Raises:
         ValueError: the run does not translate, or there is no such split.
     """
-    purpose = next(iter(loaded.mixture.members))
-    if purpose != "translation":
-        raise ValueError(f"BLEU by length is measured on translators; this run was trained for {purpose}")
+    objective = next(iter(loaded.mixture.members))
+    if objective != "translation":
+        raise ValueError(f"BLEU by length is measured on translators; this run was trained for {objective}")
     rows = load_rows(loaded.task, inputs(), data, [split])[split]
-    return joined([Example(row["source"], row["target"]) for row in rows], join)
+    return join_examples([Example(row["source"], row["target"]) for row in rows], join)
 
 
-def room(loaded: Loaded, examples: Sequence[Example]) -> list[bool]:
-    """For each example, whether source and reference fit the model's `max_length` with a special token."""
+def fits_model(loaded: Loaded, examples: Sequence[Example]) -> list[bool]:
+    """Whether source and reference of each example fit into the model's `max_length` with a special token."""
     assert loaded.model.encoder is not None
-    most = min(loaded.model.encoder.max_length, loaded.model.stream.max_length)
-    sources, targets = (loaded.tokenizer.encode(side) for side in sides(examples))
-    return [max(len(source), len(target)) < most for source, target in zip(sources, targets, strict=True)]
+    max_length = min(loaded.model.encoder.max_length, loaded.model.stream.max_length)
+    sources, targets = (loaded.tokenizer.encode(side) for side in sources_and_targets(examples))
+    return [max(len(source), len(target)) < max_length for source, target in zip(sources, targets, strict=True)]
 
 
-def sides(examples: Sequence[Example]) -> tuple[list[str], list[str]]:
+def sources_and_targets(examples: Sequence[Example]) -> tuple[list[str], list[str]]:
     return [e.source for e in examples], [e.target for e in examples]
 
 
@@ -85,24 +85,25 @@ def translate(loaded: Loaded, examples: Sequence[Example]) -> list[str]:
     """The run's translations, decoded as its task says; batches are sorted by length, which is faster."""
     settings = parse_generate(loaded.task.generate)
     order = sorted(range(len(examples)), key=lambda i: examples[i].words)
-    found = predict(loaded, [examples[i].source for i in order], None, settings)
-    written = dict(zip(order, (str(one.output) for one in found), strict=True))
-    return [written[i] for i in range(len(examples))]
+    predictions = predict(loaded, [examples[i].source for i in order], None, settings)
+    translations = dict(zip(order, (str(prediction.output) for prediction in predictions), strict=True))
+    return [translations[i] for i in range(len(examples))]
 
 
-def kept_translations(loaded: Loaded, examples: Sequence[Example], file: Path | None) -> list[str]:
+def cached_translations(loaded: Loaded, examples: Sequence[Example], file: Path | None) -> list[str]:
     """Read translations from a file if they are of these weights and examples; else translate and write the file."""
-    about = {"weights": fingerprint(loaded.model), "generate": loaded.task.generate, "sources": sides(examples)[0]}
+    sources, _ = sources_and_targets(examples)
+    key = {"weights": fingerprint(loaded.model), "generate": loaded.task.generate, "sources": sources}
     if file is not None and file.exists():
-        kept = json.loads(file.read_text())
-        written: list[str] = kept.pop("written")
-        if kept == about:
-            return written
-    written = translate(loaded, examples)
+        cached = json.loads(file.read_text())
+        translations: list[str] = cached.pop("written")
+        if cached == key:
+            return translations
+    translations = translate(loaded, examples)
     if file is not None:
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(json.dumps({**about, "written": written}, indent=1, ensure_ascii=False))
-    return written
+        file.write_text(json.dumps({**key, "written": translations}, indent=1, ensure_ascii=False))
+    return translations
 
 
 def fingerprint(model: Model) -> float:
@@ -110,14 +111,14 @@ def fingerprint(model: Model) -> float:
     return sum(weight.detach().double().sum().item() for weight in model.parameters())
 
 
-def measure(written: Sequence[str], references: Sequence[str]) -> Figures:
+def score(translations: Sequence[str], references: Sequence[str]) -> Figures:
     """Corpus BLEU, half the width of its 95 % interval, and the ratio of the texts' length to the references'."""
-    score = BLEU().corpus_score(list(written), [list(references)], n_bootstrap=RESAMPLED)
-    sizes = {"examples": len(written), "length_ratio": round(score.sys_len / max(1, score.ref_len), 3)}
-    return {**sizes, "bleu": round(score.score, 2), "interval": round(score._ci, 2)}
+    bleu = BLEU().corpus_score(list(translations), [list(references)], n_bootstrap=BOOTSTRAP_SAMPLES)
+    sizes = {"examples": len(translations), "length_ratio": round(bleu.sys_len / max(1, bleu.ref_len), 3)}
+    return {**sizes, "bleu": round(bleu.score, 2), "interval": round(bleu._ci, 2)}
 
 
-def by_length(written: Sequence[str], examples: Sequence[Example], edges: Sequence[int]) -> list[Figures]:
+def scores_by_length(translations: Sequence[str], examples: Sequence[Example], edges: Sequence[int]) -> list[Figures]:
     """The scores of each group; group k has sources of edges[k] to edges[k + 1] - 1 words.
 
     Raises:
@@ -125,28 +126,28 @@ def by_length(written: Sequence[str], examples: Sequence[Example], edges: Sequen
     """
     groups = []
     for low, high in zip(edges, edges[1:], strict=False):
-        mine = [i for i, example in enumerate(examples) if low <= example.words < high]
-        if not mine:
+        members = [i for i, example in enumerate(examples) if low <= example.words < high]
+        if not members:
             raise ValueError(f"--edges: no source has {low} to {high - 1} words; choose others")
-        measured = measure([written[i] for i in mine], [examples[i].target for i in mine])
-        groups.append({"words": [low, high - 1], **measured})
+        scores = score([translations[i] for i in members], [examples[i].target for i in members])
+        groups.append({"words": [low, high - 1], **scores})
     return groups
 
 
-def draw(figures: Figures, path: Path) -> None:
+def plot(figures: Figures, path: Path) -> None:
     """Plot one line per run over the groups; each group is labelled with its range of words and number of examples."""
     first = next(iter(figures["runs"].values()))["groups"]
     axes = plt.subplots(figsize=(7, 4.2))[1]
     for number, (name, run) in enumerate(figures["runs"].items()):
-        at = [i + 0.06 * (number - (len(figures["runs"]) - 1) / 2) for i in range(len(first))]
+        x = [i + 0.06 * (number - (len(figures["runs"]) - 1) / 2) for i in range(len(first))]
         heights, errors = ([group[key] for group in run["groups"]] for key in ("bleu", "interval"))
         label = f"{name} ({run['parameters'] / 1e6:.1f} M parameters, {run['all']['bleu']:.1f} on all)"
-        look = {"color": COLOURS[number % len(COLOURS)], "marker": MARKERS[number % len(MARKERS)]}
-        axes.errorbar(at, heights, errors, label=label, capsize=3, linewidth=1.6, markersize=6, **look)
+        style = {"color": COLOURS[number % len(COLOURS)], "marker": MARKERS[number % len(MARKERS)]}
+        axes.errorbar(x, heights, errors, label=label, capsize=3, linewidth=1.6, markersize=6, **style)
     ticks = [f"{g['words'][0]}–{g['words'][1]}\nn = {g['examples']}" for g in first]
     axes.set_xticks(range(len(first)), ticks)
-    sentences = "" if figures["join"] == 1 else f" ({figures['join']} sentences joined)"
-    axes.set(xlabel=f"words of the source{sentences}, and number of examples", ylabel="BLEU, with 95 % interval")
+    joined = "" if figures["join"] == 1 else f" ({figures['join']} sentences joined)"
+    axes.set(xlabel=f"words of the source{joined}, and number of examples", ylabel="BLEU, with 95 % interval")
     axes.set_ylim(bottom=0)
     axes.grid(axis="y", alpha=0.3)
     axes.spines[["top", "right"]].set_visible(False)
@@ -160,21 +161,21 @@ def draw(figures: Figures, path: Path) -> None:
 def compare(options: argparse.Namespace) -> Figures:
     """The figures of every run on the same examples: those that fit all runs."""
     runs = {Path(run).name: load_checkpoint(run) for run in options.runs}
-    given = [read_examples(loaded, options.split, options.data, options.join) for loaded in runs.values()]
-    if any(examples != given[0] for examples in given):
+    read = [read_examples(loaded, options.split, options.data, options.join) for loaded in runs.values()]
+    if any(examples != read[0] for examples in read):
         raise ValueError("the runs were trained on different tasks; compare those of one task")
-    rooms = [room(loaded, given[0]) for loaded in runs.values()]
-    fits = [all(each) for each in zip(*rooms, strict=True)]
-    examples = [example for example, fit in zip(given[0], fits, strict=True) if fit]
+    fits_each = [fits_model(loaded, read[0]) for loaded in runs.values()]
+    fits = [all(each) for each in zip(*fits_each, strict=True)]
+    examples = [example for example, fit in zip(read[0], fits, strict=True) if fit]
     figures: Figures = {"split": options.split, "join": options.join, "left_out": fits.count(False), "runs": {}}
     for name, loaded in runs.items():
         file = None if options.texts is None else options.texts / f"{name}.{options.split}.{options.join}.json"
-        written = kept_translations(loaded, examples, file)
+        translations = cached_translations(loaded, examples, file)
         figures["runs"][name] = {
             "parameters": parameters(loaded.model),
             "generate": loaded.task.generate,
-            "all": measure(written, sides(examples)[1]),
-            "groups": by_length(written, examples, options.edges),
+            "all": score(translations, sources_and_targets(examples)[1]),
+            "groups": scores_by_length(translations, examples, options.edges),
         }
         print(name, *(f"{g['words'][0]}-{g['words'][1]}: {g['bleu']}" for g in figures["runs"][name]["groups"]))
     return figures
@@ -193,7 +194,7 @@ def main() -> None:
     parser.add_argument("-o", "--output", type=Path, default=Path("docs/pictures/bleu-by-length.png"))
     options = parser.parse_args()
     figures = compare(options)
-    draw(figures, options.output)
+    plot(figures, options.output)
     options.output.with_suffix(".json").write_text(json.dumps(figures, indent=1) + "\n")
 
 

@@ -70,31 +70,31 @@ TASK: dict[str, Any] = {
     "training": {"batch": 8, "evaluation_examples": 64, "save_every": 10, "evaluate_every": 20, "warmup_steps": 2},
 }
 ONE_THREAD = {"RAYON_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false", "OMP_NUM_THREADS": "1"}
-TURNS = 3  # of `speed`
-EVERY = 0.2  # seconds between two measurements of memory
+REPEATS = 3  # of `speed`
+MEMORY_INTERVAL = 0.2  # seconds between two measurements of memory
 
 
-def watch(words: list[str], **changes: str) -> tuple[float, float, float]:
-    """Run a command; returns its seconds and its peak resident memory (GB), of the largest process and of all together.
+def measure_command(words: list[str], **environment: str) -> tuple[float, float, float]:
+    """Run a command; returns its seconds, and the peak resident memory (GB) of its largest process and of all together.
 
     Memory that processes share counts for each of them.
     """
-    began, one, together = time.perf_counter(), 0, 0
-    process = subprocess.Popen(words, env={**os.environ, **changes})
+    began, largest, total = time.perf_counter(), 0, 0
+    process = subprocess.Popen(words, env={**os.environ, **environment})
     while process.poll() is None:
         sizes = []
-        for each in [psutil.Process(process.pid), *psutil.Process(process.pid).children(recursive=True)]:
+        for member in [psutil.Process(process.pid), *psutil.Process(process.pid).children(recursive=True)]:
             try:
-                sizes.append(each.memory_info().rss)
+                sizes.append(member.memory_info().rss)
             except psutil.Error:  # it has ended
                 pass
-        one, together = max([one, *sizes]), max(together, sum(sizes))
-        time.sleep(EVERY)
+        largest, total = max([largest, *sizes]), max(total, sum(sizes))
+        time.sleep(MEMORY_INTERVAL)
     assert process.returncode == 0, " ".join(words)
-    return time.perf_counter() - began, one / 1e9, together / 1e9
+    return time.perf_counter() - began, largest / 1e9, total / 1e9
 
 
-def zoo(*words: str | Path) -> list[str]:
+def zoo_command(*words: str | Path) -> list[str]:
     return [sys.executable, "-m", "zoo", *map(str, words)]
 
 
@@ -104,21 +104,21 @@ def measure_memory(
     """Run every command on a small and a large corpus; the difference of memory does not depend on the model."""
     lines = shares is LINE_SHARES  # each line is a row
     for size in (max(10, megabytes // (10 if lines else 100)), megabytes):
-        place = folder / str(size)
-        task = make_task(place, texts(data), size, shares)
+        subfolder = folder / str(size)
+        task = make_task(subfolder, texts(data), size, shares)
         if lines:
             task.write_text(json.dumps({**TASK, "source": {**TASK["source"], "documents": "line"}}))
-        run = ("gpt-nano", task, "-o", place / "run", "--data", place)
+        arguments = ("gpt-nano", task, "-o", subfolder / "run", "--data", subfolder)
         commands = {
-            "tokenize": zoo("tokenize", task, "--data", place),
-            "pretrain": zoo("pretrain", *run, "--set", "training.steps=20"),
-            "resume": zoo("pretrain", *run, "--resume", "--set", "training.steps=40"),
-            "check": zoo("check", task, "--data", place),
+            "tokenize": zoo_command("tokenize", task, "--data", subfolder),
+            "pretrain": zoo_command("pretrain", *arguments, "--set", "training.steps=20"),
+            "resume": zoo_command("pretrain", *arguments, "--resume", "--set", "training.steps=40"),
+            "check": zoo_command("check", task, "--data", subfolder),
         }
         for name, words in commands.items():
-            seconds, one, together = watch(words, ZOO_CACHE=str(place / "cache"))
-            said = f"{one:.2f} GB in one process, {together:.2f} GB in all, {seconds:.0f} s"
-            print(f"{size} MB, {name}: {said}", flush=True)
+            seconds, largest, total = measure_command(words, ZOO_CACHE=str(subfolder / "cache"))
+            figures = f"{largest:.2f} GB in one process, {total:.2f} GB in all, {seconds:.0f} s"
+            print(f"{size} MB, {name}: {figures}", flush=True)
 
 
 def make_task(folder: Path, texts: Iterator[str], megabytes: int, shares: dict[str, float] = SHARES) -> Path:
@@ -132,7 +132,7 @@ def make_task(folder: Path, texts: Iterator[str], megabytes: int, shares: dict[s
 
 
 def open_examples(task: Path, folder: Path) -> Examples:
-    """Open what a run opens before its first step, besides imports and model."""
+    """Open the data as a run does before its first step."""
     settings = load_task(task)
     rows = load_rows(settings, inputs(), folder)
     tokenizer = train_tokenizer(settings, rows["train"])
@@ -150,50 +150,56 @@ def measure_speed(folder: Path, data: Path, megabytes: int) -> None:
     files = dict.fromkeys(("a.jsonl", "b.jsonl", "c.jsonl", "d.jsonl"), 0.25)
     task = make_task(folder, texts_at_most_once(data, megabytes), megabytes, files)
     size = sum(path.stat().st_size for path in (folder / "corpus").iterdir()) / 1e6
-    plain = {key: value for key, value in TASK["source"].items() if key != "filter"}  # the recipe filters no rows
-    task.write_text(json.dumps({**TASK, "source": plain}))
-    words = zoo("tokenize", task, "--data", folder, "--part")
-    watch([*words, "1/1"])  # trains the tokenizer beforehand: the recipe is given one, too
+    source = {key: value for key, value in TASK["source"].items() if key != "filter"}  # the recipe filters no rows
+    task.write_text(json.dumps({**TASK, "source": source}))
+    words = zoo_command("tokenize", task, "--data", folder, "--part")
+    measure_command([*words, "1/1"])  # trains the tokenizer beforehand: the recipe is given one, too
     settings = load_task(task)
     tokenizer = train_tokenizer(settings, load_rows(settings, inputs(), folder)["train"])
     (folder / "tokenizer.json").write_bytes(tokenizer.files()["tokenizer.json"])
-    found: dict[str, list[float]] = {"one": [], "two": [], "apart": []}
-    for _ in range(TURNS):  # alternating, since a machine may slow down for a while
+    times: dict[str, list[float]] = {"one": [], "two": [], "separate stores": []}
+    for _ in range(REPEATS):  # alternating, since a machine may slow down for a while
         for name, workers in (("one", 1), ("two", 2)):
             shutil.rmtree(home() / "shards")
             began = time.perf_counter()
-            filled = wait_for([*words, f"{n}/{workers}"] for n in range(1, workers + 1))
+            filling = time_commands([*words, f"{n}/{workers}"] for n in range(1, workers + 1))
             rows = count_rows(open_examples(task, folder), workers)
-            found[name].append(time.perf_counter() - began)
-            said = f"{size / found[name][-1]:.2f} MB/s into {rows:,} rows; {filled:.2f} s until the store is filled"
-            print(f"zoo, {workers} processes: {said}, {found[name][-1] - filled:.2f} s to plan the rows", flush=True)
-            found["apart"] += [filled] if workers == 1 else []
-        found["apart"][-1] *= 2 / fill_apart([*words, "1/1"], folder)
-    gained = statistics.median(one / two for one, two in zip(found["one"], found["two"], strict=True))
-    print(f"two processes: {gained:.2f} times as fast as one, the median of {TURNS} turns")
-    print(f"two processes that fill a store each: {statistics.median(found['apart']):.2f} times as much as one alone")
+            total = time.perf_counter() - began
+            times[name].append(total)
+            rate = f"{size / total:.2f} MB/s into {rows:,} rows; {filling:.2f} s until the store is filled"
+            print(f"zoo, {workers} processes: {rate}, {total - filling:.2f} s to plan the rows", flush=True)
+            times["separate stores"] += [filling] if workers == 1 else []
+        times["separate stores"][-1] *= 2 / time_two_stores([*words, "1/1"], folder)
+    speedup = statistics.median(one / two for one, two in zip(times["one"], times["two"], strict=True))
+    print(f"two processes: {speedup:.2f} times as fast as one, the median of {REPEATS} turns")
+    separate = statistics.median(times["separate stores"])
+    print(f"two processes that fill a store each: {separate:.2f} times as much as one alone")
     peer = [sys.executable, str(Path(__file__).with_name("grouping.py")), str(folder), str(LENGTH)]
-    seconds, _, _ = watch(peer, **ONE_THREAD, HF_DATASETS_CACHE=str(folder / "peer"))
+    seconds, _, _ = measure_command(peer, **ONE_THREAD, HF_DATASETS_CACHE=str(folder / "peer"))
     print(f"transformers' recipe, 2 processes: {size / seconds:.2f} MB/s")
 
 
-def wait_for(commands: Iterable[list[str]], homes: Sequence[Path] = ()) -> float:
-    """Seconds that concurrent commands take together, with one thread each."""
+def time_commands(commands: Iterable[list[str]], caches: Sequence[Path] = ()) -> float:
+    """Seconds that concurrent commands take together, with one thread each.
+
+    Args:
+        caches: a `ZOO_CACHE` for each command; none: that of this process.
+    """
     began = time.perf_counter()
-    places = [{"ZOO_CACHE": str(place)} for place in homes]
-    pairs = zip_longest(commands, places, fillvalue={})
-    running = [subprocess.Popen(words, env={**os.environ, **ONE_THREAD, **place}) for words, place in pairs]
+    environments = [{"ZOO_CACHE": str(cache)} for cache in caches]
+    pairs = zip_longest(commands, environments, fillvalue={})
+    running = [subprocess.Popen(words, env={**os.environ, **ONE_THREAD, **changes}) for words, changes in pairs]
     assert not any(process.wait() for process in running)
     return time.perf_counter() - began
 
 
-def fill_apart(words: list[str], folder: Path) -> float:
-    """Seconds of filling two independent stores at the same time: the best that two processes can do here."""
-    homes = [folder / f"home-{number}" for number in (1, 2)]
-    for place in homes:
-        shutil.rmtree(place, ignore_errors=True)
-        shutil.copytree(home(), place, ignore=shutil.ignore_patterns("shards"))
-    return wait_for([words] * 2, homes)
+def time_two_stores(words: list[str], folder: Path) -> float:
+    """Seconds to fill two independent stores at the same time: the best that two processes can do here."""
+    caches = [folder / f"home-{number}" for number in (1, 2)]
+    for cache in caches:
+        shutil.rmtree(cache, ignore_errors=True)
+        shutil.copytree(home(), cache, ignore=shutil.ignore_patterns("shards"))
+    return time_commands([words] * 2, caches)
 
 
 def count_rows(examples: Examples, workers: int) -> int:
@@ -213,29 +219,29 @@ def count_rows(examples: Examples, workers: int) -> int:
 
 
 def measure_start(folder: Path, data: Path, megabytes: int) -> None:
-    """Seconds from the imports to the first step with a full store, on a small and a large corpus."""
+    """Print the seconds from the imports to the first step with a full store, on a small and a large corpus."""
     for size in (max(10, megabytes // 100), megabytes):
-        place = folder / str(size)
-        task = make_task(place, altered_texts(data), size)
-        watch(zoo("tokenize", task, "--data", place))
+        subfolder = folder / str(size)
+        task = make_task(subfolder, altered_texts(data), size)
+        measure_command(zoo_command("tokenize", task, "--data", subfolder))
         run = [sys.executable, str(Path(__file__).with_name("first_step.py")), "pretrain", "gpt-nano", str(task)]
-        run += ["--data", str(place), "--set", "training.steps=1", "-o"]
+        run += ["--data", str(subfolder), "--set", "training.steps=1", "-o"]
         for number in (1, 2):
-            watch([*run, str(place / str(number))])
+            measure_command([*run, str(subfolder / str(number))])
         began = time.perf_counter()
-        open_examples(task, place)
+        open_examples(task, subfolder)
         print(f"{size} MB: data opened in {time.perf_counter() - began:.2f} s", flush=True)
 
 
 def measure_seek(folder: Path, data: Path, megabytes: int) -> None:
-    """The largest number of seconds to seek to a random row and build it."""
+    """Print the most seconds that seeking to a random row and building it took."""
     task = make_task(folder, altered_texts(data), megabytes)
-    watch(zoo("tokenize", task, "--data", folder))
-    examples, drawn = open_examples(task, folder), random.Random(1)
+    measure_command(zoo_command("tokenize", task, "--data", folder))
+    examples, generator = open_examples(task, folder), random.Random(1)
     feed, longest = Feed(examples), 0.0
     for _ in range(20):
         began = time.perf_counter()
-        feed.seek({"epoch": drawn.randrange(9), "window": drawn.randrange(examples.window_count)})
+        feed.seek({"epoch": generator.randrange(9), "window": generator.randrange(examples.window_count)})
         examples.build(feed.take(1)[0])
         longest = max(longest, time.perf_counter() - began)
     tokens = int(examples.lengths.offsets["text"][examples.lengths.documents])

@@ -28,7 +28,7 @@ from zoo.models.model import Model
 from zoo.models.settings import load_settings
 from zoo.objectives.mixture import Mixture
 
-H200 = 790e12
+H200_FLOPS = 790e12
 SPLIT = "validation"
 ROWS: dict[str, tuple[str, dict[str, Any]]] = {
     "gpt2": ("wikipedia-lm", {"length": 1024}),
@@ -38,16 +38,16 @@ ROWS: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
-def examples_of(model: Model, task_name: str, changes: dict[str, Any], data: Path | None) -> Examples:
-    """The feed of batches for training a model on a task."""
+def load_examples(model: Model, task_name: str, changes: dict[str, Any], data: Path | None) -> Examples:
+    """The examples for training a model on a task."""
     task = load_task(task_name, changes)
     rows = load_rows(task, inputs(), data, [SPLIT])
     tokenizer = train_tokenizer(task, rows[SPLIT])
-    found, _ = read_examples(rows, task, Mixture.parse(task.objective), model, tokenizer)[SPLIT]
-    return replace(found, augment=task.augment)
+    examples, _ = read_examples(rows, task, Mixture.parse(task.objective), model, tokenizer)[SPLIT]
+    return replace(examples, augment=task.augment)
 
 
-def measure(examples: Examples, seconds: float, workers: int, batch: int = 32) -> tuple[float, float]:
+def measure_rates(examples: Examples, seconds: float, workers: int, batch: int = 32) -> tuple[float, float]:
     """Rows and tokens per second, after a few warm-up steps."""
     rows = tokens = 0
     with closing(build_ahead(StepDataset(Feed(examples), 10**9, batch, None, 0, 1), workers=workers)) as steps:
@@ -65,21 +65,21 @@ def main() -> None:
     parser.add_argument("models", nargs="*", default=list(ROWS))
     parser.add_argument("--data", type=Path)
     parser.add_argument("--seconds", type=float, default=5.0)
-    parser.add_argument("--peak", type=float, default=H200, help="FLOP/s")
+    parser.add_argument("--peak", type=float, default=H200_FLOPS, help="FLOP/s")
     parser.add_argument("--workers", type=int, default=0, help="processes that build; 0: a thread")
     options = parser.parse_args()
     freeze_imports()  # as a training command does
     for name in options.models:
         model = on_meta(load_settings(name, []))
-        examples = examples_of(model, *ROWS[name], options.data)
-        rows, tokens = measure(examples, options.seconds, options.workers)
+        examples = load_examples(model, *ROWS[name], options.data)
+        rows, tokens = measure_rates(examples, options.seconds, options.workers)
         length, source = examples.shape.length, examples.shape.source
         cost = flops_per_token(model, length, examples.mixture.capacities(length)) * (length + source)
-        wanted = options.peak / cost
+        gpu_rows = options.peak / cost
         workers = f"{options.workers} processes build" if options.workers else "a thread builds"
         print(
             f"{name}, {ROWS[name][0]}, rows of {length}: {workers} {rows:,.0f} rows ({tokens:,.0f} tokens) a "
-            f"second; the GPU could take {wanted:,.0f} rows: {rows / wanted:.3f} of them",
+            f"second; the GPU could take {gpu_rows:,.0f} rows: {rows / gpu_rows:.3f} of them",
             flush=True,
         )
 

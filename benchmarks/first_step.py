@@ -11,16 +11,16 @@ import zoo.cli.commands.train  # noqa: F401  # imported now, so that it does not
 from zoo.cli.main import main
 from zoo.training import loop
 
-BEGAN, TAKE = time.perf_counter(), loop.take_step
+IMPORTED, ORIGINAL = time.perf_counter(), loop.take_step
 
 
-def first_step(*given: Any) -> None:
+def timed_step(*arguments: Any) -> None:
     """Print the time at the start of the first step, then take the step."""
-    print(f"the first step begins {time.perf_counter() - BEGAN:.2f} s after the imports", flush=True)
-    loop.take_step = TAKE
-    TAKE(*given)
+    print(f"the first step begins {time.perf_counter() - IMPORTED:.2f} s after the imports", flush=True)
+    loop.take_step = ORIGINAL
+    ORIGINAL(*arguments)
 
 
 if __name__ == "__main__":
-    loop.take_step = first_step
+    loop.take_step = timed_step
     main(sys.argv[1:])

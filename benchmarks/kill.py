@@ -39,8 +39,8 @@ from zoo.runs.saved import open_run
 from zoo.training.supervision.stopping import Stopped
 
 SIGNALS = [signal.SIGKILL, signal.SIGKILL, signal.SIGKILL, signal.SIGTERM]
-STOPPED = 128 + signal.SIGTERM
-LATE = "after its end"
+SIGTERM_STATUS = 128 + signal.SIGTERM
+AFTER_END = "after its end"
 TIMINGS = ("tokens_per_second", "mfu", "seconds")
 WORDS = "the a red blue cat dog runs sleeps sees big small tree house under over in".split()
 TEXT = "source: {files: {train: text.txt}, documents: blank_line, validation: 0.2}"
@@ -60,40 +60,39 @@ SETTINGS: dict[str, Any] = {
 }
 
 
-def write_data(folder: Path) -> None:
+def write_data(root: Path) -> None:
     """Write random texts, a table of sentences, and a task file per family, from a fixed seed."""
-    drawn = random.Random(1)
+    generator = random.Random(1)
 
     def sentence() -> str:
-        return " ".join(drawn.choices(WORDS, k=drawn.randint(3, 11))) + "."
+        return " ".join(generator.choices(WORDS, k=generator.randint(3, 11))) + "."
 
     rows = [f"{sentence()}\t{sentence()}\t{('neg', 'pos')[i % 2]}" for i in range(150)]
-    (folder / "rows.tsv").write_text("\n".join(["text\tother\tlabel", *rows]) + "\n")
-    documents = ["\n".join(sentence() for _ in range(drawn.randint(2, 6))) for _ in range(60)]
-    (folder / "text.txt").write_text("\n\n".join(documents) + "\n")
+    (root / "rows.tsv").write_text("\n".join(["text\tother\tlabel", *rows]) + "\n")
+    documents = ["\n".join(sentence() for _ in range(generator.randint(2, 6))) for _ in range(60)]
+    (root / "text.txt").write_text("\n\n".join(documents) + "\n")
     for family, text in TASKS.items():
-        (folder / f"{family}.yaml").write_text(f"# {family}.yaml: made by kill.py\n{text}\nlength: 48\n")
+        (root / f"{family}.yaml").write_text(f"# {family}.yaml: made by kill.py\n{text}\nlength: 48\n")
 
 
-def train(family: str, place: Path, folder: Path) -> None:
+def train(family: str, root: Path, folder: Path) -> None:
     """Train one family in a folder, resuming a run in it; the classifier starts from the finished BERT run."""
-    start = STARTS[family]
-    words = str(place / "reference" / start) if start in STARTS else start
+    start, task = STARTS[family], str(root / f"{family}.yaml")
     sets = [(("training", key), value) for key, value in SETTINGS.items()]
-    request = Request(words, str(place / f"{family}.yaml"), folder, sets, resume=True, data=place)
     if start in STARTS:
-        finetune(open_run(Path(words)), request, Watcher())
+        run = root / "reference" / start
+        finetune(open_run(run), Request(str(run), task, folder, sets, resume=True, data=root), Watcher())
     else:
-        pretrain(request, Watcher())
+        pretrain(Request(start, task, folder, sets, resume=True, data=root), Watcher())
 
 
-def begin(family: str, place: Path, folder: Path) -> int:
+def start_training(family: str, root: Path, folder: Path) -> int:
     """Train in a forked process; returns its id."""
     child = os.fork()
     if child:
         return child
     try:
-        train(family, place, folder)
+        train(family, root, folder)
         os._exit(0)
     except Stopped as stopped:
         os._exit(stopped.status)
@@ -102,106 +101,106 @@ def begin(family: str, place: Path, folder: Path) -> int:
         os._exit(1)
 
 
-def finish(child: int) -> int:
+def wait_for(child: int) -> int:
     """Wait for a process; returns its exit status, negative for a signal."""
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
-def kill_later(child: int, folder: Path, delay: float, number: int) -> str:
-    """Send a process a signal after some seconds; returns what the signal interrupted, judged by status and folder."""
+def kill_after(child: int, folder: Path, delay: float, signal_number: int) -> str:
+    """Send a process a signal after some seconds; returns what it interrupted, judged by exit status and folder."""
     time.sleep(delay)
-    os.kill(child, number)
-    status = finish(child)
+    os.kill(child, signal_number)
+    status = wait_for(child)
     if status == 0:
-        return LATE
-    if status == STOPPED:
+        return AFTER_END
+    if status == SIGTERM_STATUS:
         return "stopped by SIGTERM"
     if not (folder / METRICS).exists():
         return "while it started"
     return "during a save" if list(folder.glob(f"{CHECKPOINTS}/{TEMPORARY_PREFIX}*")) else "between saves"
 
 
-def compare(one: Path, other: Path) -> list[str]:
+def differences(one: Path, other: Path) -> list[str]:
     """The differences between two runs that should be identical, apart from timings and environment."""
-    found = [
-        name for name in (CONFIG, TASK, TRAINING, *TOKENIZER, DATA) if content(one / name) != content(other / name)
-    ]
+    files = (CONFIG, TASK, TRAINING, *TOKENIZER, DATA)
+    found = [name for name in files if file_bytes(one / name) != file_bytes(other / name)]
     if steps(one / CHECKPOINTS) != steps(other / CHECKPOINTS):
         return [*found, f"checkpoints {steps(one / CHECKPOINTS)} and {steps(other / CHECKPOINTS)}"]
     for step in steps(one / CHECKPOINTS):
         hashes = [read_json(verify(run / CHECKPOINTS / str(step)).folder / MANIFEST) for run in (one, other)]
-        found += [
-            f"{step}/run: {name}" for name in hashes[0]["run"] if hashes[0]["run"][name] != hashes[1]["run"][name]
-        ]
-        both = dict.fromkeys([*hashes[0]["files"], *hashes[1]["files"]])
-        found += [f"{step}/{name}" for name in both if hashes[0]["files"].get(name) != hashes[1]["files"].get(name)]
-    lines = [[untimed(line) for line in open_run(run).metrics] for run in (one, other)]
+        run_hashes, checkpoint_hashes = ([each[key] for each in hashes] for key in ("run", "files"))
+        found += [f"{step}/run: {name}" for name in run_hashes[0] if run_hashes[0][name] != run_hashes[1][name]]
+        first, second = checkpoint_hashes
+        found += [f"{step}/{name}" for name in {**first, **second} if first.get(name) != second.get(name)]
+    lines = [[without_timings(line) for line in open_run(run).metrics] for run in (one, other)]
     differing = [i for i, pair in enumerate(zip(*lines, strict=False), 1) if pair[0] != pair[1]]
     found += [f"{METRICS}: line {differing[0]}"] if differing else []
     return found + ([f"{METRICS}: {len(lines[0])} and {len(lines[1])} lines"] if len(lines[0]) != len(lines[1]) else [])
 
 
-def content(path: Path) -> bytes | None:
+def file_bytes(path: Path) -> bytes | None:
     return path.read_bytes() if path.is_file() else None
 
 
-def untimed(line: dict[str, Any]) -> str:
+def without_timings(line: dict[str, Any]) -> str:
     """A line of metrics.jsonl without timings, with exact numbers."""
     return json.dumps({key: value for key, value in line.items() if key not in TIMINGS})
 
 
-def try_once(family: str, place: Path, folder: Path, drawn: random.Random, seconds: float) -> list[str]:
+def run_trial(family: str, root: Path, folder: Path, generator: random.Random, max_delay: float) -> list[str]:
     """Kill a run one to three times and resume it to its end; returns what it was doing at each kill.
+
+    Args:
+        max_delay: seconds after its start up to which a run may be killed.
 
     Raises:
         AssertionError: it did not finish, or differs from the uninterrupted run.
     """
-    times = drawn.randint(1, 3)
-    moments = [
-        kill_later(begin(family, place, folder), folder, drawn.uniform(0, seconds), drawn.choice(SIGNALS))
-        for _ in range(times)
-    ]
-    status = finish(begin(family, place, folder))
+    moments = []
+    for _ in range(generator.randint(1, 3)):
+        child = start_training(family, root, folder)
+        moments.append(kill_after(child, folder, generator.uniform(0, max_delay), generator.choice(SIGNALS)))
+    status = wait_for(start_training(family, root, folder))
     assert status == 0, f"{folder}: could not be resumed (status {status})"
-    found = compare(place / "reference" / family, folder)
+    found = differences(root / "reference" / family, folder)
     assert not found, f"{folder}: {', '.join(found)}"
     return moments
 
 
-def time_alone(family: str, place: Path) -> float:
+def time_uninterrupted(family: str, root: Path) -> float:
     """Train the reference run, which also fills the cache, then another one; returns the seconds of the second."""
-    assert finish(begin(family, place, place / "reference" / family)) == 0
-    started = time.perf_counter()
-    assert finish(begin(family, place, place / "timed" / family)) == 0
-    return time.perf_counter() - started
+    assert wait_for(start_training(family, root, root / "reference" / family)) == 0
+    began = time.perf_counter()
+    assert wait_for(start_training(family, root, root / "timed" / family)) == 0
+    return time.perf_counter() - began
 
 
-def main(trials: int, seed: int, place: Path) -> int:
+def main(trials: int, seed: int, root: Path) -> int:
     """Run the trials; returns how many failed."""
     print(f"{trials} trials, seed {seed}", flush=True)
     torch.set_num_threads(1)  # threads do not survive a fork
-    write_data(place)
+    write_data(root)
     seconds: dict[str, float] = {}
     moments: Counter[str] = Counter()
     failed = trial = 0
-    drawn, started = random.Random(seed), time.perf_counter()
+    generator, started = random.Random(seed), time.perf_counter()
     while trial < trials:
         family = list(STARTS)[trial % len(STARTS)]
-        folder = place / f"{trial}-{family}"
+        folder = root / f"{trial}-{family}"
         if family not in seconds:
-            seconds[family] = time_alone(family, place)
+            seconds[family] = time_uninterrupted(family, root)
         try:
-            found = try_once(family, place, folder, drawn, seconds[family])
+            trial_moments = run_trial(family, root, folder, generator, seconds[family])
             shutil.rmtree(folder)
-            if set(found) == {LATE}:
+            if set(trial_moments) == {AFTER_END}:
                 continue
-            moments.update(found)
-            print(f"{trial + 1} {family}: the same; killed {', '.join(found)}", flush=True)
+            moments.update(trial_moments)
+            print(f"{trial + 1} {family}: the same; killed {', '.join(trial_moments)}", flush=True)
         except AssertionError as difference:
             failed += 1
             print(f"{trial + 1} {family}: DIFFERENT: {difference}", flush=True)
         trial += 1
-    late, kills = moments.pop(LATE, 0), ", ".join(f"{count} {moment}" for moment, count in moments.most_common())
+    late, kills = moments.pop(AFTER_END, 0), ", ".join(f"{count} {moment}" for moment, count in moments.most_common())
     spent = time.perf_counter() - started
     print(f"{trials - failed} of {trials} the same to the last bit; {moments.total()} kills ({kills}), {late} too late")
     print(f"{spent:.0f} s")

@@ -29,9 +29,9 @@ matplotlib.use("Agg")
 from matplotlib import pyplot as plt
 
 PICTURES = Path(__file__).parents[1] / "docs" / "pictures"
-TASK, BATCH, LENGTH, JUDGED = "wikipedia-lm", 16, 256, 10
-WIDE = ["d_model=256", "max_length=256", "decoder.n_layers=6", "decoder.n_heads=4", "dropout=0"]
-ALIKE = ["training.schedule=cosine", "training.warmup_steps=0.05", "training.clip=1.0", f"training.batch={BATCH}"]
+TASK, BATCH, LENGTH, EVALUATIONS = "wikipedia-lm", 16, 256, 10
+MODEL = ["d_model=256", "max_length=256", "decoder.n_layers=6", "decoder.n_heads=4", "dropout=0"]  # of both sides
+TRAINING = ["training.schedule=cosine", "training.warmup_steps=0.05", "training.clip=1.0", f"training.batch={BATCH}"]
 SIDES: dict[str, list[str]] = {
     "gpt2, adamw": ["gpt2", "decoder.d_ff=1024", "training.weight_decay=0.1", "training.betas=[0.9, 0.95]"],
     "gpt-modern, muon": ["gpt-modern", "decoder.d_ff=688", "decoder.attention.n_kv_heads=2", "training.optimizer=muon"],
@@ -41,46 +41,53 @@ Figures = dict[str, Any]
 
 
 def zoo(*words: str) -> str:
-    """Run a command as a user would; returns its standard output."""
+    """Run a command of zoo; returns its standard output."""
     print("zoo", *words, file=sys.stderr, flush=True)
     return subprocess.run([sys.executable, "-m", "zoo", *words], check=True, stdout=subprocess.PIPE, text=True).stdout
 
 
-def run(runs: Path, side: str, tokens: float, rate: float, seed: int, whole: bool = True) -> Figures:
+def train(runs: Path, side: str, tokens: float, rate: float, seed: int, whole_split: bool = True) -> Figures:
     """Train a run unless it is finished; returns its curve and its final validation loss.
 
     Args:
         runs: the folder of all runs.
-        whole: take the loss over the whole validation split; else that of the fixed sample, at the curve's end.
+        rate: the learning rate.
+        whole_split: take the loss over the whole validation split; else that of the fixed sample, at the curve's end.
     """
-    kind = seed if whole else "search"
-    folder = runs / f"{side.replace(', ', '-')}-{tokens:g}-{rate}-{kind}"
+    label = seed if whole_split else "search"
+    folder = runs / f"{side.replace(', ', '-')}-{tokens:g}-{rate}-{label}"
     result = folder / "result.json"
     if not result.exists():
         steps = max(1, round(tokens / (BATCH * LENGTH)))
         model, *sets = SIDES[side]
-        sets += [*WIDE, *ALIKE, f"training.steps={steps}", f"training.learning_rate={rate}", f"training.seed={seed}"]
-        sets += [f"training.evaluate_every={max(1, steps // JUDGED)}", "training.evaluation_examples=200"]
-        if not whole:
+        sets += [
+            *MODEL,
+            *TRAINING,
+            f"training.steps={steps}",
+            f"training.learning_rate={rate}",
+            f"training.seed={seed}",
+        ]
+        sets += [f"training.evaluate_every={max(1, steps // EVALUATIONS)}", "training.evaluation_examples=200"]
+        if not whole_split:
             sets.append(f"training.skip_limit={steps}")  # a rate that diverges is a result, not an error
         resume = ["--resume"] if folder.exists() else []
         zoo("pretrain", model, TASK, "-o", str(folder), *sets, *resume)
-        seen = curve(folder)
-        found = {"loss": seen["losses"][-1]}
-        if whole:
-            found = json.loads(zoo("evaluate", str(folder), "--split", "validation", "--json"))
-        result.write_text(json.dumps({"side": side, "rate": rate, "seed": seed, **found, **seen}))
-    read: Figures = json.loads(result.read_text())
-    return read
+        curve = validation_curve(folder)
+        final = {"loss": curve["losses"][-1]}
+        if whole_split:
+            final = json.loads(zoo("evaluate", str(folder), "--split", "validation", "--json"))
+        result.write_text(json.dumps({"side": side, "rate": rate, "seed": seed, **final, **curve}))
+    figures: Figures = json.loads(result.read_text())
+    return figures
 
 
-def curve(folder: Path) -> Figures:
-    """The loss on the sample after a number of tokens."""
+def validation_curve(folder: Path) -> Figures:
+    """The loss on the fixed sample over the tokens read, and the model's number of parameters."""
     lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
-    judged = [line for line in lines if "validation/loss" in line]
+    validations = [line for line in lines if "validation/loss" in line]
     return {
-        "tokens": [line["step"] * BATCH * LENGTH for line in judged],
-        "losses": [line["validation/loss"] for line in judged],
+        "tokens": [line["step"] * BATCH * LENGTH for line in validations],
+        "losses": [line["validation/loss"] for line in validations],
         "parameters": parameters(on_meta(load_settings(str(folder / "config.yaml")))),
     }
 
@@ -88,12 +95,12 @@ def curve(folder: Path) -> Figures:
 def best_rate(side: str, options: argparse.Namespace) -> tuple[float, dict[str, float | None]]:
     """The learning rate with the lowest loss after a short run, and the losses of all candidates; None: it diverged."""
     short = options.runs, side, options.search_tokens
-    losses = {rate: run(*short, rate, seed=0, whole=False)["loss"] for rate in options.rates}
+    losses = {rate: train(*short, rate, seed=0, whole_split=False)["loss"] for rate in options.rates}
     best = min(losses, key=lambda rate: math.inf if losses[rate] is None else losses[rate])
     return best, {str(rate): loss for rate, loss in losses.items()}
 
 
-def draw(figures: Figures, path: Path) -> None:
+def plot(figures: Figures, path: Path) -> None:
     """Plot the curves of all seeds over the number of tokens read."""
     for color, side in zip(("tab:gray", "tab:blue"), SIDES, strict=True):
         for number, one in enumerate(figures["sides"][side]["runs"]):
@@ -119,20 +126,20 @@ def main() -> None:
     parser.add_argument("--pictures", type=Path, default=PICTURES)
     options = parser.parse_args()
     options.runs.mkdir(parents=True, exist_ok=True)
-    found: Figures = {}
+    sides: Figures = {}
     for side in SIDES:
         rate, searched = best_rate(side, options)
         tokens = options.tokens * (options.share if side == CHALLENGER else 1)
-        made = [run(options.runs, side, tokens, rate, seed) for seed in options.seeds]
-        found[side] = {"rate": rate, "searched": searched, "tokens": tokens, "runs": made}
-    baseline = statistics.median(one["loss"] for one in found[BASELINE]["runs"])
+        runs = [train(options.runs, side, tokens, rate, seed) for seed in options.seeds]
+        sides[side] = {"rate": rate, "searched": searched, "tokens": tokens, "runs": runs}
+    baseline = statistics.median(one["loss"] for one in sides[BASELINE]["runs"])
     machine = f"{platform.machine()}, {torch.get_num_threads()} threads, torch {torch.__version__}"
-    figures = {"machine": machine, "task": TASK, "baseline": baseline, "sides": found}
+    figures = {"machine": machine, "task": TASK, "baseline": baseline, "sides": sides}
     options.pictures.mkdir(parents=True, exist_ok=True)
     (options.pictures / "muon.json").write_text(json.dumps(figures, indent=1) + "\n")
-    draw(figures, options.pictures / "muon.png")
+    plot(figures, options.pictures / "muon.png")
     print("side | parameters | tokens | rate | loss by seed")
-    for side, one in found.items():
+    for side, one in sides.items():
         losses = " ".join(f"{r['loss']:.4f}" for r in one["runs"])
         print(f"{side} | {one['runs'][0]['parameters']} | {one['tokens']:.3g} | {one['rate']} | {losses}")
 

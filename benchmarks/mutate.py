@@ -41,12 +41,12 @@ from zoo.runs.saved import open_run
 from zoo.runs.tensors import read_tensors
 from zoo.strict_yaml import read_yaml
 
-SECONDS, BYTES, SHOWN = 10, 1 << 30, 5
-BAD = ("silent", "unnamed", "traceback", "slow", "died", "memory")
+READ_SECONDS, MAX_MEMORY, SHOWN = 10, 1 << 30, 5  # limits of a read; failures of a kind that are printed
+FAILURES = ("silent", "unnamed", "traceback", "slow", "died", "memory")
 PLAIN_WORDS = [b"NaN", b"-Infinity", b"null", b"true", b"1e999", b"9" * 5000, b"-1", b"{}", b"[]", b'""', b"\x00"]
 BYTES_AND_YAML = [b"\xff\xfe", b"[" * 3000, b'{"a":' * 3000, b"&a [*a, *a]", b"!!python/object/apply:os.system [id]"]
-BORDERS = [b"\n---\n", b"\t", b": ", b"- ", (1 << 62).to_bytes(8, "little"), (100_000_000).to_bytes(8, "little")]
-WORDS = [*PLAIN_WORDS, *BYTES_AND_YAML, *BORDERS, b"../../etc/passwd", b"base: x\n", b"\r", b"<<: 1\n"]
+BOUNDARIES = [b"\n---\n", b"\t", b": ", b"- ", (1 << 62).to_bytes(8, "little"), (100_000_000).to_bytes(8, "little")]
+WORDS = [*PLAIN_WORDS, *BYTES_AND_YAML, *BOUNDARIES, b"../../etc/passwd", b"base: x\n", b"\r", b"<<: 1\n"]
 
 
 def make_run(folder: Path) -> None:
@@ -64,40 +64,40 @@ def make_run(folder: Path) -> None:
         run.save(5, {"weights": weights, "optimizer": {"exp_avg/bias": torch.zeros(3)}}, state)
 
 
-def of_checkpoint(path: Path) -> Any:
+def checkpoint_value(path: Path) -> Any:
     checkpoint = verify(path.parent)
     tensors = {kind: {k: t.tolist() for k, t in checkpoint.tensors(kind).items()} for kind in checkpoint.kinds}
     return [checkpoint.state, checkpoint.training, checkpoint.mark, checkpoint.run_files, tensors]
 
 
-def of_run(path: Path) -> Any:
+def run_value(path: Path) -> Any:
     run = open_run(path.parent)
     return [run.config, run.task, run.training, run.data, run.tokenizer]
 
 
-def of_metrics(path: Path) -> Any:
+def metrics_value(path: Path) -> Any:
     return read_metrics(path, read_manifest(path.parent / CHECKPOINTS / "5").mark)
 
 
-def alone(path: Path) -> Any:
+def tensor_file_value(path: Path) -> Any:
     return {name: (str(tensor.dtype), tensor.tolist()) for name, tensor in read_tensors(path).items()}
 
 
-def model_file(path: Path) -> Any:
+def model_file_value(path: Path) -> Any:
     return dump_settings(parse_settings(read_yaml(path), place=str(path)))
 
 
-def task_file(path: Path) -> Any:
+def task_file_value(path: Path) -> Any:
     check_task(str(path))
     return load_task(path).plain()
 
 
-def training_file(path: Path) -> Any:
+def training_file_value(path: Path) -> Any:
     return dump(fix_training(resolve_training([Layer(path.name, read_yaml(path))])[0], 10, 8))
 
 
 @dataclass(frozen=True)
-class Kind:
+class FileKind:
     """A kind of file.
 
     Args:
@@ -114,143 +114,151 @@ class Kind:
     hashed: bool = True
 
 
-def kinds(folder: Path) -> dict[str, Kind]:
+def file_kinds(folder: Path) -> dict[str, FileKind]:
     """Name -> kind of file."""
     newest = folder / CHECKPOINTS / "5"
     weights = newest / "weights.safetensors"
     header = 8 + int.from_bytes(weights.read_bytes()[:8], "little")
     found = {
-        "weights header": Kind(weights, of_checkpoint, stop=header),
-        "weights payload": Kind(weights, of_checkpoint, start=header),
-        "optimizer": Kind(newest / "optimizer.safetensors", of_checkpoint),
-        **{name: Kind(newest / name, of_checkpoint) for name in (STATE, MANIFEST)},
-        f"checkpoint's {TRAINING}": Kind(newest / TRAINING, of_checkpoint),
-        **{f"run's {name}": Kind(folder / name, of_run) for name in (CONFIG, TASK, DATA, TOKENIZER[0])},
-        f"run's {ENVIRONMENT}": Kind(folder / ENVIRONMENT, read_sealed),
-        METRICS: Kind(folder / METRICS, of_metrics),
+        "weights header": FileKind(weights, checkpoint_value, stop=header),
+        "weights payload": FileKind(weights, checkpoint_value, start=header),
+        "optimizer": FileKind(newest / "optimizer.safetensors", checkpoint_value),
+        **{name: FileKind(newest / name, checkpoint_value) for name in (STATE, MANIFEST)},
+        f"checkpoint's {TRAINING}": FileKind(newest / TRAINING, checkpoint_value),
+        **{f"run's {name}": FileKind(folder / name, run_value) for name in (CONFIG, TASK, DATA, TOKENIZER[0])},
+        f"run's {ENVIRONMENT}": FileKind(folder / ENVIRONMENT, read_sealed),
+        METRICS: FileKind(folder / METRICS, metrics_value),
     }
-    own = {CONFIG: model_file, TASK: task_file, TRAINING: training_file}
-    found |= {f"{name} alone": Kind(folder / name, read, hashed=False) for name, read in own.items()}
-    return found | {"weights header alone": Kind(weights, alone, stop=header, hashed=False)}
+    user_files = {CONFIG: model_file_value, TASK: task_file_value, TRAINING: training_file_value}
+    found |= {f"{name} alone": FileKind(folder / name, read, hashed=False) for name, read in user_files.items()}
+    return found | {"weights header alone": FileKind(weights, tensor_file_value, stop=header, hashed=False)}
 
 
-def mutate(data: bytes, drawn: random.Random, others: list[bytes]) -> bytes:
-    """Apply a few random changes to some bytes."""
-    for _ in range(drawn.choice((1, 1, 1, 2, 4))):
-        at, length = drawn.randrange(len(data) + 1), drawn.choice((1, 1, 2, 4, 16, 64))
+def mutate(data: bytes, generator: random.Random, others: list[bytes]) -> bytes:
+    """Apply a few random changes to some bytes.
+
+    Args:
+        others: contents of other files, of which pieces are inserted.
+    """
+    for _ in range(generator.choice((1, 1, 1, 2, 4))):
+        at, length = generator.randrange(len(data) + 1), generator.choice((1, 1, 2, 4, 16, 64))
         piece = data[at : at + length]
-        how = drawn.randrange(9)
-        if how == 0 and piece:
-            piece = bytes([piece[0] ^ 1 << drawn.randrange(8)]) + piece[1:]
-        elif how == 1:
+        operation = generator.randrange(9)
+        if operation == 0 and piece:
+            piece = bytes([piece[0] ^ 1 << generator.randrange(8)]) + piece[1:]
+        elif operation == 1:
             piece = b""
-        elif how == 2:
-            piece = piece * drawn.choice((2, 3, 50))
-        elif how == 3:
-            piece = drawn.randbytes(len(piece))
-        elif how == 4:
-            piece = drawn.choice(WORDS)
-        elif how == 5:
-            piece = drawn.choice(WORDS) + piece
-        elif how == 6:
-            piece = str(drawn.choice((0, -1, 2, 10**6, 10**12, 0.5, drawn.randrange(100)))).encode()
-        elif how == 7:
-            other = drawn.choice(others)
-            begin = drawn.randrange(len(other))
-            piece = other[begin : begin + length]
+        elif operation == 2:
+            piece = piece * generator.choice((2, 3, 50))
+        elif operation == 3:
+            piece = generator.randbytes(len(piece))
+        elif operation == 4:
+            piece = generator.choice(WORDS)
+        elif operation == 5:
+            piece = generator.choice(WORDS) + piece
+        elif operation == 6:
+            piece = str(generator.choice((0, -1, 2, 10**6, 10**12, 0.5, generator.randrange(100)))).encode()
+        elif operation == 7:
+            other = generator.choice(others)
+            start = generator.randrange(len(other))
+            piece = other[start : start + length]
         else:
-            data, piece = (data[:at], b"") if drawn.random() < 0.5 else (data, bytes(reversed(piece)))
+            data, piece = (data[:at], b"") if generator.random() < 0.5 else (data, bytes(reversed(piece)))
         data = data[:at] + piece + data[at + length :]
     return data
 
 
-class Slow(BaseException):
+class ReadTimeout(BaseException):
     """Raised if reading a file takes too long."""
 
 
-def give_up(number: int, frame: FrameType | None) -> None:
-    raise Slow
+def raise_timeout(number: int, frame: FrameType | None) -> None:
+    raise ReadTimeout
 
 
-def judge(kind: Kind, true: Any) -> str:
-    """Read a file and return the outcome; `true` is the value of the undamaged file."""
+def read_outcome(kind: FileKind, expected: Any) -> str:
+    """Read a damaged file; returns the outcome.
+
+    Args:
+        expected: the value of the undamaged file.
+    """
     try:
         value = kind.read(kind.path)
     except ValueError as refused:
         named = kind.path.name in str(refused) or kind.path.stem in str(refused) or not kind.hashed
         return "refused" if named else f"unnamed: {refused}"
-    except Slow:
+    except ReadTimeout:
         return "slow"
     except BaseException as error:
         return f"traceback: {type(error).__name__}: {error}"
     # compare by repr, so that NaN equals NaN and 1 differs from 1.0
-    return "same" if repr(value) == repr(true) else "silent" if kind.hashed else "other"
+    return "same" if repr(value) == repr(expected) else "silent" if kind.hashed else "other"
 
 
-def work(name: str, kind: Kind, numbers: range, seed: int, others: list[bytes], out: int) -> None:
-    """Judge mutants and write one line for each to `out`."""
-    signal.signal(signal.SIGALRM, give_up)
-    written, true = kind.path.read_bytes(), kind.read(kind.path)
-    before, middle = written[: kind.start], written[kind.start : kind.stop]
-    after = written[kind.stop :] if kind.stop else b""
-    for number in numbers:
+def write_outcomes(name: str, kind: FileKind, mutants: range, seed: int, others: list[bytes], out: int) -> None:
+    """Read mutants, and write the outcome of each as a line to the file descriptor `out`."""
+    signal.signal(signal.SIGALRM, raise_timeout)
+    original, expected = kind.path.read_bytes(), kind.read(kind.path)
+    before, middle = original[: kind.start], original[kind.start : kind.stop]
+    after = original[kind.stop :] if kind.stop else b""
+    for number in mutants:
         kind.path.write_bytes(before + mutate(middle, random.Random(f"{seed} {name} {number}"), others) + after)
-        signal.alarm(SECONDS)
-        found = judge(kind, true)
+        signal.alarm(READ_SECONDS)
+        outcome = read_outcome(kind, expected)
         signal.alarm(0)
-        if resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 > BYTES:
-            found = "memory"
-        os.write(out, f"{number} {' '.join(found.split())[:300]}\n".encode())
-        if found == "memory":
+        if resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 > MAX_MEMORY:
+            outcome = "memory"
+        os.write(out, f"{number} {' '.join(outcome.split())[:300]}\n".encode())
+        if outcome == "memory":
             os._exit(1)
-    kind.path.write_bytes(written)
+    kind.path.write_bytes(original)
 
 
-def try_kind(name: str, kind: Kind, mutants: int, seed: int, others: list[bytes]) -> list[str]:
-    """The outcome of each mutant, judged in a forked process; if it dies, a new one continues."""
-    written = kind.path.read_bytes()
-    found: list[str] = []
-    while len(found) < mutants:
+def try_kind(name: str, kind: FileKind, mutants: int, seed: int, others: list[bytes]) -> list[str]:
+    """The outcome of each mutant, read in a forked process; if it dies, a new one continues."""
+    original = kind.path.read_bytes()
+    outcomes: list[str] = []
+    while len(outcomes) < mutants:
         reading, writing = os.pipe()
         child = os.fork()
         if child == 0:
             os.close(reading)
             try:
-                work(name, kind, range(len(found), mutants), seed, others, writing)
+                write_outcomes(name, kind, range(len(outcomes), mutants), seed, others, writing)
             finally:
                 os._exit(0)
         os.close(writing)
         with os.fdopen(reading, encoding="utf-8", errors="replace") as lines:
-            found += [line.split(" ", 1)[1].strip() for line in lines]
+            outcomes += [line.split(" ", 1)[1].strip() for line in lines]
         os.waitpid(child, 0)
-        kind.path.write_bytes(written)
-        if len(found) < mutants and not (found and found[-1] == "memory"):
-            found.append("died")
-    return found
+        kind.path.write_bytes(original)
+        if len(outcomes) < mutants and not (outcomes and outcomes[-1] == "memory"):
+            outcomes.append("died")
+    return outcomes
 
 
-def main(mutants: int, seed: int, place: Path, only: list[str]) -> int:
-    """Judge mutants of all kinds, or of those named; returns the number of failures."""
+def main(mutants: int, seed: int, root: Path, only: list[str]) -> int:
+    """Try mutants of all kinds, or of those named; returns the number of failures."""
     torch.set_num_threads(1)  # threads do not survive a fork
-    make_run(place / "run")
-    every = kinds(place / "run")
-    others = [kind.path.read_bytes() for kind in every.values()]
-    if unknown := set(only) - set(every):
-        sys.exit(f"no kind {sorted(unknown)}; there are {list(every)}")
-    every = {name: kind for name, kind in every.items() if not only or name in only}
+    make_run(root / "run")
+    kinds = file_kinds(root / "run")
+    others = [kind.path.read_bytes() for kind in kinds.values()]
+    if unknown := set(only) - set(kinds):
+        sys.exit(f"no kind {sorted(unknown)}; there are {list(kinds)}")
+    selected = {name: kind for name, kind in kinds.items() if not only or name in only}
     failed = 0
-    print(f"{mutants} mutants of each of {len(every)} kinds, seed {seed}", flush=True)
-    for name, kind in every.items():
+    print(f"{mutants} mutants of each of {len(selected)} kinds, seed {seed}", flush=True)
+    for name, kind in selected.items():
         started = time.perf_counter()
-        found = try_kind(name, kind, mutants, seed, others)
-        counts = Counter(outcome.split(":")[0] for outcome in found)
+        outcomes = try_kind(name, kind, mutants, seed, others)
+        counts = Counter(outcome.split(":")[0] for outcome in outcomes)
         spent = time.perf_counter() - started
         print(f"{name}: {', '.join(f'{n} {o}' for o, n in counts.most_common())}; {spent:.0f} s", flush=True)
-        bad = [(number, outcome) for number, outcome in enumerate(found) if outcome.split(":")[0] in BAD]
-        for number, outcome in bad[:SHOWN]:
+        failures = [(number, outcome) for number, outcome in enumerate(outcomes) if outcome.split(":")[0] in FAILURES]
+        for number, outcome in failures[:SHOWN]:
             print(f"  mutant {number}: {outcome}", flush=True)
-        failed += len(bad)
-    print(f"{failed} of {mutants * len(every)} were not dealt with")
+        failed += len(failures)
+    print(f"{failed} of {mutants * len(selected)} were not dealt with")
     return failed
 
 

@@ -32,8 +32,8 @@ def read_examples(task: Task, rows: SplitRows, tokenizer: Tokenizer) -> Examples
     return Examples(form, mixture, split.lengths, split.read, tokenizer.roles, scaled_shape(task, form, 1))
 
 
-def report(name: str, examples: Examples) -> str:
-    """The line printed for a task."""
+def describe_packing(name: str, examples: Examples) -> str:
+    """Pack an epoch of a task; returns the line to print."""
     began = time.process_time()
     rows: list[PackedRow] = [row for window in range(examples.window_count) for row in examples.rows(0, window)]
     seconds = time.process_time() - began
@@ -41,14 +41,14 @@ def report(name: str, examples: Examples) -> str:
     target, source = sum(p.length for p in plans), sum(p.source_length for p in plans)
     length, source_length = examples.shape.length, examples.shape.source
     filled = (target + source) / (len(rows) * (length + source_length))
-    both = ""
+    by_stream = ""
     if source_length:
-        both = f" (target {target / len(rows) / length:.2%}, source {source / len(rows) / source_length:.2%})"
-    lost = [plan.truncated for plan in plans if plan.truncated]
+        by_stream = f" (target {target / len(rows) / length:.2%}, source {source / len(rows) / source_length:.2%})"
+    truncated = [plan.truncated for plan in plans if plan.truncated]
     size = f"{length} + {source_length}" if source_length else f"{length}"
     return (
-        f"{name}: {len(plans):,} examples in {len(rows):,} rows of {size}: filled {filled:.2%}{both}; {sum(lost):,} "
-        f"tokens of {len(lost):,} examples left out; planned and packed in {seconds:.1f} CPU "
+        f"{name}: {len(plans):,} examples in {len(rows):,} rows of {size}: filled {filled:.2%}{by_stream}; "
+        f"{sum(truncated):,} tokens of {len(truncated):,} examples left out; planned and packed in {seconds:.1f} CPU "
         f"seconds, {(target + source) / seconds / 1e6:.1f} million tokens a second"
     )
 
@@ -69,7 +69,7 @@ def main() -> None:
             tokenizer = train_tokenizer(task, rows)
         else:
             tokenizer = Tokenizer.from_files(open_run(options.tokenizer).tokenizer)
-        print(report(name, read_examples(task, rows, tokenizer)), flush=True)
+        print(describe_packing(name, read_examples(task, rows, tokenizer)), flush=True)
 
 
 if __name__ == "__main__":

@@ -31,7 +31,7 @@ from zoo.examples.form import inputs
 from zoo.hub.checkpoint import load_checkpoint
 from zoo.inference.loaded import Loaded
 
-LEAST, MOST = 0.02, 0.6  # bounds on the share of pixels with the colour
+MIN_AREA, MAX_AREA = 0.02, 0.6  # bounds on the share of pixels with the colour
 Floats = NDArray[np.float64]
 
 
@@ -46,10 +46,10 @@ class Colour(NamedTuple):
         """The share of pixels with the colour in each cell of a grid, (rows, columns)."""
         hsv = np.asarray(Image.fromarray(picture.transpose(1, 2, 0)).convert("HSV")) / 255
         hue, (low, high) = hsv[..., 0] * 360, self.hue
-        has = (low <= hue) & (hue <= high) if low <= high else (low <= hue) | (hue <= high)
-        for channel, (least, most) in enumerate([self.saturation, self.value], 1):
-            has &= (least <= hsv[..., channel]) & (hsv[..., channel] <= most)
-        shares = Image.fromarray(has.astype(np.float32)).resize(grid[::-1], Image.Resampling.BOX)
+        has_colour = (low <= hue) & (hue <= high) if low <= high else (low <= hue) | (hue <= high)
+        for channel, (lowest, highest) in enumerate([self.saturation, self.value], 1):
+            has_colour &= (lowest <= hsv[..., channel]) & (hsv[..., channel] <= highest)
+        shares = Image.fromarray(has_colour.astype(np.float32)).resize(grid[::-1], Image.Resampling.BOX)
         return np.asarray(shares, dtype=np.float64)
 
 
@@ -71,8 +71,8 @@ COLOURS = {
 }
 
 
-class Pointed(NamedTuple):
-    """The measurements at one word.
+class WordMeasurement(NamedTuple):
+    """What is measured at one colour word of a caption.
 
     Args:
         weight: share of the attention weights on the word's colour.
@@ -89,7 +89,10 @@ class Pointed(NamedTuple):
     chance: float
 
 
-class Seen(NamedTuple):
+Measurements = dict[str, list[WordMeasurement]]  # colour word -> its measurements
+
+
+class CaptionMaps(NamedTuple):
     """An image and one of its captions: token ids, and the attention map of each, (tokens, rows, columns)."""
 
     picture: NDArray[np.uint8]
@@ -97,15 +100,15 @@ class Seen(NamedTuple):
     maps: Floats
 
 
-def single_tokens(loaded: Loaded) -> dict[int, str]:
+def single_token_words(loaded: Loaded) -> dict[int, str]:
     """Token id -> colour word, for the words that are a single token inside a text."""
     start, *texts = loaded.tokenizer.encode(["a", *(f"a {word}" for word in COLOURS)])
-    both = zip(COLOURS, texts, strict=True)
-    return {int(ids[-1]): word for word, ids in both if len(ids) == len(start) + 1}
+    pairs = zip(COLOURS, texts, strict=True)
+    return {int(ids[-1]): word for word, ids in pairs if len(ids) == len(start) + 1}
 
 
 @torch.no_grad()
-def look(loaded: Loaded, picture: NDArray[np.uint8], texts: list[str]) -> Iterator[Seen]:
+def caption_maps(loaded: Loaded, picture: NDArray[np.uint8], texts: list[str]) -> Iterator[CaptionMaps]:
     """Yield the attention maps of an image's captions.
 
     Raises:
@@ -113,73 +116,76 @@ def look(loaded: Loaded, picture: NDArray[np.uint8], texts: list[str]) -> Iterat
     """
     tokenizer, encoder = loaded.tokenizer, loaded.model.encoder
     assert encoder is not None
-    written = [ids.tolist() for ids in tokenizer.encode(texts)]
-    tokens = torch.full((len(written), 1 + max(map(len, written))), tokenizer.roles.pad or 0)
+    encoded = [ids.tolist() for ids in tokenizer.encode(texts)]
+    tokens = torch.full((len(encoded), 1 + max(map(len, encoded))), tokenizer.roles.pad or 0)
     documents = torch.zeros_like(tokens)
-    for row, ids in enumerate(written):
+    for row, ids in enumerate(encoded):
         tokens[row, : len(ids) + 1] = torch.tensor([tokenizer.roles.id("start"), *ids])
         documents[row, : len(ids) + 1] = 1
-    pictures = torch.from_numpy(picture.copy()).expand(len(written), -1, -1, -1)
-    said = loaded.model(tokens, pictures, documents, torch.ones(len(written), 1, dtype=torch.long), weights=True)
-    layers = [weights.mean(1) for weights in said.weights["decoder.cross"] if weights is not None]
+    pictures = torch.from_numpy(picture.copy()).expand(len(encoded), -1, -1, -1)
+    output = loaded.model(tokens, pictures, documents, torch.ones(len(encoded), 1, dtype=torch.long), weights=True)
+    layers = [weights.mean(1) for weights in output.weights["decoder.cross"] if weights is not None]
     if not layers:
         raise ValueError("this run does not attend to its pictures; train one with attention")
     maps = torch.stack(layers).mean(0).double().numpy()
-    for row, ids in enumerate(written):
-        yield Seen(picture, ids, maps[row, : len(ids)].reshape(-1, *encoder.grids[-1]))
+    for row, ids in enumerate(encoded):
+        yield CaptionMaps(picture, ids, maps[row, : len(ids)].reshape(-1, *encoder.grids[-1]))
 
 
-def point(seen: Seen, words: dict[int, str]) -> Iterator[tuple[str, Pointed]]:
-    """Yield each colour word of a caption with its measurements."""
-    for at, token in enumerate(seen.ids):
+def measure_words(caption: CaptionMaps, words: dict[int, str]) -> Iterator[tuple[str, WordMeasurement]]:
+    """Yield each colour word of a caption with its measurements.
+
+    Args:
+        words: token id -> colour word.
+    """
+    for index, token in enumerate(caption.ids):
         if token not in words:
             continue
-        has = COLOURS[words[token]].share(seen.picture, seen.maps.shape[1:])
-        others = [i for i, other in enumerate(seen.ids) if other != token]
-        if others and LEAST <= has.mean() <= MOST:
-            here, there = seen.maps[at], seen.maps[others].mean(0)
-            hit = float(has.flat[here.argmax()] >= 0.5)
-            yield (
-                words[token],
-                Pointed((here * has).sum(), (there * has).sum(), has.mean(), hit, (has >= 0.5).mean()),
-            )
+        shares = COLOURS[words[token]].share(caption.picture, caption.maps.shape[1:])
+        others = [i for i, other in enumerate(caption.ids) if other != token]
+        if others and MIN_AREA <= shares.mean() <= MAX_AREA:
+            weights, other_weights = caption.maps[index], caption.maps[others].mean(0)
+            hit = float(shares.flat[weights.argmax()] >= 0.5)
+            on_colour, elsewhere = (weights * shares).sum(), (other_weights * shares).sum()
+            yield words[token], WordMeasurement(on_colour, elsewhere, shares.mean(), hit, (shares >= 0.5).mean())
 
 
-def rim(maps: Floats) -> Floats:
-    """For each token, its weight on the rim of the grid, and exp(entropy): the number of positions it spreads over."""
+def rim_and_spread(maps: Floats) -> Floats:
+    """Each token's weight on the rim of the grid, and exp(entropy): the number of positions over which it spreads."""
     inside = maps[:, 1:-1, 1:-1].sum((1, 2))
     spread = np.exp(-(maps * np.log(np.maximum(maps, 1e-12))).sum((1, 2)))
     return np.stack([maps.sum((1, 2)) - inside, spread], axis=1)
 
 
-def measure(loaded: Loaded, options: argparse.Namespace) -> tuple[dict[str, list[Pointed]], Floats, tuple[int, ...]]:
-    """Colour word -> its measurements; `rim` of every token; and the shape of the grid."""
+def measure(loaded: Loaded, options: argparse.Namespace) -> tuple[Measurements, Floats, tuple[int, ...]]:
+    """Measure a split; returns all measurements, `rim_and_spread` of every token, and the shape of the grid."""
     rows = load_rows(loaded.task, inputs(), options.data, [options.split])[options.split]
     assert loaded.stream.image_size is not None
-    found: dict[str, list[Pointed]] = {word: [] for word in COLOURS}
-    rims, words, grid = [], single_tokens(loaded), ()
+    measurements: Measurements = {word: [] for word in COLOURS}
+    rims_and_spreads, words, grid = [], single_token_words(loaded), ()
     pictures = rows.pictures(rows.parts[0])
-    for number, given in enumerate(row["text"] for row in islice(rows, options.limit)):
-        texts = [given] if isinstance(given, str) else list(given)
-        for seen in look(loaded, pictures.read(number, loaded.stream.image_size), texts):
-            grid = seen.maps.shape[1:]
-            rims.append(rim(seen.maps))
-            for word, pointed in point(seen, words):
-                found[word].append(pointed)
-    return found, np.concatenate(rims), grid
+    for number, captions in enumerate(row["text"] for row in islice(rows, options.limit)):
+        texts = [captions] if isinstance(captions, str) else list(captions)
+        for caption in caption_maps(loaded, pictures.read(number, loaded.stream.image_size), texts):
+            grid = caption.maps.shape[1:]
+            rims_and_spreads.append(rim_and_spread(caption.maps))
+            for word, measurement in measure_words(caption, words):
+                measurements[word].append(measurement)
+    return measurements, np.concatenate(rims_and_spreads), grid
 
 
-def show(found: dict[str, list[Pointed]], rims: Floats, grid: tuple[int, ...]) -> None:
-    """Print the results."""
+def print_results(measurements: Measurements, rims_and_spreads: Floats, grid: tuple[int, ...]) -> None:
+    """Print a line per colour word, and the rim and the spread."""
     table = Table("word", "times", "weight on it", "at other words", "of the picture", "points at it", "by chance")
-    everything = [one for each in found.values() for one in each]
-    for word, each in [*((word, each) for word, each in found.items() if each), ("all", everything)]:
-        table.add_row(word, f"{len(each)}", *(f"{100 * mean:.1f} %" for mean in np.mean(each, axis=0)))
+    all_words = [one for measured in measurements.values() for one in measured]
+    for word, measured in {**measurements, "all": all_words}.items():
+        if measured or word == "all":
+            table.add_row(word, f"{len(measured)}", *(f"{100 * mean:.1f} %" for mean in np.mean(measured, axis=0)))
     Console(width=110).print(table)
-    weight, spread = rims.mean(0)
+    weight, spread = rims_and_spreads.mean(0)
     share = 1 - max(0, grid[0] - 2) * max(0, grid[1] - 2) / (grid[0] * grid[1])
     print(f"rim: {100 * weight:.1f} % of the weight, {100 * share:.1f} % of the places")
-    print(f"a word spreads over {spread:.0f} of {grid[0] * grid[1]} places; {len(rims)} words")
+    print(f"a word spreads over {spread:.0f} of {grid[0] * grid[1]} places; {len(rims_and_spreads)} words")
 
 
 def main() -> None:
@@ -189,7 +195,7 @@ def main() -> None:
     parser.add_argument("--limit", type=int, help="so many pictures; default: all")
     parser.add_argument("--data", type=Path, help="folder of the data; default: $ZOO_DATA")
     options = parser.parse_args()
-    show(*measure(load_checkpoint(options.run), options))
+    print_results(*measure(load_checkpoint(options.run), options))
 
 
 if __name__ == "__main__":

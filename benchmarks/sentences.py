@@ -23,7 +23,7 @@ from typing import Any
 from zoo.cli.main import main as run_zoo
 from zoo.data.store import sentences
 
-GAP = re.compile(r"(?<=[.!?])[\"')\]]*\s+(?=\S)")
+SENTENCE_GAP = re.compile(r"(?<=[.!?])[\"')\]]*\s+(?=\S)")
 TASK: dict[str, Any] = {
     "objective": "next_sentence",
     "tokenizer": {"name": "wordpiece", "vocab_size": 8000, "normalization": "nfc"},
@@ -38,7 +38,7 @@ def before_capitals(document: str) -> list[str]:
     found = []
     for line in document.split("\n"):
         start = 0
-        for gap in GAP.finditer(line):
+        for gap in SENTENCE_GAP.finditer(line):
             if line[gap.end()].isupper():
                 found.append(line[start : gap.end()].strip())
                 start = gap.end()
@@ -70,18 +70,18 @@ def write_task(folder: Path, data: Path, join: bool) -> Path:
     return path
 
 
-def command(folder: Path, rule: str, *words: str | Path) -> str:
-    """Run a command of zoo with a rule for sentences; each rule needs its own token store, whose key lacks the rule."""
+def run_with_rule(folder: Path, rule: str, *words: str | Path) -> str:
+    """Run a command of zoo with a rule; each rule has a cache of its own, since a token store's key lacks the rule."""
     environment = {**os.environ, "ZOO_CACHE": str(folder / f"cache {rule}")}
     words = (sys.executable, __file__, rule, *words)
     return subprocess.run(list(map(str, words)), env=environment, check=True, stdout=subprocess.PIPE, text=True).stdout
 
 
-def accuracy(folder: Path, task: Path, rule: str, model: str, steps: int, seed: int) -> float:
-    """Train with a rule, then evaluate on pairs of the rule for all scripts."""
+def train_and_evaluate(folder: Path, task: Path, rule: str, model: str, steps: int, seed: int) -> float:
+    """Train with a rule; returns the accuracy on pairs of the rule for all scripts."""
     run, settings = folder / f"{rule} {seed}", (f"training.steps={steps}", f"training.seed={seed}")
-    command(folder, rule, "pretrain", model, task, "-o", run, *settings, f"training.evaluate_every={steps}")
-    return float(json.loads(command(folder, "by script", "evaluate", run, "--json"))["next_sentence/accuracy"])
+    run_with_rule(folder, rule, "pretrain", model, task, "-o", run, *settings, f"training.evaluate_every={steps}")
+    return float(json.loads(run_with_rule(folder, "by script", "evaluate", run, "--json"))["next_sentence/accuracy"])
 
 
 def main() -> None:
@@ -92,18 +92,20 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=2)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
-        for written in ("lines", "one line"):
-            folder = Path(name) / written
+        for layout in ("lines", "one line"):
+            folder = Path(name) / layout
             folder.mkdir()
-            task = write_task(folder, options.data, written == "one line")
+            task = write_task(folder, options.data, layout == "one line")
             for rule in RULES:
                 seeds = range(options.seeds)
-                found = [accuracy(folder, task, rule, options.model, options.steps, seed) for seed in seeds]
-                print(f"{written}, {rule}: {mean(found):.1%} ({', '.join(f'{one:.1%}' for one in found)})", flush=True)
+                arguments = folder, task, rule, options.model, options.steps
+                accuracies = [train_and_evaluate(*arguments, seed) for seed in seeds]
+                by_seed = ", ".join(f"{one:.1%}" for one in accuracies)
+                print(f"{layout}, {rule}: {mean(accuracies):.1%} ({by_seed})", flush=True)
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] and sys.argv[1] in RULES:  # started by `command` to run zoo with a rule
+    if sys.argv[1:2] and sys.argv[1] in RULES:  # started by `run_with_rule`
         sentences.split_sentences = RULES[sys.argv.pop(1)]
         run_zoo()
     else:

@@ -30,7 +30,7 @@ import torch
 import torch._dynamo  # torch's optimizers import it on first use: once here, not in each fork
 
 import zoo.cli.commands.train
-from kill import WORDS, untimed
+from kill import WORDS, without_timings
 from zoo.cli.main import main as zoo_main
 from zoo.runs.checkpoint import steps
 from zoo.runs.files import TEMPORARY_PREFIX, read_json
@@ -48,31 +48,31 @@ metrics: [perplexity]
 training: {{steps: {STEPS}, batch: 6, micro_batch: 2, save_every: {SAVE}, evaluate_every: {EVALUATE},
   precision: float32, learning_rate: 1e-3, warmup_steps: 5, ema: 0.9, peak_flops: 1e12}}
 """
-LONGEST = 120.0  # seconds after which a process counts as hanging
-EARLY = ("import", "data")
+HANG_SECONDS = 120.0  # after which a process counts as hanging
+EARLY = ("import", "data")  # moments before the run's folder exists
 STATUS = {signal.SIGTERM: 143, signal.SIGINT: 130}
 
 
-def write_data(place: Path) -> None:
+def write_data(root: Path) -> None:
     """Write a text of three hundred lines, and its task."""
-    drawn = random.Random(1)
-    lines = [" ".join(drawn.choices(WORDS, k=drawn.randint(3, 20))) for _ in range(300)]
-    (place / "text.txt").write_text("\n".join(lines) + "\n")
-    (place / "gpt.yaml").write_text(TASK)
+    generator = random.Random(1)
+    lines = [" ".join(generator.choices(WORDS, k=generator.randint(3, 20))) for _ in range(300)]
+    (root / "text.txt").write_text("\n".join(lines) + "\n")
+    (root / "gpt.yaml").write_text(TASK)
 
 
-def begin(place: Path, folder: Path, count: int, how: str = "") -> list[int]:
+def start_processes(root: Path, folder: Path, count: int, moment: str = "") -> list[int]:
     """Start training processes, which resume a run in the folder; returns their ids.
 
     Args:
-        how: "import" starts new interpreters instead of forks; "data" starts with an empty cache.
+        moment: "import" starts new interpreters instead of forks, and like "data" begins with an empty cache.
     """
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = str(probe.getsockname()[1])
     shared = {"WORLD_SIZE": str(count), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
     shared |= {"LOCAL_WORLD_SIZE": str(count)}
-    words = ["pretrain", "gpt2-nano", str(place / "gpt.yaml"), "-o", str(folder), "--data", str(place), "--resume"]
+    words = ["pretrain", "gpt2-nano", str(root / "gpt.yaml"), "-o", str(folder), "--data", str(root), "--resume"]
     children = []
     for process in range(count):
         child = os.fork()
@@ -82,22 +82,22 @@ def begin(place: Path, folder: Path, count: int, how: str = "") -> list[int]:
             log = os.open(f"{folder}.log", os.O_CREAT | os.O_WRONLY | os.O_APPEND)
             os.dup2(log, 1)
             os.dup2(log, 2)
-            if how in EARLY:
+            if moment in EARLY:
                 os.environ["ZOO_CACHE"] = f"{folder}.cache"
-            if how == "import":
+            if moment == "import":
                 os.execv(sys.executable, [sys.executable, "-m", "zoo", *words])
             try:
                 zoo_main(words)
-            except SystemExit as left:
-                os._exit(int(left.code or 0))
+            except SystemExit as ended:
+                os._exit(int(ended.code or 0))
             os._exit(0)
         children.append(child)
     return children
 
 
-def finish(children: Sequence[int]) -> list[int]:
+def wait_for(children: Sequence[int]) -> list[int]:
     """Wait for the processes; returns their exit statuses, -9 for one that hung and was killed."""
-    end = time.monotonic() + LONGEST
+    end = time.monotonic() + HANG_SECONDS
     statuses = []
     for child in children:
         ended, status = os.waitpid(child, os.WNOHANG)
@@ -111,34 +111,34 @@ def finish(children: Sequence[int]) -> list[int]:
     return statuses
 
 
-def logged(folder: Path) -> int:
+def count_logged_steps(folder: Path) -> int:
     path = folder / METRICS
     return path.read_bytes().count(b"\n") if path.exists() else 0
 
 
-def catches(process: int) -> bool:
+def handles_sigterm(process: int) -> bool:
     """Whether a process has installed a handler for SIGTERM; a starting Python has not yet."""
     words = Path(f"/proc/{process}/status").read_text()
     caught = next((line.split()[1] for line in words.splitlines() if line.startswith("SigCgt")), "0")
     return bool(int(caught, 16) >> (signal.SIGTERM - 1) & 1)
 
 
-def moment(folder: Path, drawn: random.Random) -> tuple[str, Callable[[Sequence[int]], bool]]:
-    """When to send the signal: a name, and a function of the processes that says whether to send it now."""
-    name = drawn.choice([*EARLY, "start", "step", "validation", "save"])
+def choose_moment(folder: Path, generator: random.Random) -> tuple[str, Callable[[Sequence[int]], bool]]:
+    """Choose when to send the signal; returns its name, and a function of the processes: whether it is time now."""
+    name = generator.choice([*EARLY, "start", "step", "validation", "save"])
     if name in EARLY:
-        return name, lambda children: all(map(catches, children))
+        return name, lambda children: all(map(handles_sigterm, children))
     if name == "start":
         return name, lambda _: (folder / CONFIG).exists()
     if name == "validation":
-        before = EVALUATE * drawn.randint(1, STEPS // EVALUATE - 1) - 1
-        return name, lambda _: logged(folder) >= before
+        before = EVALUATE * generator.randint(1, STEPS // EVALUATE - 1) - 1
+        return name, lambda _: count_logged_steps(folder) >= before
     if name == "save":
-        before = SAVE * drawn.randint(1, STEPS // SAVE - 1)
-        there = folder / CHECKPOINTS / f"{TEMPORARY_PREFIX}{before}"
-        return name, lambda _: there.exists() or logged(folder) > before
-    step = drawn.randint(1, STEPS - 2)
-    return name, lambda _: logged(folder) >= step
+        before = SAVE * generator.randint(1, STEPS // SAVE - 1)
+        temporary = folder / CHECKPOINTS / f"{TEMPORARY_PREFIX}{before}"
+        return name, lambda _: temporary.exists() or count_logged_steps(folder) > before
+    step = generator.randint(1, STEPS - 2)
+    return name, lambda _: count_logged_steps(folder) >= step
 
 
 @dataclass
@@ -149,96 +149,98 @@ class Trial:
     seconds: float
 
 
-def try_once(place: Path, folder: Path, drawn: random.Random) -> Trial | None:
+def run_trial(root: Path, folder: Path, generator: random.Random) -> Trial | None:
     """Stop a run once and resume it to its end; returns None if it ended before the signal.
 
     Raises:
         AssertionError: a condition of the module's docstring is violated.
     """
-    count, number = drawn.choice([1, 2]), drawn.choice(list(STATUS))
-    name, now = moment(folder, drawn)
-    delay = drawn.uniform(0, longest(place, name))
-    children = begin(place, folder, count, name)
-    while not now(children) and os.waitid(os.P_PID, children[0], os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
+    count, number = generator.choice([1, 2]), generator.choice(list(STATUS))
+    name, is_now = choose_moment(folder, generator)
+    delay = generator.uniform(0, max_delay(root, name))
+    children = start_processes(root, folder, count, name)
+    while not is_now(children) and os.waitid(os.P_PID, children[0], os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
         time.sleep(0.0005)
     time.sleep(delay)
     # before the processes are connected they cannot forward a signal, so all of them get it
-    sent = children if name in EARLY else drawn.choice([children, *[[child] for child in children]])
+    receivers = children if name in EARLY else generator.choice([children, *[[child] for child in children]])
     began = time.monotonic()
-    for child in sent:
+    for child in receivers:
         os.kill(child, number)
-    statuses = finish(children)
+    statuses = wait_for(children)
     seconds = time.monotonic() - began
     if steps(folder / CHECKPOINTS)[:1] == [STEPS] and set(statuses) == {0}:
         return None
-    what = f"{name}, {count} processes, {signal.Signals(number).name} to {len(sent)}"
-    assert set(statuses) == {STATUS[number]}, f"{what}: left with {statuses}"
-    check_stopped(folder, what)
-    again = finish(begin(place, folder, count))
-    assert set(again) == {0}, f"{what}: could not be resumed, {again}"
-    compare(reference(place, count), folder, what)
-    return Trial(what, seconds)
+    label = f"{name}, {count} processes, {signal.Signals(number).name} to {len(receivers)}"
+    assert set(statuses) == {STATUS[number]}, f"{label}: left with {statuses}"
+    check_stopped(folder, label)
+    resumed_statuses = wait_for(start_processes(root, folder, count))
+    assert set(resumed_statuses) == {0}, f"{label}: could not be resumed, {resumed_statuses}"
+    check_identical(uninterrupted_run(root, count), folder, label)
+    return Trial(label, seconds)
 
 
-def check_stopped(folder: Path, what: str) -> None:
+def check_stopped(folder: Path, label: str) -> None:
     """Check that all logged steps are saved, except one whose validation is repeated, and no partial cache is left."""
     saved = steps(folder / CHECKPOINTS)
     line = read_json(folder / CHECKPOINTS / str(saved[0]) / STATE)["line"] if saved else None
-    done = saved[0] - (line is not None) if saved else 0
-    assert logged(folder) == done, f"{what}: {logged(folder)} steps logged, {saved} saved"
-    halves = list(Path(f"{folder}.cache").glob(".making-*"))
-    assert not halves, f"{what}: {halves} are left"
-    said = Path(f"{folder}.log").read_text()
-    assert "Traceback" not in said, f"{what}: a traceback"
+    done, logged = saved[0] - (line is not None) if saved else 0, count_logged_steps(folder)
+    assert logged == done, f"{label}: {logged} steps logged, {saved} saved"
+    partial_caches = list(Path(f"{folder}.cache").glob(".making-*"))
+    assert not partial_caches, f"{label}: {partial_caches} are left"
+    log = Path(f"{folder}.log").read_text()
+    assert "Traceback" not in log, f"{label}: a traceback"
 
 
-def compare(reference: Path, folder: Path, what: str) -> None:
+def check_identical(reference: Path, folder: Path, label: str) -> None:
     """Check that the resumed run is identical to the uninterrupted one."""
-    one, other = (open_run(run) for run in (reference, folder))
-    weights, resumed = (run.checkpoint.tensors("weights") for run in (one, other))
-    assert all(torch.equal(weights[key], resumed[key]) for key in weights), f"{what}: the resumed run has other weights"
-    assert one.checkpoint.state == other.checkpoint.state, f"{what}: the resumed run stands elsewhere"
-    lines, again = ([untimed(line) for line in run.metrics] for run in (one, other))
-    assert lines == again, f"{what}: the resumed run has other lines in {METRICS}"
-    one_has, other_has = (steps(run / CHECKPOINTS) for run in (reference, folder))
-    assert one_has == other_has, f"{what}: checkpoints {other_has} instead of {one_has}"
+    expected, actual = (open_run(run) for run in (reference, folder))
+    weights, resumed = (run.checkpoint.tensors("weights") for run in (expected, actual))
+    assert all(torch.equal(weights[key], resumed[key]) for key in weights), (
+        f"{label}: the resumed run has other weights"
+    )
+    assert expected.checkpoint.state == actual.checkpoint.state, f"{label}: the resumed run stands elsewhere"
+    lines, resumed_lines = ([without_timings(line) for line in run.metrics] for run in (expected, actual))
+    assert lines == resumed_lines, f"{label}: the resumed run has other lines in {METRICS}"
+    expected_steps, resumed_steps = (steps(run / CHECKPOINTS) for run in (reference, folder))
+    assert expected_steps == resumed_steps, f"{label}: checkpoints {resumed_steps} instead of {expected_steps}"
 
 
 @functools.cache
-def reference(place: Path, count: int) -> Path:
+def uninterrupted_run(root: Path, count: int) -> Path:
     """An uninterrupted run with this number of processes."""
-    folder = place / f"reference{count}"
-    assert set(finish(begin(place, folder, count))) == {0}
+    folder = root / f"reference{count}"
+    assert set(wait_for(start_processes(root, folder, count))) == {0}
     return folder
 
 
 @functools.cache
-def longest(place: Path, name: str) -> float:
+def max_delay(root: Path, name: str) -> float:
     """The longest delay of the signal (seconds); for an early moment, the time that a run takes to its first step."""
     if name not in EARLY:
         return 0.3 if name == "start" else 0.03
-    folder, began = place / f"alone-{name}", time.monotonic()
-    children = begin(place, folder, 1, name)
-    while not logged(folder):
+    folder, began = root / f"alone-{name}", time.monotonic()
+    children = start_processes(root, folder, 1, name)
+    while not count_logged_steps(folder):
         time.sleep(0.01)
     seconds = time.monotonic() - began
-    assert finish(children) == [0]
+    assert wait_for(children) == [0]
     return seconds
 
 
-def main(trials: int, seed: int, place: Path) -> int:
+def main(trials: int, seed: int, root: Path) -> int:
     """Run the trials; returns how many failed."""
     print(f"{trials} trials, seed {seed}", flush=True)
     torch.set_num_threads(1)  # threads do not survive a fork
-    write_data(place)
-    reference(place, 1)  # fills the cache
-    drawn, started = random.Random(seed), time.perf_counter()
+    write_data(root)
+    uninterrupted_run(root, 1)  # fills the cache
+    generator, started = random.Random(seed), time.perf_counter()
     done: list[Trial] = []
     failed = late = 0
     while len(done) + failed < trials:
-        folder = place / f"{len(done) + failed + late}"
+        folder = root / f"{len(done) + failed + late}"
         try:
-            trial = try_once(place, folder, drawn)
+            trial = run_trial(root, folder, generator)
         except AssertionError as difference:
             failed += 1
             print(f"FAILED: {difference}\n{Path(f'{folder}.log').read_text()}", flush=True)

@@ -40,7 +40,7 @@ Figures = dict[str, Any]
 Curves = dict[str, list[float]]
 
 
-def ways(d_model: int) -> dict[str, Any]:
+def mixer_choices(d_model: int) -> dict[str, Any]:
     """The mixers, each with about 4 d_model^2 parameters; a GRU with state size s has 4 d_model s + 3 s^2."""
     return {
         "attention": "attention",
@@ -53,63 +53,68 @@ def build(choice: Any, d_model: int) -> Mixer:
     return mixers.build(choice, d_model, True, lambda: FullAttention(d_model, max(1, d_model // 32)))
 
 
-def one_document(length: int) -> View:
+def document_view(length: int) -> View:
+    """The causal view of a row that is one document."""
     return View.of(Documents(torch.ones(1, length, dtype=torch.long), whole=True), causal=True)
 
 
-def seen(view: View, eager: bool) -> View:
-    """A new view of the document without cached masks; it asks for weights if they are to be written out."""
+def fresh_view(view: View, eager: bool) -> View:
+    """A copy of a view without cached masks.
+
+    Args:
+        eager: ask for the attention weights, so that they are computed as a tensor.
+    """
     return View(view.without_cache().visibility, recorder=Recorder() if eager else None)
 
 
-def milliseconds(mixer: Mixer, x: Tensor, view: View, eager: bool, repeats: int) -> float:
+def min_milliseconds(mixer: Mixer, x: Tensor, view: View, eager: bool, repeats: int) -> float:
     """The minimal time of a forward and backward pass; other load on the machine can only add to it."""
     seconds = []
     for _ in range(repeats):
         start = time.perf_counter()
-        mixer(x, seen(view, eager)).sum().backward()
+        mixer(x, fresh_view(view, eager)).sum().backward()
         seconds.append(time.perf_counter() - start)
     return 1000 * min(seconds)
 
 
-def kept_bytes(mixer: Mixer, x: Tensor, view: View, eager: bool) -> int:
+def saved_bytes(mixer: Mixer, x: Tensor, view: View, eager: bool) -> int:
     """Bytes that a forward pass saves for the backward pass, each storage once, without parameters."""
-    own = {p.untyped_storage().data_ptr() for p in mixer.parameters()}
-    kept: dict[int, int] = {}
-    alive = []
+    parameter_storages = {p.untyped_storage().data_ptr() for p in mixer.parameters()}
+    storages: dict[int, int] = {}
+    tensors = []
 
-    def keep(tensor: Tensor) -> Tensor:
+    def save(tensor: Tensor) -> Tensor:
         storage = tensor.untyped_storage()
-        if storage.data_ptr() not in own:
-            kept[storage.data_ptr()] = storage.nbytes()
-            alive.append(tensor)  # keep it alive, so that its address is not reused
+        if storage.data_ptr() not in parameter_storages:
+            storages[storage.data_ptr()] = storage.nbytes()
+            tensors.append(tensor)  # keep it alive, so that its address is not reused
         return tensor
 
-    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
-        out = mixer(x, seen(view, eager))
+    with torch.autograd.graph.saved_tensors_hooks(save, lambda tensor: tensor):
+        out = mixer(x, fresh_view(view, eager))
     del out
-    return sum(kept.values())
+    return sum(storages.values())
 
 
 def measure_cost(lengths: list[int], d_model: int, repeats: int) -> dict[str, Curves]:
-    """Time and memory of each mixer at each length; attention also with its weights written out."""
-    found: dict[str, Curves] = {}
-    sides = [(name, choice, False) for name, choice in ways(d_model).items()]
+    """Time and memory of each mixer at each length; attention also with its weights as a tensor."""
+    costs: dict[str, Curves] = {}
+    sides = [(name, choice, False) for name, choice in mixer_choices(d_model).items()]
     for name, choice, eager in [*sides, ("attention, weights kept", "attention", True)]:
         mixer = build(choice, d_model)
-        found[name] = {"milliseconds": [], "megabytes": []}
+        costs[name] = {"milliseconds": [], "megabytes": []}
         for length in lengths:
-            x, view = torch.randn(1, length, d_model, requires_grad=True), one_document(length)
-            found[name]["megabytes"].append(kept_bytes(mixer, x, view, eager) / 1e6)
-            found[name]["milliseconds"].append(milliseconds(mixer, x, view, eager, repeats))
-            print(f"{name:>24} {length:6} {found[name]['milliseconds'][-1]:9.2f} ms", flush=True)
-    return found
+            x, view = torch.randn(1, length, d_model, requires_grad=True), document_view(length)
+            costs[name]["megabytes"].append(saved_bytes(mixer, x, view, eager) / 1e6)
+            costs[name]["milliseconds"].append(min_milliseconds(mixer, x, view, eager, repeats))
+            print(f"{name:>24} {length:6} {costs[name]['milliseconds'][-1]:9.2f} ms", flush=True)
+    return costs
 
 
 def layers_needed(choice: Any, length: int) -> int:
     """The number of layers of a mixer until the last position depends on the first."""
     torch.manual_seed(0)
-    x, view = torch.randn(1, length, 6, dtype=torch.float64, requires_grad=True), one_document(length)
+    x, view = torch.randn(1, length, 6, dtype=torch.float64, requires_grad=True), document_view(length)
     states, layers = x, 0
     while True:
         states, layers = build(choice, 6).double()(states, view), layers + 1
@@ -120,36 +125,36 @@ def layers_needed(choice: Any, length: int) -> int:
 
 def measure_paths(lengths: list[int]) -> dict[str, list[int]]:
     """The path length (layers) from the first to the last position, for each mixer."""
-    return {name: [layers_needed(choice, length) for length in lengths] for name, choice in ways(6).items()}
+    return {name: [layers_needed(choice, length) for length in lengths] for name, choice in mixer_choices(6).items()}
 
 
 def train(folder: Path, options: argparse.Namespace) -> dict[str, Figures]:
-    """Validation losses of the same model trained with each mixer."""
-    found: dict[str, Figures] = {}
-    for name, choice in ways(load_settings(options.model).d_model).items():
+    """Train the same model with each mixer; returns validation losses, parameters and speed."""
+    results: dict[str, Figures] = {}
+    for name, choice in mixer_choices(load_settings(options.model).d_model).items():
         run = folder / f"{name}-{options.steps}"
         sets = [f"decoder.mixer={json.dumps(choice)}", f"training.steps={options.steps}"]
         sets += [f"training.evaluate_every={max(1, options.steps // 10)}", "training.save_every=0", "task.metrics=[]"]
         resume = ["--resume"] if run.exists() else []
         zoo("pretrain", options.model, options.task, "-o", str(run), *sets, *resume)
         lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
-        judged = [line for line in lines if "validation/loss" in line]
-        found[name] = {
+        validations = [line for line in lines if "validation/loss" in line]
+        results[name] = {
             "parameters": parameters(on_meta(load_settings(str(run / "config.yaml")))),
-            "steps": [line["step"] for line in judged],
-            "loss": [line["validation/loss"] for line in judged],
+            "steps": [line["step"] for line in validations],
+            "loss": [line["validation/loss"] for line in validations],
             "tokens_per_second": statistics.median(line["tokens_per_second"] for line in lines[1:]),
         }
-    return found
+    return results
 
 
 def zoo(*words: str) -> None:
-    """Run a command as a user would."""
+    """Run a command of zoo."""
     print("zoo", *words, flush=True)
     subprocess.run([sys.executable, "-m", "zoo", *words], check=True)
 
 
-def draw(figures: Figures, path: Path) -> None:
+def plot(figures: Figures, path: Path) -> None:
     """Plot time, memory and path length, and quality if models were trained."""
     count = 4 if "quality" in figures else 3
     panels, cost = plt.subplots(1, count, figsize=(4.3 * count, 4))[1], figures["cost"]
@@ -158,10 +163,10 @@ def draw(figures: Figures, path: Path) -> None:
         (panels[1], "megabytes", "kept for the backward pass, MB"),
     ):
         curves = {name: curve[key] for name, curve in cost["ways"].items()}
-        draw_lines(panel, cost["lengths"], curves, title)
+        plot_lines(panel, cost["lengths"], curves, title)
     paths = figures["paths"]
     layers = {**paths["layers"], "steps inside the recurrent layer": paths["lengths"]}
-    draw_lines(panels[2], paths["lengths"], layers, "layers from the first place to the last")
+    plot_lines(panels[2], paths["lengths"], layers, "layers from the first place to the last")
     if "quality" in figures:
         for name, run in figures["quality"]["ways"].items():
             panels[3].plot(run["steps"], run["loss"], label=f"{name}, {run['parameters'] / 1e6:.2f} M parameters")
@@ -175,10 +180,10 @@ def draw(figures: Figures, path: Path) -> None:
     plt.close()
 
 
-def draw_lines(panel: Axes, at: list[int], curves: dict[str, Any], title: str) -> None:
+def plot_lines(panel: Axes, x: list[int], curves: dict[str, Any], title: str) -> None:
     """Plot curves over lengths, on logarithmic axes."""
     for name, curve in curves.items():
-        panel.plot(at, curve, marker="o", markersize=3, label=name)
+        panel.plot(x, curve, marker="o", markersize=3, label=name)
     panel.set_xscale("log", base=2)
     panel.set_yscale("log")
     panel.set(title=title, xlabel="length, tokens")
@@ -199,9 +204,9 @@ def main() -> None:
     figures: Figures = json.loads(file.read_text()) if file.exists() else {}
     machine = f"{platform.machine()}, {torch.get_num_threads()} threads, torch {torch.__version__}"
     if options.train is None or "cost" not in figures:
-        measured = measure_cost(options.lengths, options.d_model, options.repeats)
+        cost = measure_cost(options.lengths, options.d_model, options.repeats)
         figures["cost"] = {
-            "machine": machine, "d_model": options.d_model, "lengths": options.lengths, "ways": measured
+            "machine": machine, "d_model": options.d_model, "lengths": options.lengths, "ways": cost
         }  # fmt: skip
         paths = [8, 16, 32, 64, 128]
         figures["paths"] = {"lengths": paths, "layers": measure_paths(paths)}
@@ -210,7 +215,7 @@ def main() -> None:
         figures["quality"] = {**settings, "ways": train(options.train, options)}
     options.pictures.mkdir(parents=True, exist_ok=True)
     file.write_text(json.dumps(figures, indent=1) + "\n")
-    draw(figures, options.pictures / "three-ways.png")
+    plot(figures, options.pictures / "three-ways.png")
 
 
 if __name__ == "__main__":

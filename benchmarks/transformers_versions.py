@@ -37,38 +37,34 @@ from zoo.models.settings import load_settings
 VERSIONS = ("4.57.*", "5.17.*", "5.23.*", "5.24.*")
 VOCABULARY = 160
 SIZES = {"d_model": 48, "max_length": 64, "vocab_size": VOCABULARY}
-STACK = {"n_layers": 3, "n_heads": 4, "d_ff": 192}
+STACK_SIZES = {"n_layers": 3, "n_heads": 4, "d_ff": 192}
 
 
-def environment(place: Path, version: str) -> str:
-    """The Python of the environment with this version of transformers, which is created if missing."""
-    folder = place / version.rstrip(".*")
+def create_environment(root: Path, version: str) -> str:
+    """Create the environment with a version of transformers if it is missing; returns its Python."""
+    folder = root / version.rstrip(".*")
     python = folder / "bin" / "python"
     if not python.exists():
         subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
         install = [str(python), "-m", "pip", "install", "-qq", f"transformers=={version}"]
         subprocess.run(install, check=True)
-        own = subprocess.run(
-            [str(python), "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"],
-            check=True,
-            capture_output=True,
-            text=True,
-        ).stdout.strip()
+        ask = [str(python), "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"]
+        site_packages = subprocess.run(ask, check=True, capture_output=True, text=True).stdout.strip()
         # comes after its own packages on the path, so only missing ones, such as torch, come from here
-        (Path(own) / "torch_from.pth").write_text(sysconfig.get_path("purelib") + "\n")
+        (Path(site_packages) / "torch_from.pth").write_text(sysconfig.get_path("purelib") + "\n")
     return str(python)
 
 
-def model_of(target: Target, chosen: NativeClass) -> Model:
+def random_model(target: Target, native_class: NativeClass) -> Model:
     """A small random model of a class, in which no parameter has its initial value.
 
     The noise is small: with more, attention nears an argmax (T5 does not scale its scores), and float32 rounding shows.
     """
-    stacks = {f"{side}.{name}": value for side in target.sides for name, value in STACK.items()}
-    changed = {**SIZES, **stacks, "heads": list(chosen.heads)}
+    stacks = {f"{side}.{name}": value for side in target.sides for name, value in STACK_SIZES.items()}
+    sizes = {**SIZES, **stacks, "heads": list(native_class.heads)}
     name, *sets = target.example.split()
-    more = [(tuple(path.split(".")), value) for path, value in changed.items()]
-    model = Model(load_settings(name, [*map(parse_set, sets), *more])).initialize(0)
+    overrides = [(tuple(path.split(".")), value) for path, value in sizes.items()]
+    model = Model(load_settings(name, [*map(parse_set, sets), *overrides])).initialize(0)
     generator = torch.Generator().manual_seed(1)
     with torch.no_grad():
         for parameter in model.parameters():
@@ -76,20 +72,20 @@ def model_of(target: Target, chosen: NativeClass) -> Model:
     return model
 
 
-def compare(target: Target, chosen: NativeClass, tokenizer: Tokenizer, pythons: list[str]) -> list[str]:
+def check_versions(target: Target, native_class: NativeClass, tokenizer: Tokenizer, pythons: list[str]) -> list[str]:
     """The result of each environment for a class: the largest differences of logits, or the error."""
-    model = model_of(target, chosen)
+    model = random_model(target, native_class)
     task = read_task(task_of(model.settings, model_traits(model), [], {}, False, {}), "task.yaml")
-    given, found = TrainedModel(model, tokenizer, task, TrainingHistory("model")), []
+    trained, results = TrainedModel(model, tokenizer, task, TrainingHistory("model")), []
     with tempfile.TemporaryDirectory() as folder:
-        write_files(Path(folder), given, target, chosen)
+        write_files(Path(folder), trained, target, native_class)
         for python in pythons:
             try:
-                check = verify(Path(folder), given, target, chosen, partial(reload_in_child, python=python))
-                found.append(" / ".join(f"{value:.0e}" for value in check.differences.values()))
+                check = verify(Path(folder), trained, target, native_class, partial(reload_in_child, python=python))
+                results.append(" / ".join(f"{value:.0e}" for value in check.differences.values()))
             except RuntimeError as error:
-                found.append(f"FAILED: {error}")
-    return found
+                results.append(f"FAILED: {error}")
+    return results
 
 
 def main() -> None:
@@ -97,16 +93,16 @@ def main() -> None:
     parser.add_argument("--environments", type=Path, default=Path("build/transformers"), help="where they lie")
     parser.add_argument("--versions", nargs="+", default=list(VERSIONS))
     parser.add_argument("--targets", nargs="+", default=list(targets), choices=list(targets))
-    given = parser.parse_args()
-    pythons = [environment(given.environments.absolute(), version) for version in given.versions]
+    options = parser.parse_args()
+    pythons = [create_environment(options.environments.absolute(), version) for version in options.versions]
     tokenizer = Tokenizer.train(tokenizers.parse({"name": "bpe", "vocab_size": VOCABULARY - 10}), [*TEXTS, *TEXTS])
     failed = False
-    print(f"| class | {' | '.join(given.versions)} |\n|---|{'---|' * len(pythons)}", flush=True)
-    for target in (targets[name] for name in given.targets):
-        for chosen in target.classes:
-            cells = compare(target, chosen, tokenizer, pythons)
+    print(f"| class | {' | '.join(options.versions)} |\n|---|{'---|' * len(pythons)}", flush=True)
+    for target in (targets[name] for name in options.targets):
+        for native_class in target.classes:
+            cells = check_versions(target, native_class, tokenizer, pythons)
             failed |= any(cell.startswith("FAILED") for cell in cells)
-            print(f"| `{chosen.name}` | {' | '.join(cells)} |", flush=True)
+            print(f"| `{native_class.name}` | {' | '.join(cells)} |", flush=True)
     sys.exit(int(failed))
 
 

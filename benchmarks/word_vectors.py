@@ -40,20 +40,20 @@ PICTURES = Path(__file__).parents[1] / "docs" / "pictures"
 WORD = re.compile(r"\w+|[^\w\s]")  # a word, as a wordpiece tokenizer splits it
 SMOOTHING = 0.75  # exponent on context counts, which raises the probability of rare contexts
 TRAINING = ["training.learning_rate=3e-3", "training.warmup_steps=20", "training.evaluate_every=0"]
-STARTS = {"random": "random, trained", "vectors": "vectors, trained", "frozen": "vectors, frozen"}
+INITIALIZATIONS = {"random": "random, trained", "vectors": "vectors, trained", "frozen": "vectors, frozen"}
 VECTORS, TOKENIZER = "vectors.txt", "tokenizer"
 Figures = dict[str, Any]
 
 
-def words_of(texts: Iterable[str], most: int) -> tuple[list[str], list[NDArray[np.int64]]]:
+def index_words(texts: Iterable[str], max_words: int) -> tuple[list[str], list[NDArray[np.int64]]]:
     """The most frequent words, in lower case, and every text as indices of words; -1 is a rarer word."""
     split = [WORD.findall(text.lower()) for text in texts]
-    known = [word for word, _ in Counter(word for words in split for word in words).most_common(most)]
-    numbers = {word: number for number, word in enumerate(known)}
-    return known, [np.array([numbers.get(word, -1) for word in words], dtype=np.int64) for words in split]
+    vocabulary = [word for word, _ in Counter(word for words in split for word in words).most_common(max_words)]
+    indices = {word: number for number, word in enumerate(vocabulary)}
+    return vocabulary, [np.array([indices.get(word, -1) for word in words], dtype=np.int64) for words in split]
 
 
-def neighbours(texts: list[NDArray[np.int64]], size: int, window: int) -> csr_matrix:
+def count_cooccurrences(texts: list[NDArray[np.int64]], size: int, window: int) -> csr_matrix:
     """Co-occurrence counts, (words, words): how often two words are at most `window` positions apart in a text."""
     gap = np.full(window, -1, dtype=np.int64)  # separates texts: no pair spans two of them
     stream = np.concatenate([part for text in texts for part in (text, gap)])
@@ -66,23 +66,27 @@ def neighbours(texts: list[NDArray[np.int64]], size: int, window: int) -> csr_ma
     return counts + counts.T
 
 
-def positive_information(counts: csr_matrix) -> csr_matrix:
+def positive_pmi(counts: csr_matrix) -> csr_matrix:
     """Positive PMI, max(0, log(p(word, context) / (p(word) p(context)^0.75 / Z))), of the observed pairs."""
     pairs = counts.tocoo()
     words, contexts = np.asarray(counts.sum(1)).ravel(), np.asarray(counts.sum(0)).ravel() ** SMOOTHING
     expected = words[pairs.row] * contexts[pairs.col] / contexts.sum()
-    information = np.log(pairs.data / expected).clip(0)
-    return csr_matrix((information, (pairs.row, pairs.col)), shape=counts.shape)
+    pmi = np.log(pairs.data / expected).clip(0)
+    return csr_matrix((pmi, (pairs.row, pairs.col)), shape=counts.shape)
 
 
-def learn_vectors(texts: Iterable[str], width: int, most: int, window: int) -> dict[str, NDArray[np.float64]]:
-    """A unit vector for each frequent word, from its co-occurrences."""
-    known, numbered = words_of(texts, most)
-    information = positive_information(neighbours(numbered, len(known), window))
-    left, values, _ = randomized_svd(information, width, n_iter=7, random_state=0)
+def compute_vectors(texts: Iterable[str], width: int, max_words: int, window: int) -> dict[str, NDArray[np.float64]]:
+    """A unit vector for each frequent word, from its co-occurrences.
+
+    Args:
+        window: words to either side that count as neighbours.
+    """
+    vocabulary, indexed = index_words(texts, max_words)
+    pmi = positive_pmi(count_cooccurrences(indexed, len(vocabulary), window))
+    left, values, _ = randomized_svd(pmi, width, n_iter=7, random_state=0)
     vectors = left * np.sqrt(values)
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True).clip(1e-9)
-    return dict(zip(known, vectors / lengths, strict=True))
+    return dict(zip(vocabulary, vectors / lengths, strict=True))
 
 
 def write_vectors(vectors: dict[str, NDArray[np.float64]], file: Path) -> None:
@@ -92,13 +96,13 @@ def write_vectors(vectors: dict[str, NDArray[np.float64]], file: Path) -> None:
     file.write_text("\n".join([f"{len(lines)} {width}", *lines]) + "\n", encoding="utf-8")
 
 
-def write_some(task: str, count: int, file: Path) -> None:
+def write_subset(task: str, count: int, file: Path) -> None:
     """Write a fixed random subset of a task's training rows as a table."""
     settings = load_task(task)
     rows = list(load_rows(settings, inputs(), None, ["train"])["train"])
-    picked = [rows[i] for i in np.random.default_rng(0).permutation(len(rows))[:count]]
+    subset = [rows[i] for i in np.random.default_rng(0).permutation(len(rows))[:count]]
     names = [settings.columns.get(name, name) for name in ("text", "label")]
-    lines = [f"{row['text']}\t{row['label']}" for row in picked]
+    lines = [f"{row['text']}\t{row['label']}" for row in subset]
     file.write_text("\n".join(["\t".join(names), *lines]) + "\n", encoding="utf-8")
 
 
@@ -109,15 +113,15 @@ def prepare(options: argparse.Namespace) -> None:
     if not vectors.exists():
         texts = [row["text"] for row in load_rows(load_task(options.text), inputs(), None, ["train"])["train"]]
         width = load_settings(options.model).d_model
-        write_vectors(learn_vectors(texts, width, options.words, options.window), vectors)
+        write_vectors(compute_vectors(texts, width, options.words, options.window), vectors)
     if not tokenizer.exists():
         pretrain(options.model, tokenizer, [options.task, "training.steps=1"])
     for count in filter(None, options.examples):
         if not (options.folder / f"{count}.tsv").exists():
-            write_some(options.task, count, options.folder / f"{count}.tsv")
+            write_subset(options.task, count, options.folder / f"{count}.tsv")
 
 
-def accuracy(options: argparse.Namespace, count: int, start: str, seed: int) -> float:
+def train(options: argparse.Namespace, count: int, start: str, seed: int) -> float:
     """Train or resume a run; returns the accuracy of its last validation in percent."""
     run = options.folder / f"{count or 'all'}-{start}-{options.steps}-{seed}"
     sets = [*TRAINING, f"training.seed={seed}", f"training.steps={options.steps}"]
@@ -132,14 +136,14 @@ def accuracy(options: argparse.Namespace, count: int, start: str, seed: int) -> 
     return float(100 * last["validation/classification/accuracy"])
 
 
-def table(found: Figures) -> str:
+def markdown_table(accuracies: Figures) -> str:
     """A Markdown table of means and standard deviations over the seeds."""
-    columns = [f"{int(count):,} examples" if int(count) else "all examples" for count in found]
-    lines = ["| validation accuracy, % | " + " | ".join(columns) + " |", "|---|" + "---|" * len(found)]
-    for start, said in STARTS.items():
-        values = [found[count][start] for count in found]
+    columns = [f"{int(count):,} examples" if int(count) else "all examples" for count in accuracies]
+    lines = ["| validation accuracy, % | " + " | ".join(columns) + " |", "|---|" + "---|" * len(accuracies)]
+    for start, label in INITIALIZATIONS.items():
+        values = [accuracies[count][start] for count in accuracies]
         cells = [f"{statistics.mean(v):.1f} ± {statistics.stdev(v) if len(v) > 1 else 0:.1f}" for v in values]
-        lines.append(f"| {said} | " + " | ".join(cells) + " |")
+        lines.append(f"| {label} | " + " | ".join(cells) + " |")
     return "\n".join(lines)
 
 
@@ -158,13 +162,14 @@ def main() -> None:
     options = parser.parse_args()
     options.folder = options.folder.absolute()
     prepare(options)
-    found = {
-        str(count): {start: [accuracy(options, count, start, s) for s in range(options.seeds)] for start in STARTS}
-        for count in options.examples
-    }
+    accuracies: Figures = {}
+    for count in options.examples:
+        by_seed = {start: [train(options, count, start, s) for s in range(options.seeds)] for start in INITIALIZATIONS}
+        accuracies[str(count)] = by_seed
     settings = {key: value for key, value in vars(options).items() if key not in ("folder", "pictures")}
-    (options.pictures / "word-vectors.json").write_text(json.dumps({**settings, "accuracy": found}, indent=1) + "\n")
-    print(table(found))
+    figures = {**settings, "accuracy": accuracies}
+    (options.pictures / "word-vectors.json").write_text(json.dumps(figures, indent=1) + "\n")
+    print(markdown_table(accuracies))
 
 
 if __name__ == "__main__":

@@ -32,18 +32,18 @@ def examples(by_length: Any) -> list[Any]:
 def test_every_example_stands_in_the_group_of_its_words(by_length: Any):
     given = examples(by_length)
     written = [e.target if e.words < 5 else "wrong words" for e in given]
-    groups = by_length.by_length(written, given, [1, 4, 5, 9])
+    groups = by_length.scores_by_length(written, given, [1, 4, 5, 9])
     assert [(g["words"], g["examples"]) for g in groups] == [([1, 3], 1), ([4, 4], 2), ([5, 8], 2)]
     assert groups[1]["bleu"] == 100 and groups[2]["bleu"] == 0
 
 
 def test_a_group_without_examples_is_refused(by_length: Any):
     with pytest.raises(ValueError, match="--edges: no source has 8 to 9 words; choose others"):
-        by_length.by_length(SENTENCES, examples(by_length), [1, 8, 10])
+        by_length.scores_by_length(SENTENCES, examples(by_length), [1, 8, 10])
 
 
 def test_neighbours_are_joined_on_both_sides_and_what_is_left_over_goes(by_length: Any):
-    joined = by_length.joined(examples(by_length), 2)
+    joined = by_length.join_examples(examples(by_length), 2)
     assert [e.source for e in joined] == [
         "the red cat sleeps a blue dog runs home",
         "a dog the red cat sleeps on the house",
@@ -53,8 +53,8 @@ def test_neighbours_are_joined_on_both_sides_and_what_is_left_over_goes(by_lengt
 
 def test_an_interval_is_wider_where_examples_differ_more(by_length: Any):
     references = ["one two three four five six"] * 20
-    steady = by_length.measure(["one two three four five none"] * 20, references)
-    mixed = by_length.measure(references[:10] + ["one none three none five none"] * 10, references)
+    steady = by_length.score(["one two three four five none"] * 20, references)
+    mixed = by_length.score(references[:10] + ["one none three none five none"] * 10, references)
     assert steady["interval"] == 0 < mixed["interval"]
 
 

@@ -24,7 +24,7 @@ def test_a_run_of_other_tokens_is_another_run(tmp_path: Path, monkeypatch: pytes
 
     monkeypatch.setattr(muon, "zoo", zoo)
     for steps in (3, 7, 3):
-        found = muon.run(tmp_path, muon.BASELINE, steps * muon.BATCH * muon.LENGTH, 1e-3, 0, whole=False)
+        found = muon.train(tmp_path, muon.BASELINE, steps * muon.BATCH * muon.LENGTH, 1e-3, 0, whole_split=False)
     assert trained == ["training.steps=3", "training.steps=7"] and found["loss"] == 4.0
 
 
@@ -32,6 +32,6 @@ def test_a_rate_that_diverges_is_not_the_best(tmp_path: Path, monkeypatch: pytes
     pytest.importorskip("matplotlib", reason="the benchmark draws with matplotlib")
     muon = load_program("benchmarks/muon.py")
     losses = {1e-3: None, 2e-3: 4.0, 4e-3: None}
-    monkeypatch.setattr(muon, "run", lambda runs, side, tokens, rate, **_: {"loss": losses[rate]})
+    monkeypatch.setattr(muon, "train", lambda runs, side, tokens, rate, **_: {"loss": losses[rate]})
     rate, _ = muon.best_rate(muon.BASELINE, Namespace(runs=tmp_path, search_tokens=1e3, rates=list(losses)))
     assert rate == 2e-3

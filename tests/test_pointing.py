@@ -41,15 +41,16 @@ def test_a_colour_is_found_where_it_is_and_no_other(pointing: ModuleType):
 def test_a_word_points_where_its_weight_lies_beside_the_others_and_chance(pointing: ModuleType):
     maps = np.array([[[0.25] * 4] * 1, [[0.7, 0.1, 0.1, 0.1]], [[0.25] * 4]])
     picture = plain(RGB["red"], RGB["blue"], RGB["black"], RGB["white"])
-    (found,) = pointing.point(pointing.Seen(picture, [5, 9, 6], maps), {9: "red"})
+    (found,) = pointing.measure_words(pointing.CaptionMaps(picture, [5, 9, 6], maps), {9: "red"})
     assert found == ("red", pytest.approx((0.7, 0.25, 0.25, 1.0, 0.25), abs=1e-6))
-    (found,) = pointing.point(pointing.Seen(picture, [5, 9, 6], maps), {9: "blue"})
+    (found,) = pointing.measure_words(pointing.CaptionMaps(picture, [5, 9, 6], maps), {9: "blue"})
     assert found == ("blue", pytest.approx((0.1, 0.25, 0.25, 0.0, 0.25), abs=1e-6))
-    assert not list(pointing.point(pointing.Seen(picture, [5, 9, 6], maps), {9: "green"}))  # nothing of that colour
+    caption = pointing.CaptionMaps(picture, [5, 9, 6], maps)
+    assert not list(pointing.measure_words(caption, {9: "green"}))  # nothing of that colour
 
 
 def test_the_rim_and_the_spread_of_weights_that_look_everywhere_and_at_one_place(pointing: ModuleType):
     even, one = np.full((4, 4), 1 / 16), np.zeros((4, 4))
     one[1, 2] = 1
     expected = np.array([[12 / 16, 16], [0, 1]])
-    np.testing.assert_allclose(pointing.rim(np.stack([even, one])), expected, atol=1e-6)
+    np.testing.assert_allclose(pointing.rim_and_spread(np.stack([even, one])), expected, atol=1e-6)

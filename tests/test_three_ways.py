@@ -20,7 +20,7 @@ def three_ways() -> Any:
 def test_the_three_have_as_many_parameters_to_within_a_percent(three_ways: Any):
     counts = {
         name: sum(p.numel() for p in three_ways.build(choice, 256).parameters())
-        for name, choice in three_ways.ways(256).items()
+        for name, choice in three_ways.mixer_choices(256).items()
     }
     assert max(counts.values()) < 1.01 * min(counts.values())
 
@@ -54,9 +54,9 @@ def test_weights_written_out_are_kept_and_grow_with_the_square_of_the_length(thr
     attention, kept = three_ways.build("attention", 64), {}
     for length in (64, 128):
         x = torch.randn(1, length, 64, requires_grad=True)
-        view = three_ways.one_document(length)
+        view = three_ways.document_view(length)
         for eager in (False, True):
-            kept[length, eager] = three_ways.kept_bytes(attention, x, view, eager)
+            kept[length, eager] = three_ways.saved_bytes(attention, x, view, eager)
     n_heads = 2
     assert kept[128, False] < 2.1 * kept[64, False]
     assert kept[128, True] - kept[128, False] >= n_heads * 128**2 * 4

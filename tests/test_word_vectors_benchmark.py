@@ -20,9 +20,9 @@ def benchmark() -> Any:
 
 
 def test_neighbours_are_counted_inside_texts_up_to_the_window(benchmark: Any):
-    known, texts = benchmark.words_of(["a b a c", "B a!"], 3)
+    known, texts = benchmark.index_words(["a b a c", "B a!"], 3)
     assert known == ["a", "b", "c"]
-    counts = benchmark.neighbours(texts, 3, 2).toarray()
+    counts = benchmark.count_cooccurrences(texts, 3, 2).toarray()
     # "a b a c": a-b, b-a, a-c; a-a, b-c two apart; "b a": b-a; "!" is no known word, and no text reaches the next
     np.testing.assert_array_equal(counts, [[2, 3, 1], [3, 0, 1], [1, 1, 0]])
 
@@ -40,7 +40,7 @@ def test_a_run_is_trained_by_zoos_command_and_goes_on_where_it_is_there(
 
     monkeypatch.setattr("zoo.cli.commands.train.run_pretrain", train)
     options = Namespace(folder=tmp_path, model="rnn-classifier", task="sst2")
-    assert [benchmark.accuracy(options, 20, "frozen", 1) for options.steps in (7, 7, 8)] == [50.0, 50.0, 50.0]
+    assert [benchmark.train(options, 20, "frozen", 1) for options.steps in (7, 7, 8)] == [50.0, 50.0, 50.0]
     first, second, longer = asked
     assert (first.start, first.task, first.folder) == ("rnn-classifier", "sst2", tmp_path / "20-frozen-7-1")
     assert (("embeddings", "frozen"), True) in first.sets and (("training", "steps"), 7) in first.sets
@@ -49,7 +49,7 @@ def test_a_run_is_trained_by_zoos_command_and_goes_on_where_it_is_there(
 
 def test_information_is_that_of_the_formula_and_never_below_0(benchmark: Any):
     counts = benchmark.csr_matrix(np.array([[0.0, 6.0], [6.0, 1.0]]))
-    information = benchmark.positive_information(counts).toarray()
+    information = benchmark.positive_pmi(counts).toarray()
     contexts = np.array([6.0, 7.0]) ** 0.75
     expected = math.log(6 / (6 * contexts[1] / contexts.sum()))
     assert information[0, 1] == pytest.approx(expected) and information[1, 1] == 0
@@ -60,7 +60,7 @@ def test_words_in_the_same_places_have_the_nearest_vectors(benchmark: Any, tmp_p
     others = ["the {} drives fast", "a {} needs fuel", "my {} has four wheels"]
     texts = [place.format(word) for word in ("cat", "kitten") for place in places]
     texts += [place.format(word) for word in ("car", "truck") for place in others]
-    vectors = benchmark.learn_vectors(texts * 3, 4, 40, 3)
+    vectors = benchmark.compute_vectors(texts * 3, 4, 40, 3)
     assert all(np.linalg.norm(vector) == pytest.approx(1) for vector in vectors.values())
     assert vectors["cat"] @ vectors["kitten"] > 0.9 > 0.5 > vectors["cat"] @ vectors["car"]
     benchmark.write_vectors(vectors, tmp_path / "vectors.txt")

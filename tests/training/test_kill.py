@@ -115,7 +115,7 @@ def crashed(both: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path
 def finish(place: Path) -> list[str]:
     """Resume the run where there is more memory; what differs from the one that did not die."""
     run(place / "crashed", rows=99)
-    return kill.compare(place / "straight", place / "crashed")
+    return kill.differences(place / "straight", place / "crashed")
 
 
 def test_nothing_is_lost_where_nothing_is_forgotten(crashed: Path):
@@ -168,11 +168,11 @@ def test_every_part_of_a_checkpoint_is_among_those_that_are_forgotten(crashed: P
 )
 def test_a_changed_file_is_noticed(crashed: Path, name: str):
     shutil.copytree(crashed / "straight", crashed / "copy")
-    assert kill.compare(crashed / "straight", crashed / "copy") == []
+    assert kill.differences(crashed / "straight", crashed / "copy") == []
     path = crashed / "copy" / name
     path.write_bytes(path.read_bytes() + b" ")
     try:
-        assert kill.compare(crashed / "straight", crashed / "copy")
+        assert kill.differences(crashed / "straight", crashed / "copy")
     except ValueError as damaged:
         assert path.name in str(damaged)
 

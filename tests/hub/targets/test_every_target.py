@@ -185,4 +185,4 @@ def test_a_name_that_is_taken_is_refused():
 
 def test_the_program_that_compares_versions_of_transformers_makes_an_export_for_them(trained: dict[str, Tokenizer]):
     program, marian = load_program("benchmarks/transformers_versions.py"), targets["marian"]
-    assert program.compare(marian, marian.classes[0], trained["bpe"], pythons=[]) == []
+    assert program.check_versions(marian, marian.classes[0], trained["bpe"], pythons=[]) == []
