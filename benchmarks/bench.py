@@ -5,9 +5,9 @@
 Every side (zoo or a peer) is a process with the same model, data, precision and number of threads. The sides take
 turns: one does a unit of work while the others are stopped; the first unit of each is a warm-up. Printed: rates as
 median, minimum and maximum, the median ratio of consecutive turns, the share of the peak rate that the machine reached
-in the same run, and memory. Each row is measured with the C library's default allocator, and again with zoo's
+in the same run, and memory. Each row is measured with the C library's default allocator, and most rows again with zoo's
 allocator settings on every side. --small uses tiny models: it shows that a row works, not how fast it is. --write
-updates docs/benchmarks.json and the tables of docs/benchmarks.md, which also says how long each row takes.
+updates docs/benchmarks.json and the tables of docs/benchmarks.md, which also says what each row measures.
 """
 
 import argparse

@@ -163,7 +163,8 @@ def print_bytes_moved(model: str, full_rows: int, length: int, dropout: float) -
     if choice is None or choice.kind != "transformer":
         raise ValueError(f"--moved: {model} has no blocks in its {part}; allowed: models whose {part} is a transformer")
     if full_rows < 1 or length < 2:
-        raise ValueError(f"--moved: {full_rows} rows of {length} places; allowed: 1 row or more, of 2 places or more")
+        found, allowed = f"{full_rows} rows of {length} positions", "1 row or more, of 2 positions or more"
+        raise ValueError(f"--moved: {found}; allowed: {allowed}")
     error = forward_error(CompileCase(model, model, [(("dropout",), dropout)], part, length, full_rows=full_rows))
     if len(graph_kernels) < 2:
         raise SystemExit(f"{model}: {type(error).__name__}: {error}")
