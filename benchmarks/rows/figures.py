@@ -148,8 +148,8 @@ def markdown_tables(results: Iterable[Figures]) -> str:
         label, machine = f"`{result['row']}`: {result['unit']}", result["machine"]
         cells = [[label, *line] for allocator in result["columns"] for line in row_cells(result, allocator)]
         lines.setdefault(machine, []).extend(f"| {' | '.join(line)} |" for line in cells)
-        told = [f"`{result['row']}`, {key}: {format_fact(value)}." for key, value in result.get("told", {}).items()]
-        facts.setdefault(machine, []).extend(told)
+        notes = [f"`{result['row']}`, {key}: {format_fact(value)}." for key, value in result.get("told", {}).items()]
+        facts.setdefault(machine, []).extend(notes)
     header = "| row | peer | allocator | ours | peer's | ratio | goal | share | memory |\n|" + "---|" * 9
     parts = ["\n".join([machine, "", header, *lines[machine], "", *facts[machine]]).strip() for machine in lines]
     return "\n\n".join(parts)
