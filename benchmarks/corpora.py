@@ -57,6 +57,7 @@ from zoo.experiments.tokenizers import train_tokenizer
 from zoo.objectives.mixture import Mixture
 
 LENGTH = 512
+SMALLEST = 10  # MB of text in the corpora that larger ones are compared with
 TASK: dict[str, Any] = {
     "objective": "causal_lm",
     "source": {
@@ -103,7 +104,7 @@ def measure_memory(
 ) -> None:
     """Run every command on a small and a large corpus; the difference of memory does not depend on the model."""
     lines = shares is LINE_SHARES  # each line is a row
-    for size in (max(10, megabytes // (10 if lines else 100)), megabytes):
+    for size in (max(SMALLEST, megabytes // (10 if lines else 100)), megabytes):
         subfolder = folder / str(size)
         task = make_task(subfolder, texts(data), size, shares)
         if lines:
@@ -220,7 +221,7 @@ def count_rows(examples: Examples, workers: int) -> int:
 
 def measure_start(folder: Path, data: Path, megabytes: int) -> None:
     """Print the seconds from the imports to the first step with a full store, on a small and a large corpus."""
-    for size in (max(10, megabytes // 100), megabytes):
+    for size in (max(SMALLEST, megabytes // 100), megabytes):
         subfolder = folder / str(size)
         task = make_task(subfolder, altered_texts(data), size)
         measure_command(zoo_command("tokenize", task, "--data", subfolder))
@@ -263,6 +264,8 @@ if __name__ == "__main__":
     parser.add_argument("data", type=Path)
     parser.add_argument("--megabytes", type=int, default=200)
     options = parser.parse_args()
+    if options.megabytes <= SMALLEST:
+        parser.error(f"--megabytes: must be above {SMALLEST}, the size of the small corpora; got {options.megabytes}")
     with tempfile.TemporaryDirectory() as name:
         os.environ["ZOO_CACHE"] = f"{name}/cache"
         MEASURES[options.measure](Path(name), options.data, options.megabytes)
