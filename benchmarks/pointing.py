@@ -160,13 +160,13 @@ def rim_and_spread(maps: Floats) -> Floats:
 def measure(loaded: Loaded, options: argparse.Namespace) -> tuple[Measurements, Floats, tuple[int, ...]]:
     """Measure a split; returns all measurements, `rim_and_spread` of every token, and the shape of the grid."""
     rows = load_rows(loaded.task, inputs(), options.data, [options.split])[options.split]
-    assert loaded.stream.image_size is not None
+    assert loaded.traits.image_size is not None
     measurements: Measurements = {word: [] for word in COLOURS}
     rims_and_spreads, words, grid = [], single_token_words(loaded), ()
     pictures = rows.pictures(rows.parts[0])
     for number, captions in enumerate(row["text"] for row in islice(rows, options.limit)):
         texts = [captions] if isinstance(captions, str) else list(captions)
-        for caption in caption_maps(loaded, pictures.read(number, loaded.stream.image_size), texts):
+        for caption in caption_maps(loaded, pictures.read(number, loaded.traits.image_size), texts):
             grid = caption.maps.shape[1:]
             rims_and_spreads.append(rim_and_spread(caption.maps))
             for word, measurement in measure_words(caption, words):

@@ -16,11 +16,13 @@ from zoo.config import parse_set
 from zoo.data.columns.pictures import Augment
 from zoo.data.ids import NO_ROLES, Lengths
 from zoo.data.sources.find import load_rows
+from zoo.data.sources.rows import SplitRows
 from zoo.data.tokenizers.recipes.recipe import tokenizers
 from zoo.data.tokenizers.tokenizer import Tokenizer
 from zoo.examples.form import ModelTraits, inputs
 from zoo.examples.forms.text import Text
 from zoo.experiments import session
+from zoo.experiments.experiment import Experiment
 from zoo.experiments.request import Request
 from zoo.experiments.resolve import resolve_pretraining
 from zoo.experiments.session import cached_result, sampled, validation
@@ -75,22 +77,32 @@ def test_a_sample_in_which_nothing_is_predicted_is_refused_in_every_process(
         validation(given, {"validation": (Mock(), Mock())}, None, Mock(is_main=is_main), Mock())
 
 
+def small_texts(folder: Path) -> tuple[Experiment, dict[str, SplitRows], Tokenizer]:
+    """A training of seed 7 on nine lines, the rows of its splits, and its tokenizer."""
+    (folder / "text.txt").write_text("a b c\n" * 9)
+    files = {"train": "text.txt", "validation": "text.txt", "test": "text.txt"}  # which no training looks at
+    task = {"objective": "masked_lm", "source": {"files": files}, "augment": {"flip": True}, "length": 8}
+    (folder / "mine.yaml").write_text(json.dumps(task))
+    changes = [parse_set("training.seed=7"), parse_set("vocab_size=99")]
+    given = resolve_pretraining(Request("bert-nano", str(folder / "mine.yaml"), Path("run"), changes))
+    tokenizer = Tokenizer.train(tokenizers.parse({"name": "characters"}, "tokenizer"), ["a b c"])
+    return given, load_rows(given.task, inputs(), folder), tokenizer
+
+
+def test_the_memory_of_tokenising_is_freed_before_training(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    given, rows, tokenizer = small_texts(tmp_path)
+    cached: list[bool] = []
+    monkeypatch.setattr(session, "trim_heap", lambda: cached.append("word_cache" in vars(tokenizer)))
+    session.read_data(given, rows, tokenizer, Mock(is_main=True), Mock())
+    assert cached == [False]  # trimmed once, after the cache was cleared
+
+
 def test_the_seed_decides_what_is_trained_on_and_nothing_of_a_validation(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     """Runs of other seeds are measured on the same cuts; pictures are varied in training alone."""
-    (tmp_path / "text.txt").write_text("a b c\n" * 9)
-    files = {"train": "text.txt", "validation": "text.txt", "test": "text.txt"}  # which no training looks at
-    task = {"objective": "masked_lm", "source": {"files": files}, "augment": {"flip": True}, "length": 8}
-    (tmp_path / "mine.yaml").write_text(json.dumps(task))
-    changes = [parse_set("training.seed=7"), parse_set("vocab_size=99")]
-    given = resolve_pretraining(Request("bert-nano", str(tmp_path / "mine.yaml"), Path("run"), changes))
-    rows = load_rows(given.task, inputs(), tmp_path)
-    tokenizer = Tokenizer.train(tokenizers.parse({"name": "characters"}, "tokenizer"), ["a b c"])
-    trimmed = Mock()
-    monkeypatch.setattr(session, "trim_heap", trimmed)
+    given, rows, tokenizer = small_texts(tmp_path)
     data = session.read_data(given, rows, tokenizer, Mock(is_main=True), Mock())
-    assert "word_cache" not in vars(tokenizer) and trimmed.called  # training needs the memory
     (train, _), (held_out, _) = data["train"], data["validation"]
     assert (train.seed, train.augment) == (7, Augment(flip=True))
     assert (held_out.seed, held_out.augment) == (0, None) and data.keys() == {"train", "validation"}

@@ -36,7 +36,7 @@ def classified(folder: Path, test: str) -> tuple[Loaded, Evaluation]:
     model = create_model("bert-nano", vocab_size=tokenizer.vocab_size, heads=[{"name": "classification", "labels": 3}])
     loaded = Loaded(model.eval(), tokenizer, task, Mixture.parse(task.objective))
     split = open_store(load_rows(task, inputs(), folder, ["test"]), forms["text"].stored, tokenizer)["test"]
-    form = loaded.mixture.form(["text"], loaded.stream)
+    form = loaded.mixture.form(["text"], loaded.traits)
     shape = row_shape(task, model)
     examples = Examples(form, loaded.mixture, split.lengths, split.read, tokenizer.roles, shape)
     return loaded, Evaluation(examples, split)
@@ -73,7 +73,7 @@ def by_file(folder: Path, files: dict[str, str]) -> tuple[Loaded, Evaluation]:
     source = replace(loaded.task.source, files={"train": "train.csv", "test": list(files)})
     task = replace(loaded.task, source=source, by_file=True)
     split = open_store(load_rows(task, inputs(), folder, ["test"]), forms["text"].stored, loaded.tokenizer)["test"]
-    form, shape = loaded.mixture.form(["text"], loaded.stream), row_shape(task, loaded.model)
+    form, shape = loaded.mixture.form(["text"], loaded.traits), row_shape(task, loaded.model)
     examples = Examples(form, loaded.mixture, split.lengths, split.read, loaded.tokenizer.roles, shape)
     return replace(loaded, task=task), Evaluation(examples, split)
 

@@ -13,7 +13,7 @@ from seqeval.metrics.sequence_labeling import get_entities
 from zoo.batches.collate import MicroBatch, documents_from
 from zoo.batches.order import PackedRow
 from zoo.examples.example import ExamplePlan
-from zoo.inference.metric_inputs import METRIC_INPUTS, ForwardResult
+from zoo.inference.metric_inputs import METRIC_COLLECTORS, ForwardResult
 from zoo.inference.pipeline import Pipeline
 from zoo.inference.predictors.tagging import join_spans, makes_spans
 from zoo.metrics.metric import compute
@@ -95,9 +95,9 @@ def test_tags_are_gathered_by_sentence():
     zero, rows = torch.zeros(()), [PackedRow(0, tuple(ExamplePlan(0, 0, n) for n in row)) for row in ([2], [3, 2])]
     passed = ForwardResult(Mock(head="tagging"), rows, MicroBatch({"documents": documents}, {}, [], 0, 0.0), targets,
                     Term(zero, zero, 1.0, guesses=guesses), Scores.from_logits(torch.zeros(1, 3)))  # fmt: skip
-    found = METRIC_INPUTS["tags"].collect(passed)
+    found = METRIC_COLLECTORS["tags"].collect(passed)
     assert found == [([2], [1]), ([1, 2], [1, 2]), ([2, 2], [0, 2])]
-    given = METRIC_INPUTS["tags"].arguments(found, Mock(split=Mock(labels=SPANS)))
+    given = METRIC_COLLECTORS["tags"].arguments(found, Mock(split=Mock(labels=SPANS)))
     assert given["references"][2] == ["O", "I-animal"]
     assert (
         compute("tagging/f1", **given) == f1_score(given["references"], given["predictions"]) == pytest.approx(2 / 3)

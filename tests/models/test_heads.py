@@ -11,7 +11,7 @@ from zoo.models.heads.classification import ClassificationHead
 from zoo.models.heads.head import heads
 from zoo.models.heads.language import LanguageHead
 from zoo.models.heads.masked_lm import MaskedLMHead
-from zoo.models.heads.pooler import Pooler, PoolerSettings, mean_of_documents
+from zoo.models.heads.pooler import Pooler, PoolerSettings, document_means
 from zoo.models.settings import keep_heads, load_settings, parse_settings, with_labels
 
 EXACT = {"rtol": 1e-12, "atol": 1e-12}
@@ -93,7 +93,7 @@ def test_means_are_computed_once_for_each_document_however_many_positions_there_
         return kept
 
     with torch.autograd.graph.saved_tensors_hooks(pack, lambda kept: kept):
-        found = mean_of_documents(states, documents, places)
+        found = document_means(states, documents, places)
     assert max(sizes) <= max(states.numel(), len(places))
     (gradient,) = torch.autograd.grad(found[:2].sum(), states)
     torch.testing.assert_close(gradient[0, :, 0], torch.tensor([0.5, 0.5, 1.0]).double(), **EXACT)
@@ -111,7 +111,7 @@ def test_a_pooler_may_end_with_a_norm_and_have_another_activation(states: torch.
 
 def test_a_mean_is_over_the_document_of_each_position(states: torch.Tensor):
     documents = torch.tensor([[1, 1, 2], [1, 1, 1]])
-    found = mean_of_documents(states, documents, torch.tensor([0, 2, 4, -1]))
+    found = document_means(states, documents, torch.tensor([0, 2, 4, -1]))
     expected = [states[0, :2].mean(0), states[0, 2], states[1].mean(0), states[0, :2].mean(0)]
     torch.testing.assert_close(found, torch.stack(expected), **EXACT)
 
@@ -200,9 +200,7 @@ def test_a_mean_of_narrow_states_is_that_of_wide_ones_also_under_autocast():
     documents, places = torch.ones(1, 300, dtype=torch.long), torch.tensor([0])
     expected = states.double().mean(1)
     with torch.autocast("cpu", torch.bfloat16):
-        torch.testing.assert_close(
-            mean_of_documents(states, documents, places).double(), expected, rtol=1e-6, atol=1e-6
-        )
+        torch.testing.assert_close(document_means(states, documents, places).double(), expected, rtol=1e-6, atol=1e-6)
     narrow = states.bfloat16()
     expected = narrow.double().mean(1).bfloat16()
-    assert torch.equal(mean_of_documents(narrow, documents, places), expected)
+    assert torch.equal(document_means(narrow, documents, places), expected)

@@ -162,7 +162,7 @@ def test_every_objective_keeps_its_contract(name: str):
     member = objectives.build(name)
     capacity = member.capacity(64)
     assert capacity is None or member.scored(ExamplePlan(0, 0, 64)) <= capacity <= 64
-    whole = heads[member.head].over_positions  # then rows are scored as they are, by two kinds of scores
+    whole = heads[member.head].softmax_over_positions  # then rows are scored as they are, by two kinds of scores
     classes = 1 if heads[member.head].detects else 7
     logits = torch.randn(2, 4, 2) if whole else torch.randn(4 * member.places_per_target, classes)
     term = member.term(Scores.from_logits(logits), torch.full((2, 4) if whole else (4,), -1))

@@ -46,7 +46,7 @@ class Experiment:
     origins: Mapping[str, str]
 
     @property
-    def stream(self) -> ModelTraits:
+    def traits(self) -> ModelTraits:
         """The traits of the model that examples depend on."""
         return traits_of(self.model)
 

@@ -26,7 +26,7 @@ def fit_length(given: Experiment) -> Experiment:
     A stack whose own `max_length` is lower, or named by `--set`, keeps it.
     """
     longest = given.mixture.document_length(given.task)
-    if not given.stream.has_text or given.is_set("model.max_length") or given.model.max_length <= longest:
+    if not given.traits.has_text or given.is_set("model.max_length") or given.model.max_length <= longest:
         return given
     key = "task.longest" if given.task.longest is not None else "task.length"
     place = origin(f"{key}.target", given.origins)  # the origin of `key` itself if it is one number
@@ -37,7 +37,7 @@ def fit_length(given: Experiment) -> Experiment:
 
 def mark_vocabulary(given: Experiment) -> Experiment:
     """Record the tokenizer as the origin of `vocab_size`, unless `--set` names it."""
-    if not given.stream.has_text or given.is_set("model.vocab_size"):
+    if not given.traits.has_text or given.is_set("model.vocab_size"):
         return given
     return given.decide(TOKENIZER, ["model.vocab_size"])
 
@@ -49,7 +49,7 @@ def fit_data(given: Experiment, rows: SplitRows) -> Experiment:
         ValueError: the data lacks a column, or the model cannot be trained on it.
     """
     task, columns = given.task, rows.inputs
-    given.mixture.form(columns, given.stream)
+    given.mixture.form(columns, given.traits)
     if not task.columns:
         given = given.decide(DATA, ["task.columns"], task=replace(task, columns={name: name for name in columns}))
     # the keys with the number of classes of each head that has classes

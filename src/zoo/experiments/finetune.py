@@ -54,7 +54,7 @@ def finetune(saved: SavedRun, request: Request, watcher: Watcher) -> State:
             raise ValueError(NO_TOKENIZER)
         report_positions(settled)
         tokenizer = Tokenizer.from_files(saved.tokenizer, str(saved.folder))
-        form = settled.mixture.form(rows["train"].inputs, settled.stream)
+        form = settled.mixture.form(rows["train"].inputs, settled.traits)
         lacking = [role for role in settled.mixture.roles(form) if getattr(tokenizer.roles, role) is None]
         if lacking:
             new = len(tokenizer.add_roles(lacking))

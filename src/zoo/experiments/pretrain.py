@@ -38,8 +38,8 @@ def pretrain(request: Request, watcher: Watcher) -> State:
     if experiment.training.lora is not None:
         raise ValueError(f"{LORA}: adapts a trained model, but pretrain starts from random weights; use zoo finetune")
     if experiment.task.columns:
-        experiment.mixture.form(experiment.task.columns, experiment.stream)
-    if experiment.stream.has_text:
+        experiment.mixture.form(experiment.task.columns, experiment.traits)
+    if experiment.traits.has_text:
         check_tokenizer(experiment.task)
     vectors = vectors_to_start_from(experiment.model, request)
 

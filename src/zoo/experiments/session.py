@@ -102,7 +102,7 @@ def run_session(request: Request, experiment: Experiment, start: Start, watcher:
         refuse_unlabelled(rows, experiment.mixture.labelled)
         experiment = fit_data(experiment, rows["train"])
         tokenizer = None
-        if experiment.stream.has_text:
+        if experiment.traits.has_text:
             # made in the main process only and sent as bytes, so that every process has the same tokenizer
             files = processes.broadcast(lambda: start.tokenizer(experiment, rows).files())
             tokenizer = Tokenizer.from_files(files)
@@ -145,13 +145,13 @@ def read_data(
     processes: Processes,
     progress: Progress,
 ) -> Data:
-    """Tokenise what is not in the store yet, and log how much text had to be cut off."""
+    """Tokenise what is not in the store yet, free the memory of that, and log how much text had to be cut off."""
     wanted = {name: split for name, split in rows.items() if name != "test"}
     model = on_meta(given.model)  # refuses a wrong combination before hours of tokenising
     data = read_examples(wanted, given.task, given.mixture, model, tokenizer, progress)  # all processes tokenise shards
     if tokenizer is not None:
         tokenizer.clear_cache()
-    trim_heap()  # before the first tensor: later, small blocks that stay would lie between what was freed
+    trim_heap()  # before the model's weights: later, small blocks that stay would lie between the freed ones
     train, split = data["train"]
     for role in given.mixture.roles(train.form):
         train.roles.id(role)  # raises if missing: training needs every role, evaluation does not

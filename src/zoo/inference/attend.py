@@ -84,7 +84,7 @@ def attend(
         RuntimeError: a weight is not finite.
     """
     picture = None
-    if loaded.stream.image_size is None:
+    if loaded.traits.image_size is None:
         if image is not None:
             raise ValueError("--image: this model reads texts, not images; leave it out")
         given = text_inputs(loaded, text, target, settings)
@@ -143,7 +143,7 @@ def text_inputs(loaded: Loaded, text: str | None, target: str | None, settings: 
     """
     if text is None:
         raise ValueError("TEXT: missing; this model reads a text")
-    if loaded.stream.source:
+    if loaded.traits.source:
         source = source_inputs(loaded, first_predictor(loaded).encode(loaded, [text]))
         positions = Positions(token_labels(loaded.tokenizer, source[0][0].tolist()))
         return inputs_with_target(loaded, source, positions, {"source": text}, target, settings)
@@ -192,7 +192,7 @@ def inputs_of_image(loaded: Loaded, image: str, target: str | None, settings: Ge
     """
     grid, texts = Positions(()), {"picture": Path(image).name}
     source = image_inputs(loaded, [image])
-    if loaded.stream.source:
+    if loaded.traits.source:
         return inputs_with_target(loaded, source, grid, texts, target, settings)
     if target is not None:
         raise ValueError("--target: this model writes no text; leave it out")

@@ -110,7 +110,7 @@ def evaluate_split(
     use_fastest(loaded.model, dtype)
     for objective in loaded.mixture.members:
         loaded.refuse_untrained(objective)
-    task, tokenizer = loaded.task, loaded.tokenizer if loaded.stream.has_text else None
+    task, tokenizer = loaded.task, loaded.tokenizer if loaded.traits.has_text else None
     rows = load_rows(task, inputs(), data, [split])
     examples, opened = read_examples(rows, task, loaded.mixture, loaded.model, tokenizer)[split]
     if examples.truncates:

@@ -14,11 +14,11 @@ from zoo.data.store.split import Split
 from zoo.data.store.store import Progress
 from zoo.devices.memory import map_batches
 from zoo.inference.loaded import Loaded
-from zoo.inference.metric_inputs import METRIC_INPUTS, EvaluatedSplit, ForwardResult
+from zoo.inference.metric_inputs import METRIC_COLLECTORS, EvaluatedSplit, ForwardResult
 from zoo.inference.model_inputs import BATCH, SORT_WINDOW
 from zoo.inference.predictors.predictor import first_predictor
 from zoo.inference.sums import Sums, numbers_of, read_at_once
-from zoo.inference.text_generation import GeneratedCounts, TextGeneration, generate_from_source, generate_texts
+from zoo.inference.text_generation import GeneratedCounts, TextGeneration, continue_prompts, generate_from_source
 from zoo.metrics.choose import ChosenMetric, parse_metrics
 from zoo.metrics.metric import compute
 from zoo.models.generation.settings import GenerateSettings
@@ -70,14 +70,14 @@ class Evaluation:
         parts = {name: self.examples.of_documents(documents) for name, documents in files.items()}
         apart = {name: replace(self, examples=examples) for name, examples in parts.items() if examples.count}
         if len(apart) < 2:
-            return self.evaluate_together(loaded, wanted)
-        found = {name: one.evaluate_together(loaded, wanted, True) for name, one in apart.items()}
+            return self.evaluate_examples(loaded, wanted)
+        found = {name: one.evaluate_examples(loaded, wanted, True) for name, one in apart.items()}
         asked = {metric.name for metric in parse_metrics(wanted, loaded.mixture.metrics)}
         if self.kept is None and not asked <= {name for values in found.values() for name in values}:
-            return self.evaluate_together(loaded, wanted)  # its error says why no file has the metric
+            return self.evaluate_examples(loaded, wanted)  # its error says why no file has the metric
         return mean_over_files(found, loaded, wanted)
 
-    def evaluate_together(self, loaded: Loaded, wanted: Sequence[str], lacking: bool = False) -> dict[str, float]:
+    def evaluate_examples(self, loaded: Loaded, wanted: Sequence[str], lacking: bool = False) -> dict[str, float]:
         """Evaluate all files together; the result is as in `run`.
 
         Args:
@@ -88,7 +88,7 @@ class Evaluation:
         asked = {
             (m.variant.needs, m.objective) for m in chosen if m.metric not in members[m.objective].measured_metrics
         }
-        compared = [(needs, objective) for needs, objective in sorted(asked) if needs in METRIC_INPUTS]
+        compared = [(needs, objective) for needs, objective in sorted(asked) if needs in METRIC_COLLECTORS]
         total = Sums()
         for sums in self.gather(self.sum_losses(loaded, compared)):
             total.add(sums)
@@ -144,7 +144,7 @@ class Evaluation:
             for name, member in mixture.members.items()
         }
         for needs, name in compared:
-            sums.compared[needs, name] = METRIC_INPUTS[needs].collect(results[name])
+            sums.compared[needs, name] = METRIC_COLLECTORS[needs].collect(results[name])
         if self.kept is not None and not self.examples.form.writes:
             first = next(iter(results.values()))
             for plan, one in zip(first.plans, first_predictor(loaded).collect_results(first), strict=True):
@@ -182,7 +182,7 @@ class Evaluation:
         examples, generation = self.examples, TextGeneration(self.generate, counts, documents)
         built = [examples.build(PackedRow(0, (plan,))) for plan in examples.plan(0, documents)]
         if not examples.form.source:
-            found = generate_texts(loaded, [example.prompt.tolist() for row in built for example in row], generation)
+            found = continue_prompts(loaded, [example.prompt.tolist() for row in built for example in row], generation)
         else:
             longest = max(0 if example.source is None else len(example.source) for row in built for example in row)
             source, among = encoder_inputs(built, (len(built), longest), examples.roles.pad, examples.form.traits)
@@ -220,13 +220,13 @@ class Evaluation:
         needs = chosen.variant.needs
         if needs == "texts" and texts is not None:
             return compute(chosen.registered, predictions=texts[0], references=texts[1])
-        if needs in METRIC_INPUTS:
+        if needs in METRIC_COLLECTORS:
             compared = total.compared.get((needs, chosen.objective))
             if not compared:
                 labelled = loaded.mixture.members[chosen.objective].labelled
                 why = "no row of this split has a label" if labelled else "nothing in this split is predicted"
                 raise ValueError(f"{chosen.name}: {why}, so no answer can be compared")
-            given = METRIC_INPUTS[needs].arguments(compared, EvaluatedSplit(loaded, self.examples, self.split))
+            given = METRIC_COLLECTORS[needs].arguments(compared, EvaluatedSplit(loaded, self.examples, self.split))
             return compute(chosen.registered, **given)
         wanted = chosen.variant.inputs
         loss, count = (total.numbers[what, chosen.objective] for what in ("likelihood", "count"))

@@ -58,14 +58,14 @@ class Loaded:
         Raises:
             ValueError: the checkpoint has none.
         """
-        if not self.stream.has_text:
+        if not self.traits.has_text:
             raise ValueError("this checkpoint reads images and writes no text, so it has no tokenizer, and needs none")
         if self.optional_tokenizer is None:
             raise ValueError(NO_TOKENIZER)
         return self.optional_tokenizer
 
     @property
-    def stream(self) -> ModelTraits:
+    def traits(self) -> ModelTraits:
         """The model's traits that examples depend on."""
         return model_traits(self.model)
 

@@ -60,7 +60,7 @@ class ForwardResult(NamedTuple):
     def filled(self) -> NDArray[np.bool_]:
         """Whether each target of a head with a capacity is in use."""
         places = self.places
-        assert places is not None, "a head with a capacity is asked for places"
+        assert places is not None, "a head with a capacity is asked for positions"
         return places >= 0
 
     def owners(self) -> NDArray[np.int64]:
@@ -108,10 +108,10 @@ def span_pairs(result: ForwardResult) -> list[AnswerPair]:
     names, found = iter(result.part.examples), []
     for said, known in zip(logits, targets, strict=True):
         firsts = np.flatnonzero((known >= 0) & (known & FIRST > 0))  # where the windows of the row begin
-        for first, behind in zip(firsts, [*firsts[1:], int((known >= 0).sum())], strict=True):
+        for first, stop in zip(firsts, [*firsts[1:], int((known >= 0).sum())], strict=True):
             _, document, number = next(names)
-            context = np.flatnonzero(known[first:behind] & CONTEXT)
-            found.append(((document, number), best_span(said[first:behind], context, 0)))
+            context = np.flatnonzero(known[first:stop] & CONTEXT)
+            found.append(((document, number), best_span(said[first:stop], context, 0)))
     return found
 
 
@@ -169,7 +169,7 @@ def answer_of_document(
     )
 
 
-class MetricInputs(NamedTuple):
+class MetricCollector(NamedTuple):
     """How a metric's inputs are made.
 
     Args:
@@ -181,10 +181,10 @@ class MetricInputs(NamedTuple):
     arguments: Callable[[Sequence[AnswerPair], EvaluatedSplit], dict[str, Any]]
 
 
-METRIC_INPUTS = {  # by `Metric.needs`
-    "classes": MetricInputs(answer_pairs, class_numbers),
-    "numbers": MetricInputs(answer_pairs, two_lists),
-    "sets": MetricInputs(set_pairs, two_lists),
-    "tags": MetricInputs(tag_pairs, tag_names),
-    "answers": MetricInputs(span_pairs, answer_texts),
+METRIC_COLLECTORS = {  # by `Metric.needs`
+    "classes": MetricCollector(answer_pairs, class_numbers),
+    "numbers": MetricCollector(answer_pairs, two_lists),
+    "sets": MetricCollector(set_pairs, two_lists),
+    "tags": MetricCollector(tag_pairs, tag_names),
+    "answers": MetricCollector(span_pairs, answer_texts),
 }

@@ -47,7 +47,7 @@ def build_examples(loaded: Loaded, texts: Sequence[Ids], pairs: Sequence[Ids] | 
         if beyond > 0:
             limit = f"the model reads at most {most}, special tokens included"
             raise ValueError(f"the text is {counted(beyond, 'token')} too long: {limit}")
-        built.append(fill_template(template, plan, pieces.__getitem__, loaded.tokenizer.roles, loaded.stream.causal))
+        built.append(fill_template(template, plan, pieces.__getitem__, loaded.tokenizer.roles, loaded.traits.causal))
         if not len(built[-1].tokens):
             raise ValueError("the text is empty, and the tokenizer adds no special tokens: there is nothing to read")
     return built
@@ -56,7 +56,7 @@ def build_examples(loaded: Loaded, texts: Sequence[Ids], pairs: Sequence[Ids] | 
 def template_of(loaded: Loaded, texts: int) -> Template:
     """The template for one text or two: that of the training form if it takes as many, else of `text` or `pair`."""
     known = (*loaded.mixture.forms, ("text", "pair")[texts - 1])
-    templates = (forms.build(name, loaded.stream, True).template for name in known)
+    templates = (forms.build(name, loaded.traits, True).template for name in known)
     return next(template for template in templates if template.count(None) == texts)
 
 
@@ -66,7 +66,7 @@ def collate_inputs(loaded: Loaded, examples: Sequence[Example]) -> dict[str, Ten
     shape, pad = (len(examples), longest), loaded.tokenizer.roles.pad
     tokens, documents = concatenate_rows([example.split() for example in examples], shape, pad)
     inputs = {"tokens": torch.from_numpy(tokens), "documents": documents_from(documents)}
-    if loaded.stream.segments:
+    if loaded.traits.segments:
         segments = [[np.zeros_like(e.tokens) if e.segments is None else e.segments] for e in examples]
         inputs["segments"] = torch.from_numpy(concatenate_rows(segments, tokens.shape, 0)[0])
     return {name: map_input(value, lambda tensor: tensor.to(loaded.model.device)) for name, value in inputs.items()}
@@ -102,7 +102,7 @@ def image_inputs(loaded: Loaded, files: Sequence[str]) -> tuple[Tensor, Document
     Raises:
         ValueError: a file is missing, or not an image.
     """
-    size = loaded.stream.image_size
+    size = loaded.traits.image_size
     assert size is not None
     pictures = np.stack([decode(read_file(expand_user(file), "IMAGE"), file, size) for file in files])
     documents = documents_from(np.ones((len(files), 1), dtype=np.int64))

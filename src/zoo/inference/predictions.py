@@ -58,7 +58,7 @@ def prediction_rows(evaluated: EvaluatedSplit, kept: Mapping[int, Sequence[Any]]
     form, rows, numbers = evaluated.examples.form, evaluated.split.rows, evaluated.split.row_numbers
     for document in sorted(kept):
         given = form.model_inputs(rows[document])
-        said = predictor.predict_row(evaluated, document, kept[document])
+        said = predictor.row_prediction(evaluated, document, kept[document])
         refuse_not_finite(numeric_scores(said.scores))
         place = {"row": int(numbers[document]) + 1, "input": given[0] if len(given) == 1 else given or None}
         yield place | {"output": said.output, "scores": said.scores, "expected": said.expected}

@@ -54,10 +54,10 @@ def generate_from_source(
 ) -> list[Generated]:
     """Generate a text for each source, a text or an image."""
     begins = [[loaded.tokenizer.roles.id("start")]] * len(source)
-    return generate_texts(loaded, begins, generation, source, documents)
+    return continue_prompts(loaded, begins, generation, source, documents)
 
 
-def generate_texts(
+def continue_prompts(
     loaded: Loaded,
     prompts: Sequence[Sequence[int]],
     generation: TextGeneration,

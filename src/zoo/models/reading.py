@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from zoo.models.heads.head import Head, HiddenStates
-from zoo.models.heads.pooler import mean_of_documents
+from zoo.models.heads.pooler import document_means
 from zoo.models.kinds.part import Part, PartInput
 
 STEP = 16  # positions: oneDNN compiles and keeps kernels for each number of them, so round it up
@@ -83,7 +83,7 @@ class Reading:
             rows = self.given.rows()
             chosen = self.part.document_places(rows.numbers) if places is None else places
             if self.averages:
-                return mean_of_documents(states, rows.numbers, chosen, rows.max_documents)
+                return document_means(states, rows.numbers, chosen, rows.max_documents)
             return self.part.summarize(states, rows.numbers, chosen)
         # not states[places]: in its backward pass a GPU adds up one by one the many that are none (clamped to 0)
         return states if places is None else states.flatten(0, 1).index_select(0, places.clamp_min(0))

@@ -125,7 +125,7 @@ def check_model(report: Report, place: Path) -> None:
         return
     own = loaded.optional_tokenizer
     known = "no tokenizer (it reads token ids only)" if own is None else f"the tokenizer {own.vocab_size:,} tokens"
-    tokens = f", {known}" if loaded.stream.has_text else ""
+    tokens = f", {known}" if loaded.traits.has_text else ""
     report.remarks.append(f"the model has {parameters(loaded.model):,} parameters{tokens}, and loads")
 
 

@@ -160,7 +160,7 @@ class Tokenizer:
         return WordCache(self.plain_backend, is_separable_at_marks(spec)) if is_separable(spec) else None
 
     def clear_cache(self) -> None:
-        """Free the cache of words' ids and its tables, up to 140 MB; `encode` fills them again when needed."""
+        """Free the cache of words' ids, some 50 MB (200 with short words), and the tables that all caches share."""
         self.__dict__.pop("word_cache", None)
         clear_tables()
 

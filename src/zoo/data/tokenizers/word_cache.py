@@ -142,7 +142,7 @@ def powers(base: int) -> NDArray[np.uint64]:
 
 
 def clear_tables() -> None:
-    """Free the tables that all caches share (17 MB); what needs them computes them again."""
+    """Free the tables that all caches share, 18 MB; the next batch of texts computes them again."""
     character_kinds.cache_clear()
     powers.cache_clear()
 

@@ -138,7 +138,7 @@ def compare_losses(
 
 def mean_loss(head: str, logits: Tensor, rows: Sequence[SampleRow], native: NativeClass, answer: LabelLoss) -> Tensor:
     """A head's mean loss, written independently of the losses in zoo's transformers classes, which it also checks."""
-    if heads[head].over_positions:
+    if heads[head].softmax_over_positions:
         return mean_position_loss(logits, rows, native.label_of(head).split())
     labels = [row.labels[native.label_of(head)] for row in rows]
     if native.choices and heads[head].scores_documents:

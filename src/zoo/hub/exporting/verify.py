@@ -130,7 +130,7 @@ def request_of(trained: TrainedModel, target: Target, native: NativeClass) -> di
         "segments": trained.segments,
         "outputs": dict(native.heads),
         # transformers' softmax over the positions of a row includes padding
-        "loss_by_row": any(heads[head].over_positions for head in native.heads),
+        "loss_by_row": any(heads[head].softmax_over_positions for head in native.heads),
         # a pooled head reads position 0, which is padding in rows padded on the left
         "left_heads": [h for h in native.heads if not (native.choices or (heads[h].scores_documents and pooled))],
         "choices": native.choices,
@@ -153,7 +153,7 @@ def with_labels(rows: list[SampleRow], native: NativeClass, trained: TrainedMode
     def label(head: str, number: int, row: SampleRow) -> Any:
         if heads[head].scores_documents and head in choosing:
             return trained.answer.sample(number, choosing[head])
-        if heads[head].over_positions:
+        if heads[head].softmax_over_positions:
             return [number % len(row.tokens), len(row.tokens) - 1]
         if heads[head].scores_documents:  # one label per example of several choices
             return number // (native.choices or 1) % 2

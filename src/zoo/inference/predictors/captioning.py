@@ -13,6 +13,6 @@ class PictureCaption(Predictor):
     writes = True
 
     def predict(self, loaded: Loaded, inputs: InputBatch) -> list[Prediction]:
-        found = generate_from_source(loaded, *image_inputs(loaded, inputs.texts), inputs.writing)
+        found = generate_from_source(loaded, *image_inputs(loaded, inputs.texts), inputs.generation)
         pairs = zip(inputs.texts, found, strict=True)
         return [Prediction(text, loaded.tokenizer.decode(new.tokens), new.score) for text, new in pairs]

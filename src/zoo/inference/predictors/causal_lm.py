@@ -11,7 +11,7 @@ from zoo.examples.forms.chat import lay_turns
 from zoo.inference.loaded import Loaded
 from zoo.inference.model_inputs import refuse_too_long
 from zoo.inference.predictors.predictor import InputBatch, Prediction, Predictor, predictors
-from zoo.inference.text_generation import generate_texts
+from zoo.inference.text_generation import continue_prompts
 from zoo.models.generation.generate import generating_decoder
 from zoo.strict_json import parse_json
 
@@ -42,7 +42,7 @@ class TextContinuation(Predictor):
     def predict(self, loaded: Loaded, inputs: InputBatch) -> list[Prediction]:
         prompts = [prompt_of(loaded, text) for text in inputs.texts]
         generating_decoder(loaded.model, prompts)
-        found = generate_texts(loaded, prompts, inputs.writing)
+        found = continue_prompts(loaded, prompts, inputs.generation)
         if not (trained_on_conversations(loaded) or PROMPT in loaded.task.columns):
             whole = [[*prompt, *new.tokens] for prompt, new in zip(prompts, found, strict=True)]
             triples = zip(inputs.texts, whole, found, strict=True)

@@ -54,7 +54,7 @@ class BestChoice(Predictor):
         scores, ends = result.scores.exact()[result.filled(), 0], np.cumsum([len(p.pieces) // 2 for p in result.plans])
         return list(torch.tensor_split(scores, ends[:-1].tolist()))
 
-    def predict_row(self, evaluated: EvaluatedSplit, document: int, kept: Sequence[Any]) -> RowPrediction:
+    def row_prediction(self, evaluated: EvaluatedSplit, document: int, kept: Sequence[Any]) -> RowPrediction:
         row = evaluated.split.rows[document]
         choices, label = list(row[CHOICES]), row.get(LABEL, -1)
         chosen = choices[int(kept[0].argmax())]

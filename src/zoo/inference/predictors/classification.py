@@ -28,12 +28,12 @@ class LikeliestClass(Predictor):
         if "pair" in known and pair is None:
             return "this checkpoint classifies pairs; give the second text"
         if known and "pair" not in known and pair is not None:
-            what = "texts" if loaded.stream.image_size is None else "images"
+            what = "texts" if loaded.traits.image_size is None else "images"
             return f"this checkpoint classifies single {what}; leave it out"
         return None
 
     def predict(self, loaded: Loaded, inputs: InputBatch) -> list[Prediction]:
-        if loaded.stream.image_size is None:
+        if loaded.traits.image_size is None:
             pairs = None if inputs.pairs is None else loaded.tokenizer.encode(inputs.pairs)
             examples = build_examples(loaded, loaded.tokenizer.encode(inputs.texts), pairs)
             logits = score_texts(loaded, examples, "classification").exact()
@@ -45,7 +45,7 @@ class LikeliestClass(Predictor):
     def collect_results(self, result: ForwardResult) -> list[Any]:
         return list(result.scores.exact()[result.filled()])
 
-    def predict_row(self, evaluated: EvaluatedSplit, document: int, kept: Sequence[Any]) -> RowPrediction:
+    def row_prediction(self, evaluated: EvaluatedSplit, document: int, kept: Sequence[Any]) -> RowPrediction:
         return label_prediction(evaluated, document, kept[0])
 
 
@@ -56,7 +56,5 @@ def label_loss_for(task: Task, scores: int) -> LabelLoss:
 
 def label_prediction(evaluated: EvaluatedSplit, document: int, logits: Tensor) -> RowPrediction:
     """The prediction from a document's logits, beside the row's own label."""
-    answer, label = label_loss_for(evaluated.loaded.task, len(logits)), evaluated.split.rows[document].get(LABEL)
-    return RowPrediction(
-        *answer.named_predictions(logits[None])[0], None if label is None else answer.named_label(label)
-    )
+    kind, label = label_loss_for(evaluated.loaded.task, len(logits)), evaluated.split.rows[document].get(LABEL)
+    return RowPrediction(*kind.named_predictions(logits[None])[0], None if label is None else kind.named_label(label))

@@ -33,12 +33,12 @@ class InputBatch(NamedTuple):
     Args:
         texts: the texts, or paths of images, for a model that reads images.
         pairs: second texts, one per text; None: none.
-        writing: how text is generated; its `numbers` are the texts' indices among all inputs.
+        generation: how text is generated; its `numbers` are the texts' indices among all inputs.
     """
 
     texts: Texts
     pairs: Texts | None
-    writing: TextGeneration
+    generation: TextGeneration
 
     @property
     def inputs(self) -> list[Any]:
@@ -106,7 +106,7 @@ class Predictor(ABC):
         """
 
     def collect_results(self, result: ForwardResult) -> list[Any]:
-        """Return what `predict_row` needs of each example of a forward pass; by default the loss as a sum and a count.
+        """Return what `row_prediction` needs of each example of a pass; by default the sum of its losses and a count.
 
         Not called for forms that generate text (`Form.writes`): for those the text is kept.
         """
@@ -119,7 +119,7 @@ class Predictor(ABC):
             found.append((term.sum.item(), int(term.count)))
         return found
 
-    def predict_row(self, evaluated: EvaluatedSplit, document: int, kept: Sequence[Any]) -> RowPrediction:
+    def row_prediction(self, evaluated: EvaluatedSplit, document: int, kept: Sequence[Any]) -> RowPrediction:
         """Return the model's output for a row, from what was kept of its examples."""
         if evaluated.examples.form.writes:
             return RowPrediction(kept[0], None, evaluated.examples.form.reference_texts(evaluated.split.rows[document]))
@@ -138,6 +138,6 @@ def first_predictor(loaded: Loaded) -> Predictor:
 def pair_obstacle(loaded: Loaded, name: str, pair: str | None) -> str | None:
     """Why an objective's predictor cannot use this second text, or none; None: it can."""
     if pair is not None and not predictors[name].pairs:
-        what = "text" if loaded.stream.image_size is None else "image"
+        what = "text" if loaded.traits.image_size is None else "image"
         return f"this checkpoint was trained for {name}, which reads one {what}; leave it out"
     return predictors.build(name).pair_obstacle(loaded, pair)

@@ -14,6 +14,6 @@ class TextCompletion(Predictor):
 
     def predict(self, loaded: Loaded, inputs: InputBatch) -> list[Prediction]:
         encoded = loaded.tokenizer.encode(inputs.texts)
-        found = generate_from_source(loaded, *source_inputs(loaded, encoded), inputs.writing)
+        found = generate_from_source(loaded, *source_inputs(loaded, encoded), inputs.generation)
         triples = zip(inputs.texts, encoded, found, strict=True)
         return [Prediction(text, loaded.tokenizer.decode([*ids, *new.tokens]), new.score) for text, ids, new in triples]

@@ -41,7 +41,7 @@ class PairSimilarity(Predictor):
     def collect_results(self, result: ForwardResult) -> list[Any]:
         return list(add_orders(result.scores).exact()[result.filled()])
 
-    def predict_row(self, evaluated: EvaluatedSplit, document: int, kept: Sequence[Any]) -> RowPrediction:
+    def row_prediction(self, evaluated: EvaluatedSplit, document: int, kept: Sequence[Any]) -> RowPrediction:
         return label_prediction(evaluated, document, kept[0])
 
 

@@ -53,13 +53,13 @@ class FoundAnswer(Predictor):
     def collect_results(self, result: ForwardResult) -> list[Any]:
         return [(number, window) for (_, number), window in span_pairs(result)]
 
-    def predict_row(self, evaluated: EvaluatedSplit, document: int, kept: Sequence[Any]) -> RowPrediction:
+    def row_prediction(self, evaluated: EvaluatedSplit, document: int, kept: Sequence[Any]) -> RowPrediction:
         answers = list(evaluated.split.rows[document][ANSWERS]["text"])
         return RowPrediction(*answer_of_document(dict(kept), evaluated, document), answers)
 
 
 class Windows:
-    """InputBatch and their contexts; the model reads a context in windows, a batch of windows at a time."""
+    """Questions and their contexts; the model reads a context in windows, a batch of windows at a time."""
 
     def __init__(self, loaded: Loaded, questions: Sequence[Ids], contexts: Sequence[Ids]) -> None:
         self.loaded = loaded
@@ -70,7 +70,7 @@ class Windows:
         }
         self.flat = {name: np.concatenate([*ids, np.empty(0, dtype=np.int64)]) for name, ids in self.fields.items()}
         self.lengths = Lengths({name: np.cumsum([0, *map(len, ids)]) for name, ids in self.fields.items()})
-        self.form = loaded.mixture.build_form("span", loaded.stream)
+        self.form = loaded.mixture.build_form("span", loaded.traits)
 
     def read(self, piece: Piece) -> Ids:
         return self.flat[piece.field][piece.start : piece.stop]
@@ -97,6 +97,6 @@ class Windows:
             built = [self.form.build(plan, self.read, self.loaded.tokenizer.roles) for plan in some]
             logits = self.loaded.run(**collate_inputs(self.loaded, built)).scores["span"].exact().cpu().numpy()
             for plan, example, said in zip(some, built, logits, strict=True):
-                assert example.marked is not None, "a form of windows marks their places"
+                assert example.marked is not None, "a form of windows marks their positions"
                 found.append(best_span(said[: len(example.tokens)], example.marked, plan.pieces[-1].start))
         return found

@@ -52,7 +52,7 @@ class WordTags(Predictor):
         tags, shares = best.indices.cpu().numpy(), best.values.cpu().numpy()
         return [(tags[owners == n], shares[owners == n]) for n in range(len(result.plans))]
 
-    def predict_row(self, evaluated: EvaluatedSplit, document: int, kept: Sequence[Any]) -> RowPrediction:
+    def row_prediction(self, evaluated: EvaluatedSplit, document: int, kept: Sequence[Any]) -> RowPrediction:
         """The tag of each word; None for a word that the model did not read."""
         row, (plan,) = evaluated.split.rows[document], evaluated.examples.plan(0, [document])
         names, (tags, shares) = evaluated.split.labels, kept[0]
@@ -84,8 +84,8 @@ def tag_words(
     shares, tokens = shares[written], TokenSpans(*(each[written] for each in tokens))
     begins = np.flatnonzero(begin_words(tokenizer, text, tokens))
     found: list[dict[str, Any]] = []
-    for first, behind in zip(begins, [*begins, len(tokens.ids)][1:], strict=True):
-        best, word = int(shares[first].argmax()), excerpt(text, int(tokens.begins[first]), int(tokens.ends[behind - 1]))
+    for first, stop in zip(begins, [*begins, len(tokens.ids)][1:], strict=True):
+        best, word = int(shares[first].argmax()), excerpt(text, int(tokens.begins[first]), int(tokens.ends[stop - 1]))
         found.append({"tag": names[best], **word, "score": float(shares[first, best])})
     return found
 

@@ -21,7 +21,7 @@ class TextTranslation(Predictor):
 
     def predict(self, loaded: Loaded, inputs: InputBatch) -> list[Prediction]:
         encoded = self.encode(loaded, inputs.texts)
-        found = generate_from_source(loaded, *source_inputs(loaded, encoded), inputs.writing)
+        found = generate_from_source(loaded, *source_inputs(loaded, encoded), inputs.generation)
         sentinels, triples = loaded.tokenizer.roles.sentinels, zip(inputs.texts, encoded, found, strict=True)
         return [
             Prediction(text, loaded.tokenizer.decode(filled_source(ids.tolist(), new.tokens, sentinels)), new.score)

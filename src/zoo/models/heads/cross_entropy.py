@@ -105,13 +105,13 @@ class LinearCrossEntropy(torch.autograd.Function):
         targets: Int[Tensor, " rows"],
         options: LossOptions,
     ) -> SummedLoss:
-        n, room = len(weight), padded_classes(len(weight), weight.device)
-        x, w = states.to(options.dtype), pad_classes(weight, room, options.dtype)
-        b = None if bias is None else pad_classes(bias, room, options.dtype)
+        n, padded = len(weight), padded_classes(len(weight), weight.device)
+        x, w = states.to(options.dtype), pad_classes(weight, padded, options.dtype)
+        b = None if bias is None else pad_classes(bias, padded, options.dtype)
         needed = [options.gradient and each for each in ctx.needs_input_grad[:3]]
         parts = chunks(options, len(x), w, summed=needed[1])
         # float32 for a sum over chunks, which would lose small terms in bfloat16
-        summed = options.gradient_dtype if len(parts) == 1 else options.sum_dtype
+        summed = options.weight_gradient_dtype if len(parts) == 1 else options.sum_dtype
         of_states = torch.empty_like(x) if needed[0] else None
         of_weight = torch.empty_like(w, dtype=summed) if needed[1] else None
         of_bias = torch.zeros_like(w[:, 0], dtype=options.sum_dtype) if needed[2] else None
@@ -128,7 +128,9 @@ class LinearCrossEntropy(torch.autograd.Function):
             if of_bias is not None:
                 add_sums_(of_bias, logits)
         if of_weight is not None:
-            of_weight = of_weight[:n] if of_weight.device.type == "cuda" else of_weight[:n].to(options.gradient_dtype)
+            of_weight = (
+                of_weight[:n] if of_weight.device.type == "cuda" else of_weight[:n].to(options.weight_gradient_dtype)
+            )
         ctx.save_for_backward(of_states, of_weight, None if of_bias is None else of_bias[:n])
         ctx.dtypes = states.dtype, weight.dtype, None if bias is None else bias.dtype
         ctx.mark_non_differentiable(totals[1], *([] if guesses is None else [guesses]))
@@ -147,33 +149,33 @@ def chunks(options: LossOptions, rows: int, weight: Float[Tensor, "n d_model"], 
     """Split the rows into chunks whose logits are held at a time.
 
     All rows are one chunk if that takes no more memory: several chunks sum the weight's gradient in `sum_dtype`, a
-    single one writes it in `gradient_dtype`. With bfloat16 products the float32 sum takes four bytes per entry, as much
-    as two logits.
+    single one writes it in `weight_gradient_dtype`. With bfloat16 products the float32 sum takes four bytes per
+    entry, as much as two logits.
 
     Args:
         summed: whether the weight's gradient is computed.
     """
     classes, width = weight.shape
     limit = logits_at_once(weight.device)
-    if summed and options.gradient_dtype != options.sum_dtype and rows * classes <= limit + 2 * width * classes:
+    if summed and options.weight_gradient_dtype != options.sum_dtype and rows * classes <= limit + 2 * width * classes:
         return [slice(0, rows)]
     return split(rows, max(classes, limit // ROWS_IN_FLOAT16 if options.dtype == torch.float16 else 0), limit)
 
 
-def pad_classes(x: Float[Tensor, "n *width"], room: int, dtype: torch.dtype) -> Float[Tensor, "room *width"]:
-    """Cast a head's weight or bias to the dtype of the products and pad it with zeros to `room` classes.
+def pad_classes(x: Float[Tensor, "n *width"], padded: int, dtype: torch.dtype) -> Float[Tensor, "padded *width"]:
+    """Cast a head's weight or bias to the dtype of the products and pad it with zeros to `padded` classes.
 
     The padding's logits are 0, and `score_chunk_` sets their gradients to 0, so they add nothing to other gradients.
     """
-    if room == len(x):
+    if padded == len(x):
         return x.to(dtype)
-    wide = x.new_zeros(room, *x.shape[1:], dtype=dtype)
+    wide = x.new_zeros(padded, *x.shape[1:], dtype=dtype)
     wide[: len(x)] = x
     return wide
 
 
 def score_chunk_(
-    logits: Float[Tensor, "rows room"],
+    logits: Float[Tensor, "rows padded"],
     classes: int,
     targets: Int[Tensor, " rows"],
     options: LossOptions,
@@ -240,7 +242,7 @@ def write_product_(total: Tensor, gradients: Tensor, states: Tensor, add: bool) 
             total[classes] = gradients[:, classes].T @ states
 
 
-def add_sums_(total: Float[Tensor, " room"], gradients: Float[Tensor, "rows room"]) -> None:
+def add_sums_(total: Float[Tensor, " padded"], gradients: Float[Tensor, "rows padded"]) -> None:
     """Add the sum of the rows to `total`, some rows at a time: to sum in a wider dtype, a CPU casts its whole input."""
     for rows in split(len(gradients), len(total), exact_at_once(gradients.device)):
         total += gradients[rows].sum(0, dtype=total.dtype)

@@ -19,14 +19,14 @@ class Head(nn.Module, ABC):
 
     Class attributes:
         scores_documents: whether it scores documents (one vector each) instead of tokens.
-        over_positions: whether the softmax of its logits runs over the positions of a document, as for an answer's end.
+        softmax_over_positions: whether its softmax runs over the positions of a document, as for an answer's end.
         pools_positions: whether it reads each position's pooled state, in models with `pooler.places`.
         guesses: whether it predicts masked tokens; beside a head that `detects` guesses, it belongs to the generator.
         detects: whether it tells a generator's guesses from the original tokens.
     """
 
     scores_documents: ClassVar[bool] = False
-    over_positions: ClassVar[bool] = False
+    softmax_over_positions: ClassVar[bool] = False
     pools_positions: ClassVar[bool] = False
     guesses: ClassVar[bool] = False
     detects: ClassVar[bool] = False

@@ -33,7 +33,7 @@ class PoolerSettings:
     places: bool = False
 
 
-def mean_of_documents(
+def document_means(
     states: Float[Tensor, "batch length d_model"],
     documents: Int[Tensor, "batch length"],
     places: Int[Tensor, " places"],

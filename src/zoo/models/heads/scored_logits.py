@@ -30,7 +30,7 @@ class LossOptions(NamedTuple):
         return torch.promote_types(self.dtype, torch.float32)
 
     @property
-    def gradient_dtype(self) -> torch.dtype:
+    def weight_gradient_dtype(self) -> torch.dtype:
         """The dtype in which the weight's gradient is kept for the backward pass; its sum may overflow in float16."""
         return self.sum_dtype if self.dtype == torch.float16 else self.dtype
 

@@ -15,7 +15,7 @@ class SpanHead(Head):
     arXiv:2412.13663; the authors' code.
     """
 
-    over_positions = True
+    softmax_over_positions = True
     pools_positions = True
 
     def __init__(self, d_model: int, vocab_size: int, pooled: bool) -> None:

@@ -54,7 +54,7 @@ def loaded(tmp_path: Path) -> Loaded:
 def evaluation(loaded: Loaded, folder: Path, **settings: object) -> Evaluation:
     rows = load_rows(loaded.task, inputs(), folder, ["validation"])
     split = open_store(rows, forms["source_target"].stored, loaded.tokenizer)["validation"]
-    form = loaded.mixture.form(["source", "target"], loaded.stream)
+    form = loaded.mixture.form(["source", "target"], loaded.traits)
     shape = row_shape(loaded.task, loaded.model)
     examples = Examples(form, loaded.mixture, split.lengths, split.read, loaded.tokenizer.roles, shape)
     return Evaluation(examples, split, generate=GenerateSettings(max_new_tokens=3), **settings)  # type: ignore[arg-type]
@@ -91,7 +91,7 @@ def test_bits_per_byte_counts_the_bytes_that_a_truncated_text_keeps(
         heads = ["language", {"name": "classification", "labels": 2}]
         model = create_model("gpt2-nano", vocab_size=tokenizer.vocab_size, heads=heads).initialize(0)
         loaded = Loaded(model.eval(), tokenizer, task, Mixture.parse(task.objective))
-        form, shape = loaded.mixture.form(columns, loaded.stream), row_shape(task, model)
+        form, shape = loaded.mixture.form(columns, loaded.traits), row_shape(task, model)
         split = open_store(load_rows(task, inputs(), tmp_path, ["test"]), form.stored, tokenizer)["test"]
         examples = Examples(form, loaded.mixture, split.lengths, split.read, tokenizer.roles, shape)
         found.append(Evaluation(examples, split).run(loaded, ["bits_per_byte"])["causal_lm/bits_per_byte"])
