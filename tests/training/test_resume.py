@@ -69,6 +69,7 @@ def test_a_run_can_be_made_longer(tmp_path: Path):
     assert state.step == 5 and [line["step"] for line in lines(tmp_path)] == [1, 2, 3, 4, 5]
 
 
+@pytest.mark.usefixtures("heeded_hangup")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_a_signal_finishes_the_step_and_saves(straight: Path, tmp_path: Path, number: signal.Signals):
     training = settings(**SIX)

@@ -47,6 +47,7 @@ def test_what_a_launcher_hands_on_is_no_second_signal():
     assert launched.note(signal.SIGINT)
 
 
+@pytest.mark.usefixtures("heeded_hangup")
 def test_a_terminal_that_closes_is_one_signal_though_its_shell_hands_it_on_and_none_under_nohup():
     with catch_signals() as signals:
         for _ in range(2):
@@ -137,6 +138,7 @@ def test_a_signal_where_python_ignores_exceptions_ends_the_process():
     assert (done.returncode, done.stdout, done.stderr) == (143, "", "error: stopped by SIGTERM\n")
 
 
+@pytest.mark.usefixtures("heeded_hangup")
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
 def test_what_has_nothing_to_save_ends_with_the_status_of_its_signal(number: signal.Signals, status: int):
     before = signal.getsignal(number)
