@@ -9,7 +9,7 @@ READY := $(VENV)/ready
 # Python compiles a module when it is first imported: of torch and transformers most never are
 INSTALL := $(BIN)/python -m pip install -qq --no-compile --constraint constraints.txt
 START := $(shell date +%s)
-# the cores of CI, on which two processes took 308 s and three 369: each needs 13 s of processor time for its imports alone
+# the cores of CI: each process needs 13 s of processor time for its imports alone, and few tests wait
 WORKERS ?= 2
 
 export HF_HUB_OFFLINE = 1
