@@ -9,8 +9,8 @@ READY := $(VENV)/ready
 # Python compiles a module when it is first imported: of torch and transformers most never are
 INSTALL := $(BIN)/python -m pip install -qq --no-compile --constraint constraints.txt
 START := $(shell date +%s)
-# the cores of CI: each process needs 13 s of processor time for its imports alone, and few tests wait
-WORKERS ?= 2
+# one more than the two cores of CI: some tests wait for processes and for time to pass
+WORKERS ?= 3
 
 export HF_HUB_OFFLINE = 1
 # bytecode is kept: without it each process of the tests would compile all of zoo and of the tests anew
@@ -59,6 +59,9 @@ tests: $(READY)
 
 quick: $(READY)
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(QUICK)
+
+# few of these tests wait, and each process takes ten seconds to import all that they read
+quick: WORKERS = 2
 
 long: $(READY)
 	$(BIN)/python -m pytest -m long
