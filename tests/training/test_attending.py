@@ -89,6 +89,14 @@ def test_a_recurrent_decoder_has_no_attention_to_choose_for():
             "attention.dropout is 0.1)",
         ),
         (
+            {"name": "gpt2-nano", "attention.d_key": 200, "dropout": 0.1},
+            GPU,
+            "sdpa (auto; varlen supports attention dropout in heads up to 192 wide, but d_key is 200, d_value 8, and "
+            "attention.dropout 0.1; flex does not support attention dropout, but attention.dropout is 0.1)",
+        ),
+        ({"name": "gpt2-nano", "attention.d_key": 200}, GPU, "varlen (auto)"),
+        ({"name": "gpt2-nano", "attention.d_key": 192, "dropout": 0.1}, GPU, "varlen (auto)"),
+        (
             {"name": "gpt2-nano", "position": ["none", "alibi"]},
             GPU,
             "varlen in 1 of 2 layers, flex in 1 of 2 layers (auto; varlen does not support position "

@@ -14,6 +14,10 @@ from zoo.blocks.rows.view import View, Visibility
 
 WIDTHS, WIDEST = 8, 256  # the width of a head must be a multiple of 8, at most 256
 WIDEST_OF_CUDNN = 128  # width of a head
+# Width of a head. If it is wider and weights are dropped, torch has a backward kernel only for GPUs with as much shared
+# memory as an A100. On others (compute capability 8.6, 8.9, 12.0) it launches none and returns uninitialised gradients,
+# without an error (run_mha_bwd_hdim256, flash_bwd_launch_template.h). SDPA checks for that, this operator does not.
+WIDEST_WITH_DROPOUT = 192
 
 
 @backends.register("varlen")
@@ -79,6 +83,9 @@ class Varlen(Backend):
     def obstacle(self, rule: Rule, d_key: int, d_value: int, position: Position | None) -> str | None:
         if max(d_key, d_value) > WIDEST:
             return f"supports heads up to {WIDEST} wide, but d_key is {d_key}, d_value {d_value}"
+        if rule.dropout and max(d_key, d_value) > WIDEST_WITH_DROPOUT:
+            dropped = f"d_key is {d_key}, d_value {d_value}, and attention.dropout {rule.dropout}"
+            return f"supports attention dropout in heads up to {WIDEST_WITH_DROPOUT} wide, but {dropped}"
         return rule.plain_kernel_obstacle(position)
 
 
