@@ -53,6 +53,9 @@ class Graph(TorchDispatchMode):
         for place, was in self.before.values():
             place.copy_(was)
 
+    def reset(self) -> None:
+        self.kernels.clear()
+
     def replay(self) -> None:
         self.replays += 1
         for func, asked, places in self.kernels:
@@ -77,7 +80,7 @@ def captured_on_the_cpu(monkeypatch: pytest.MonkeyPatch, pays: int = 2) -> list[
     graphs: list[Graph] = []
 
     @contextmanager
-    def capturing(graph: Graph, stream: Stream, capture_error_mode: str) -> Iterator[None]:
+    def capturing(graph: Graph, **options: Any) -> Iterator[None]:
         with graph:
             yield
         graph.end()
@@ -85,6 +88,7 @@ def captured_on_the_cpu(monkeypatch: pytest.MonkeyPatch, pays: int = 2) -> list[
 
     for name, stand_in in (
         ("CUDAGraph", Graph),
+        ("graph_pool_handle", object),
         ("graph", capturing),
         ("current_stream", Stream),
         ("stream", lambda stream: nullcontext()),

@@ -4,9 +4,11 @@ from typing import Any
 
 import pytest
 import torch
+from torch.nn.functional import dropout
 
+from zoo.devices.copying import make_copier
 from zoo.models.create import create_model
-from zoo.models.generation import generate
+from zoo.models.generation import captured, generate
 from zoo.models.generation.settings import parse_generate
 
 ON_GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA GPU: no graph can be captured")
@@ -54,3 +56,23 @@ def test_captured_steps_write_what_others_write(
     assert not replays and [len(one.tokens) for one in found] == [len(one.tokens) for one in expected]
     if dtype == torch.float64:  # in which no rounding decides
         assert [one.tokens for one in found] == [one.tokens for one in expected]
+
+
+@ON_GPU
+def test_a_failed_capture_leaves_random_numbers_and_memory_as_they_were(monkeypatch: pytest.MonkeyPatch):
+    device = torch.device("cuda", 0)
+    monkeypatch.setattr(captured, "failures", [])
+    taken, x = captured.CapturedStep(lambda x: x * float(x.sum()), device, 30), torch.ones(2, device=device)
+    assert [taken(x).tolist() for _ in range(3)] == [[2.0, 2.0]] * 3 and len(captured.failures) == 1
+    assert dropout(x, 0.5).shape == x.shape  # in torch 2.11 the generator would refuse
+
+    def in_use() -> int:
+        """Bytes that the allocator does not hand out again, freed ones that another stream may still read included."""
+        torch.cuda.synchronize(device)
+        torch.ones(1, device=device)  # the allocator looks for finished streams when it is asked for memory
+        return int(torch.cuda.memory_stats(device)["active_bytes.all.current"])
+
+    before, copy = in_use(), make_copier(device)
+    for _ in range(3):
+        copy(torch.ones(1 << 20).pin_memory()).add_(1)
+    assert in_use() - before < 1 << 20

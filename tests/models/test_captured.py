@@ -134,6 +134,37 @@ def test_a_step_that_cannot_be_captured_is_taken_as_it_is_and_that_is_said_once(
     assert not uses_cuda_graphs(torch.device("cuda"), 1000)  # whatever is written later in this process
 
 
+def test_a_failed_capture_leaves_neither_the_allocator_nor_the_random_generator_capturing(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    """As torch 2.11 leaves them: batches would never be freed, and dropout of the next training step would fail."""
+    captured_on_the_cpu(monkeypatch)
+    pools: list[Any] = []
+    released: list[Any] = []
+    generators: list[str] = []
+
+    @contextmanager
+    def of_torch(graph: Graph, pool: Any = None, **options: Any) -> Iterator[None]:
+        pools.append(pool)
+        generators[:] = ["capturing"]
+        yield  # an error skips the rest
+        pools.remove(pool)
+        generators.clear()
+
+    def step(x: Tensor) -> Tensor:
+        if generators:
+            raise RuntimeError("operation not permitted when stream is capturing")
+        return x + 1
+
+    monkeypatch.setattr(torch.cuda, "graph", of_torch)
+    monkeypatch.setattr(torch._C, "_cuda_endAllocateToPool", lambda device, pool: pools.remove(pool))
+    monkeypatch.setattr(torch._C, "_cuda_releasePool", lambda device, pool: released.append(pool))
+    monkeypatch.setattr(captured, "failures", [])
+    taken = CapturedStep(step, CPU, 9)
+    assert [taken(torch.ones(1)).item() for _ in range(4)] == [2.0] * 4 and len(captured.failures) == 1
+    assert (pools, len(released), generators) == ([], 1, [])
+
+
 def test_a_replay_repeats_the_hosts_numbers_and_capturing_changes_nothing(monkeypatch: pytest.MonkeyPatch):
     graphs, count, calls = captured_on_the_cpu(monkeypatch), torch.zeros(2), []
 

@@ -1,9 +1,10 @@
 """A generation step as one CUDA graph, so that one call launches its many small kernels."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -82,22 +83,47 @@ class CapturedStep:
 
     def capture(self, given: Inputs) -> None:
         """Capture a step; if that fails, log the reason once and never try again in this process."""
-        aside, graph = side_stream(self.device), torch.cuda.CUDAGraph()
+        aside, graph, pool = side_stream(self.device), torch.cuda.CUDAGraph(), torch.cuda.graph_pool_handle()
         places = tuple(None if x is None else x.clone() for x in given)
         try:
-            # Where a capture fails, `torch.cuda.graph` does not leave its stream: the outer context does. With
-            # thread_local, other threads, such as one that pins batches, may go on using CUDA.
-            with (
-                torch.cuda.stream(aside),
-                torch.cuda.graph(graph, stream=aside, capture_error_mode="thread_local"),
-            ):
+            with capturing(graph, pool, aside):
                 said = self.step(*places)
         except RuntimeError as error:
             self.steps_left = 0
             failures.append(str(error.__context__ or error).partition("\n")[0])
             log_once(failures[-1])
+            clean_up_capture(graph, pool, aside)
         else:
             self.recording = Recording(graph, places, said)
+
+
+@contextmanager
+def capturing(graph: torch.cuda.CUDAGraph, pool: Any, stream: torch.cuda.Stream) -> Iterator[None]:
+    """Context in which the work of this thread is captured on a stream.
+
+    Args:
+        pool: handle of the memory pool that the captured work allocates from.
+    """
+    # If a capture fails, `torch.cuda.graph` does not leave its stream: the outer context does. With thread_local, other
+    # threads, such as one that pins batches, may go on using CUDA.
+    with torch.cuda.stream(stream):
+        with torch.cuda.graph(graph, pool=pool, stream=stream, capture_error_mode="thread_local"):
+            yield
+
+
+def clean_up_capture(graph: torch.cuda.CUDAGraph, pool: Any, stream: torch.cuda.Stream) -> None:
+    """Undo what a failed capture leaves behind: torch's `capture_end` raises its error before it has cleaned up.
+
+    As long as the allocator believes that a capture is underway, it frees no tensor that another stream has used, such
+    as a batch. As long as torch 2.11's random generator believes it, dropout raises an error; only the end of a capture
+    that succeeds changes that.
+    """
+    with suppress(RuntimeError):  # in a later torch, it is cleaned up
+        graph.reset()
+        torch._C._cuda_endAllocateToPool(stream.device.index, pool)
+        torch._C._cuda_releasePool(stream.device.index, pool)
+    with suppress(RuntimeError), capturing(torch.cuda.CUDAGraph(), torch.cuda.graph_pool_handle(), stream):
+        torch.zeros(1, device=stream.device)
 
 
 @cache
