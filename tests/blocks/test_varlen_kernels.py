@@ -105,6 +105,16 @@ def test_rows_with_more_than_two_documents_per_tile_prefer_a_mask(documents: int
     assert not Documents(numbers).prefers_mask and not Documents(numbers, whole=True).prefers_mask
 
 
+@pytest.mark.parametrize(("rows", "prefers_mask"), [(6, False), (7, True)])
+def test_more_documents_than_a_launch_takes_prefer_a_mask(
+    rows: int, prefers_mask: bool, monkeypatch: pytest.MonkeyPatch
+):
+    """CUDA refuses such a launch ("invalid configuration argument"). Two borders come to the documents of each row."""
+    monkeypatch.setattr("zoo.blocks.rows.documents.MAX_DOCUMENTS", 60)
+    laid = packed([[4] * 8] * rows, 256)
+    assert laid.prefers_mask == prefers_mask == (len(laid.borders.keys) - 1 > 60)
+
+
 def test_what_is_read_of_short_documents_is_prepared_for_all_layers(used: list[tuple[str, torch.dtype]]):
     view = View(Visibility(SHORT, SHORT, causal=True))
     rule = Rule(scores.build("scaled_dot", 8, 8), None, None, 0.0)

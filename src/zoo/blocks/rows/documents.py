@@ -89,6 +89,18 @@ class Borders(NamedTuple):
         return Borders(ends, ends, max(length, MIN_MAX_SEQLEN))
 
 
+def prefers_mask(documents: Sequence[int], length: int) -> bool:
+    """Whether a mask is cheaper than a tile per document, or the only way as a kernel launch takes no more documents.
+
+    Args:
+        documents: their number in each row.
+        length: of a row.
+    """
+    count, tiles = sum(documents), len(documents) * (-(-length // TILE)) ** 2
+    too_many = count + 2 * len(documents) > MAX_DOCUMENTS  # `Borders` adds two per row
+    return too_many or count > MASKED_TILE_COST * tiles
+
+
 class Documents(SharedCache):
     """The document that each position of a batch belongs to: 0 for none (padding), k for the k-th document of its row.
 
@@ -103,8 +115,9 @@ class Documents(SharedCache):
         lengths: of the same documents (tokens), row by row; None: unknown.
 
     Attributes:
-        prefers_mask: whether rows are known to hold so many documents that a mask is cheaper than a tile per document.
-            Compiled code may depend on this, but not on lengths: those differ in each batch and would recompile it.
+        prefers_mask: whether rows are known to hold so many documents that a mask is cheaper than a tile per document,
+            or the only way. Compiled code may depend on this, but not on lengths: those differ in each batch and would
+            recompile it.
     """
 
     def __init__(
@@ -117,8 +130,7 @@ class Documents(SharedCache):
     ) -> None:
         super().__init__()
         self.numbers, self.whole, self.borders, self.lengths = numbers, whole, borders, lengths
-        tiles = (-(-numbers.shape[1] // TILE)) ** 2
-        self.prefers_mask = lengths is not None and sum(map(len, lengths)) > MASKED_TILE_COST * tiles * len(lengths)
+        self.prefers_mask = lengths is not None and prefers_mask(list(map(len, lengths)), numbers.shape[1])
         if positions is not None:
             self.cache["positions"] = positions
 
