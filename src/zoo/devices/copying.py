@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from functools import cache
+from threading import get_ident
 
 import torch
 from torch import Tensor
@@ -27,7 +28,7 @@ def make_copier(device: torch.device) -> Callable[[Tensor], Tensor]:
     """
     if not has_async_copies(device):
         return lambda tensor: tensor.to(device, non_blocking=True)
-    copies, work = stream_of_copies(device), torch.accelerator.current_stream(device)
+    copies, work = stream_of_copies(device, get_ident()), torch.accelerator.current_stream(device)
 
     def copy(tensor: Tensor) -> Tensor:
         with copies:
@@ -40,6 +41,10 @@ def make_copier(device: torch.device) -> Callable[[Tensor], Tensor]:
 
 
 @cache
-def stream_of_copies(device: torch.device) -> torch.Stream:
-    """The stream for this process's copies to a device."""
+def stream_of_copies(device: torch.device, thread: int) -> torch.Stream:
+    """The stream for a thread's copies to a device.
+
+    One stream for all threads would not do: as a context, a torch.Stream itself keeps the stream to return to. Of two
+    threads inside it at once, one would return to the other's stream, the other to none.
+    """
     return torch.Stream(device)
