@@ -1,5 +1,8 @@
 """Backend `sdpa` where few queries read a memory: products of matrices, and what is kept in which dtype."""
 
+from concurrent.futures import ThreadPoolExecutor
+from threading import Event
+
 import pytest
 import torch
 from test_attention import EXACT, randn
@@ -168,3 +171,36 @@ def test_masks_have_the_dtype_of_the_queries_as_kernels_of_gpus_demand(
         expected = attention.attend_itself(x, view.without_cache())
     assert [mask.dtype for mask in masks] == [dtype]
     torch.testing.assert_close(found, expected, **(EXACT if dtype == torch.float64 else {"atol": 0.02, "rtol": 0.02}))
+
+
+def test_threads_do_not_change_the_kernels_that_torch_chooses_among_for_each_other():
+    class OnGPU(torch.Tensor):
+        is_cuda = True
+
+    queries, mask = torch.zeros(1, 1, 1, 1).as_subclass(OnGPU), torch.zeros(1)
+    before, inside, leave = flags(), Event(), Event()
+
+    def other() -> list[bool]:
+        with sdpa.kernels_for(queries, mask):
+            inside.set()
+            leave.wait(10)
+            return flags()
+
+    with ThreadPoolExecutor(1) as thread:
+        with sdpa.kernels_for(queries, mask):
+            found = thread.submit(other)
+            assert not inside.wait(0.2), "both are inside"
+        leave.set()
+        assert found.result() == [False, False, True, True]
+    assert flags() == before == [True] * 4
+
+
+def flags() -> list[bool]:
+    """Whether torch may choose cuDNN, flash attention, the memory-efficient kernel and the formula."""
+    kernels = torch.backends.cuda
+    return [
+        kernels.cudnn_sdp_enabled(),
+        kernels.flash_sdp_enabled(),
+        kernels.mem_efficient_sdp_enabled(),
+        kernels.math_sdp_enabled(),
+    ]

@@ -1,6 +1,8 @@
 """Backend `sdpa`: torch's scaled_dot_product_attention (SDPA)."""
 
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from threading import Lock
 
 import torch
 from torch import Tensor
@@ -24,6 +26,7 @@ NARROW = (torch.bfloat16, torch.float16)  # the dtypes that flash attention and 
 TAKE_MASKS = [SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
 # Without gradients (prediction, generation), lengths vary, and cuDNN takes tens of milliseconds to plan each new shape.
 TAKE_LENGTHS = [SDPBackend.FLASH_ATTENTION, *TAKE_MASKS]
+lock = Lock()  # held while torch chooses among some kernels only
 
 
 @backends.register("sdpa")
@@ -98,7 +101,19 @@ def kernels_for(queries: Queries, mask: Tensor | None) -> AbstractContextManager
     """Context in which torch chooses among the kernels that are safe and fast for these inputs."""
     if not queries.is_cuda or (mask is None and torch.is_grad_enabled()):
         return nullcontext()
-    return sdpa_kernel(TAKE_LENGTHS if mask is None else TAKE_MASKS)
+    kernels = TAKE_LENGTHS if mask is None else TAKE_MASKS
+    return sdpa_kernel(kernels) if torch.compiler.is_compiling() else only(kernels)
+
+
+@contextmanager
+def only(kernels: list[SDPBackend]) -> Iterator[None]:
+    """Context in which torch chooses among these kernels, for one thread at a time.
+
+    `sdpa_kernel` sets flags of the whole process. If two threads were inside at once, as `nn.DataParallel` has one per
+    GPU, each could run with the other's flags, and the last one to leave would set those of the first for good.
+    """
+    with lock, sdpa_kernel(kernels):
+        yield
 
 
 def uses_float32(dtype: torch.dtype, device: torch.device, n_keys: int) -> bool:
