@@ -112,13 +112,13 @@ def capturing(graph: torch.cuda.CUDAGraph, pool: Any, stream: torch.cuda.Stream)
 
 
 def clean_up_capture(graph: torch.cuda.CUDAGraph, pool: Any, stream: torch.cuda.Stream) -> None:
-    """Undo what a failed capture leaves behind: torch's `capture_end` raises its error before it has cleaned up.
+    """Undo what a failed capture leaves behind: torch 2.11 raises its error before it has cleaned up.
 
     As long as the allocator believes that a capture is underway, it frees no tensor that another stream has used, such
-    as a batch. As long as torch 2.11's random generator believes it, dropout raises an error; only the end of a capture
-    that succeeds changes that.
+    as a batch (https://github.com/pytorch/pytorch/pull/180395). As long as the random generator believes it, dropout
+    raises an error; only the end of a capture that succeeds changes that.
     """
-    with suppress(RuntimeError):  # in a later torch, it is cleaned up
+    with suppress(RuntimeError):  # raised by a later torch, which has cleaned up
         graph.reset()
         torch._C._cuda_endAllocateToPool(stream.device.index, pool)
         torch._C._cuda_releasePool(stream.device.index, pool)
