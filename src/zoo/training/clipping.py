@@ -31,6 +31,7 @@ def clip_to_norm(
 ) -> None:
     """Clip gradients to the norm `most`; an optimizer whose kernel can scale them does so in its next step."""
     if divides_gradients(optimizer):
+        # a divisor of 1 leaves gradients below the limit as they are, without reading the norm on the host
         optimizer.grad_scale = ((norm + EPSILON) / most).clamp(min=1.0)  # type: ignore[attr-defined]
     else:
         nn.utils.clip_grads_with_norm_(parameters, most, norm)

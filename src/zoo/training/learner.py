@@ -79,7 +79,7 @@ class Learner:
         norm = total_norm([parameter.grad for parameter in self.trained if parameter.grad is not None])
         if self.settings.clip is not None:
             clip_to_norm(self.trained, self.optimizer, norm, self.settings.clip)
-        return gather_full(norm)
+        return gather_full(norm)  # with FSDP it is a DTensor, whose parts are still to be summed over the processes
 
     def update(self, step: int, bad: Tensor) -> float:
         """Update the weights unless `bad` is set, which the device decides; return the learning rate.
@@ -90,7 +90,8 @@ class Learner:
         """
         rate = self.schedule.rate(step + 1)
         for group in self.optimizer.param_groups:
-            group["lr"] = rate * group["share"]
+            group["lr"] = rate * group["share"]  # below 1 only with `layer_decay`
+        # not scaler.step: `bad` also covers the loss, the other processes, and precisions without a loss scale
         step_unless(bad, self.optimizer)
         if self.moving_average is not None:
             self.moving_average.update(self.model, step + 1, bad)
@@ -111,6 +112,7 @@ class Learner:
         self.model.eval()
         try:
             with uncompiled(self.model), swapped_in(self.model, self.published_weights), unsharded(self.model):
+                # autocast caches casts only of weights that require a gradient, so frozen ones do here, too
                 with torch.no_grad(), require_gradients(self.model), self.autocast():
                     yield self.model
         finally:
@@ -185,6 +187,7 @@ class Learner:
         for place, tensor in checkpoint.tensors("optimizer").items():
             key, name = place.split("/", 1)
             parameter = parameters[name]
+            # tensors of another shape, such as Adam's `step`, are whole in every process
             own = shard_like(tensor, parameter) if tensor.shape == parameter.shape else tensor
             state.setdefault(numbers[parameter], {})[key] = own
         # load_state_dict takes parameters by number, and puts tensors such as `step` on the device that it wants

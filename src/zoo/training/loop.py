@@ -173,5 +173,6 @@ def stop_run(learner: Learner, number: int, where: str) -> NoReturn:
 def count_scored(processes: Processes, counts: list[dict[str, Tensor]]) -> dict[str, Tensor]:
     """Return on the device, by term, the number of scored positions in all micro-batches of all processes."""
     names = list(counts[0])
+    # the targets are still on the CPU, so `item` waits for no device
     local = [float(sum(part[name].item() for part in counts)) for name in names]
     return dict(zip(names, processes.sum(processes.to_device(local)).unbind(), strict=True))

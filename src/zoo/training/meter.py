@@ -29,7 +29,7 @@ class Tally:
 
     def __init__(self, step: int, counts: Mapping[str, Tensor], row_entries: Line) -> None:
         self.step, self.counts, self.row_entries, self.began = step, counts, row_entries, time.perf_counter()
-        self.examples: list[list[tuple[int, int, int]]] = []  # per micro-batch
+        self.examples: list[list[tuple[int, int, int]]] = []  # per micro-batch: (epoch, document, number) of each one
         self.rows: list[Tensor] = []  # per micro-batch: the sum of each term, then the sum and count of each metric
         self.weights: dict[str, float] = {}
         self.metrics: list[str] = []
@@ -57,6 +57,7 @@ class Tally:
         exact = widest_dtype(processes.device)
         numbers = torch.stack(self.rows).to(exact).sum(0)
         finite = norm.isfinite() & numbers[: len(self.weights)].isfinite().all()
+        # one tensor, so that a step needs one all-reduce and one copy; `read` takes it apart in the same order
         rest = processes.to_device([*flags, self.tokens, self.occupancy, len(self.rows)])
         total = processes.sum(torch.cat([numbers, rest, (~finite).to(exact)[None]]))
         self.bad = (total[-1] > 0).float()  # 1 where a number of any process is not finite

@@ -52,6 +52,7 @@ def fits(learner: Learner, feed: Feed, mixture: Mixture, rows: int) -> bool:
         moments = [torch.empty_like(parameter) for parameter in learner.trained for _ in range(2)]
         for _ in range(2):
             with learner.autocast():
+                # not `wrapped`: DDP's all-reduce would hang if only one process ran out of memory
                 terms = terms_of(learner.model, mixture, part)
             torch.autograd.backward([term.sum for term in terms.values()])
             del terms

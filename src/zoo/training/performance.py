@@ -32,12 +32,13 @@ def describe_performance(settings: Training, processes: Processes, model: nn.Mod
     chunks += f", by one kernel from {FEW:,} classes on" if has_kernel(device) else ""
     compiled = describe_compiled(model) if should_compile(settings, device) else "nothing"
     drawn = "a byte per decision" + (", in compiled blocks a float" if compiled != "nothing" else "")
-    few = settings.optimizer.build(nn.Linear(2, 2, device=device), settings.learning_rate)
+    # only the kernel that it chooses on this device matters, so a tiny layer stands in for the model
+    optimizer = settings.optimizer.build(nn.Linear(2, 2, device=device), settings.learning_rate)
     return {
         "precision": name_of_dtype(settings.precision, device),
         "strategy": describe_strategy(settings, processes),
         "compile": compiled,
-        "optimizer": f"{settings.optimizer.name}: {describe_kernels(few)}",
+        "optimizer": f"{settings.optimizer.name}: {describe_kernels(optimizer)}",
         "loss": chunks if settings.chunked_loss else "of all logits at once",
         "last_layer": "of positions that a head reads"
         if settings.skip_unread and skips_unread(model)

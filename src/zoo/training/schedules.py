@@ -81,7 +81,10 @@ class Cosine(Schedule):
 
 @schedules.register("inverse_sqrt")
 class InverseSqrt(Schedule):
-    """peak * sqrt(warmup / update): the shape of `noam`, given by its peak."""
+    """peak * sqrt(warmup / update): the shape of `noam`, given by its peak.
+
+    Source: Vaswani et al. 2017, arXiv:1706.03762, equation 3, scaled so that it is 1 at the end of the warm-up.
+    """
 
     def after(self, update: int) -> float:
         return math.sqrt(max(1, self.warmup_steps) / update)

@@ -89,7 +89,7 @@ class Training:
         hang_timeout: seconds that a step, or a pass of validation, may take.
         peer_timeout: seconds that another process may be silent.
         skip_limit: consecutive steps that may be skipped because the loss or a gradient is not finite.
-        peak_flops: FLOP/s of one device, for the utilisation in the log (MFU); None: measured at the start.
+        peak_flops: FLOP/s of one device, for the utilization in the log (MFU); None: measured at the start.
     """
 
     steps: int | None = 1000

@@ -13,6 +13,8 @@ class RunningLoss:
 
     A spike is a loss above the mean by more than 6 standard deviations and by more than a tenth of the mean, once 50
     steps were seen. A loss that stays high raises the mean, and is no spike after a while.
+
+    Source: Finch 2009, "Incremental calculation of weighted mean and variance", for the exponentially weighted update.
     """
 
     mean: float = 0.0
@@ -27,4 +29,4 @@ class RunningLoss:
         self.mean += weight * above
         self.variance = (1 - weight) * (self.variance + weight * above**2)
         self.seen += 1
-        return above / max(deviation, 1e-9) if spike else None
+        return above / max(deviation, 1e-9) if spike else None  # a constant loss has a deviation of 0

@@ -53,6 +53,7 @@ def resume(run: Run, feed: Feed) -> State:
         return State()
     state = build(State, run.checkpoint.state, str(run.checkpoint.folder / STATE))
     feed.seek(state.position)
+    # JSON has no NaN: `save` wrote null in its place
     state.line = state.line and {key: math.nan if value is None else value for key, value in state.line.items()}
     logger.info("resumed after step %d%s", state.step, ", in its validation" if state.line else "")
     return state

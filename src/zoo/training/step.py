@@ -40,8 +40,8 @@ def take_step(
 
 def terms_of(model: nn.Module, mixture: Mixture, part: MicroBatch) -> dict[str, Term]:
     """Return the terms of a micro-batch's loss; the model's other outputs are freed here, before the backward pass."""
-    said = model(**part.inputs, **mixture.model_arguments)
-    return mixture.terms(said.scores, mixture.final_targets(part.targets, said.read), said.weights)
+    output = model(**part.inputs, **mixture.model_arguments)
+    return mixture.terms(output.scores, mixture.final_targets(part.targets, output.read), output.weights)
 
 
 def weigh(terms: Mapping[str, Term], counts: Mapping[str, Tensor]) -> Tensor:

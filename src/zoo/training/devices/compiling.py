@@ -86,6 +86,7 @@ def uncompiled(model: nn.Module) -> Iterator[None]:
 
     Rows of validation have many shapes. Each would be compiled, and count towards torch's recompilation limit.
     """
+    # nn.Module.__call__ uses this attribute, which `compile` sets, unless it is None; torch has no public switch
     compiled = {module: module._compiled_call_impl for module in model.modules()}
     for module in compiled:
         module._compiled_call_impl = None

@@ -127,5 +127,6 @@ def unsharded(model: nn.Module) -> Iterator[None]:
         yield
     finally:
         for module in shards:
+            # as fully_shard sets it: the root's parameters stay gathered from the forward to the backward pass
             module.set_reshard_after_forward(module is not model, recurse=False)
             module.reshard()

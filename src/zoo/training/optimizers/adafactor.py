@@ -62,20 +62,20 @@ class FactoredMoments(SkippableOptimizer, NeedsWholeMatrices):
     def compute_step(
         self, weights: Tensor, gradients: Tensor, states: Mapping[str, Tensor], group: Mapping[str, Any]
     ) -> tuple[Tensor, dict[str, Tensor]]:
-        updates, tiny = states["updates"] + 1, torch.finfo(weights.dtype).eps
-        each = updates.view(-1, *[1] * (weights.dim() - 1))
-        kept = update_moments(states, gradients, each ** -group["memory"])
-        rates = (each**-0.5).clamp_max(group["lr"]) * rms(weights).clamp_min(group["least_scale"])
-        steps = moments(kept, tiny).clamp_min(tiny**2).rsqrt_().mul_(gradients)
+        updates, tiny = states["updates"] + 1, torch.finfo(weights.dtype).eps  # tiny: torch's default for eps1
+        counts = updates.view(-1, *[1] * (weights.dim() - 1))  # (stack, 1, …), to broadcast over each weight
+        new_moments = update_moments(states, gradients, counts ** -group["memory"])
+        rates = (counts**-0.5).clamp_max(group["lr"]) * rms(weights).clamp_min(group["least_scale"])
+        steps = moments(new_moments, tiny).clamp_min(tiny**2).rsqrt_().mul_(gradients)
         steps.mul_(rates / (rms(steps) / group["threshold"]).clamp_min(1))
-        return weights.mul(1 - group["lr"] * group["weight_decay"]).sub_(steps), {"updates": updates, **kept}
+        return weights.mul(1 - group["lr"] * group["weight_decay"]).sub_(steps), {"updates": updates, **new_moments}
 
 
 def update_moments(states: Mapping[str, Tensor], gradients: Tensor, new: Tensor) -> dict[str, Tensor]:
     """Return the second moments (or their row and column means) after new gradients.
 
     Args:
-        new: the weight of the new gradients' squares, 0 to 1, one per stacked weight.
+        new: the weight of the new gradients' squares, 0 to 1, one per stacked weight, shaped to broadcast.
     """
     if "moments" in states:
         return {"moments": states["moments"].lerp(gradients.square(), new)}
@@ -83,11 +83,11 @@ def update_moments(states: Mapping[str, Tensor], gradients: Tensor, new: Tensor)
     return {name: states[name].lerp(rms(gradients, axes).square_(), new) for name, axes in sides.items()}
 
 
-def moments(kept: Mapping[str, Tensor], tiny: float) -> Tensor:
-    """Return the second moment of each gradient, from its row and column means where it is factored."""
-    if "moments" in kept:
-        return kept["moments"]
-    return (kept["rows"] @ kept["columns"]).div_(kept["rows"].mean(-2, keepdim=True).clamp_min_(tiny))
+def moments(states: Mapping[str, Tensor], tiny: float) -> Tensor:
+    """Return the second moment of each gradient: rows x columns / mean(rows) where it is factored (algorithm 4)."""
+    if "moments" in states:
+        return states["moments"]
+    return (states["rows"] @ states["columns"]).div_(states["rows"].mean(-2, keepdim=True).clamp_min_(tiny))
 
 
 def rms(x: Tensor, axes: tuple[int, ...] | None = None) -> Tensor:

@@ -27,6 +27,7 @@ from zoo.training.optimizers.optimizer import (
 
 # modules without hidden matrices: embeddings, heads, poolers, and recurrent cells, whose gates share one matrix
 NOT_HIDDEN = (Embeddings, nn.Embedding, Head, Pooler, nn.RNNBase)
+# coefficients and number of Newton-Schulz steps, and the least norm that is divided by, as in torch.optim.Muon
 QUINTIC, STEPS, TINY = (3.4445, -4.7750, 2.0315), 5, 1e-7
 
 
@@ -82,7 +83,7 @@ def orthogonalize(matrices: Float[Tensor, "count rows columns"]) -> Float[Tensor
 
 @optimizers.register("muon")
 class HiddenMuon(NeedsWholeMatrices):
-    """Muon for the matrices of hidden layers (orthogonalised momentum), AdamW for all other parameters.
+    """Muon for the matrices of hidden layers (orthogonalized momentum), AdamW for all other parameters.
 
     AdamW updates embeddings, heads, the pooler, norms, biases, scalars, convolutions and the gates of recurrent cells.
     Muon's updates are scaled to the size of AdamW's (0.2 sqrt(max(rows, columns)), Liu et al.), so both share one
@@ -96,7 +97,7 @@ class HiddenMuon(NeedsWholeMatrices):
         fused: let torch's fused kernel do AdamW's update, where the device has it.
     """
 
-    _step_supports_amp_scaling = True
+    _step_supports_amp_scaling = True  # as in SkippableOptimizer: `step` hands `found_inf` on to both parts
     found_inf: Tensor | None = None
 
     def __init__(
@@ -124,6 +125,7 @@ class HiddenMuon(NeedsWholeMatrices):
             groups = decay_groups(model, others, weight_decay)
             kernel = fused and is_fusible(others)
             self.parts.append(torch.optim.AdamW(groups, learning_rate, betas, eps, fused=kernel))
+        # one optimizer to all others: its groups are those of both parts, so that schedules and checkpoints see them
         parts = enumerate(self.parts)
         super().__init__([{**group, "part": number} for number, part in parts for group in part.param_groups], {})
 

@@ -118,13 +118,13 @@ class SkippableOptimizer(torch.optim.Optimizer):
         states = {
             name: [local_shard(self.state[weight][name]) for weight in weights] for name in self.state[weights[0]]
         }
-        held, gradients = (
+        own, gradients = (
             [local_shard(w) for w in weights],
             [local_shard(w.grad) for w in weights if w.grad is not None],
         )
-        given = {name: stack(olds) for name, olds in states.items()}
-        later, becomes = self.compute_step(stack(held), stack(gradients), given, group)
-        for olds, news in ((held, later), *((states[name], becomes[name]) for name in states)):
+        stacked = {name: stack(olds) for name, olds in states.items()}
+        new_weights, new_states = self.compute_step(stack(own), stack(gradients), stacked, group)
+        for olds, news in ((own, new_weights), *((states[name], new_states[name]) for name in states)):
             if bad is not None:  # `where`, not a product with 0: 0 * NaN is NaN
                 torch.where(bad, stack(olds), news, out=news)
             torch._foreach_copy_(olds, news.unbind())

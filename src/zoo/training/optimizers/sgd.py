@@ -37,7 +37,7 @@ class Descent(torch.optim.SGD):
         groups, kernel = decay_groups(model, parameters, weight_decay), fused and is_fusible(parameters)
         super().__init__(groups, lr=learning_rate, momentum=momentum, nesterov=nesterov, fused=kernel)
         if momentum:
-            # torch allocates them in the first step, and leaves them uninitialised if its kernel skips that step
+            # torch allocates them in the first step, and leaves them uninitialized if its kernel skips that step
             for parameter in parameters:
                 self.state[parameter]["momentum_buffer"] = torch.zeros_like(parameter)
 

@@ -20,7 +20,7 @@ from zoo.training.devices.strategy import ONE, choose_strategy
 from zoo.training.settings import Training
 from zoo.wording import refuse_unknown
 
-# The timeout of collectives. Processes may wait for days while one tokenises; the watchdog ends those that hang.
+# The timeout of collectives. Processes may wait for days while one tokenizes; the watchdog ends those that hang.
 COLLECTIVE_TIMEOUT = timedelta(days=7)
 SUPPORTED = (DistributedType.NO, DistributedType.MULTI_CPU, DistributedType.MULTI_GPU)
 LAUNCH_VARIABLES = ("RANK", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")

@@ -197,7 +197,7 @@ def handle_signals(work: Callable[[int], None], allowed: int, heard: threading.E
 
 def force_exit(woken: socket.socket, signals: Signals, allowed: int, heard: threading.Event) -> None:
     """Read the numbers of signals until the socket closes; end the process soon after more than `allowed`."""
-    patience: float | None = None
+    patience: float | None = None  # seconds until the process is ended; None: no limit
     status = 0
     while True:
         woken.settimeout(patience)  # not select: it fails for file descriptors from 1024 on
@@ -206,7 +206,7 @@ def force_exit(woken: socket.socket, signals: Signals, allowed: int, heard: thre
         except TimeoutError:
             if not heard.is_set():
                 os._exit(status)
-            number = b"\0"
+            number = b"\0"  # no signal: the main thread is ending, so wait for it without a limit
         if not number:
             return
         patience = None

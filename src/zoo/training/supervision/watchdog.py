@@ -17,7 +17,7 @@ FAILED, WRONG = 1, 2  # exit statuses: the work failed, the request cannot be me
 JOIN_TIMEOUT = 300.0  # seconds that processes have to find each other
 WARN_AFTER = 10.0  # seconds after which they log that they wait
 GRACE = 3.0  # seconds that the main thread has to notice a failure by itself
-STDERR = 2
+STDERR = 2  # the file descriptor: `sys.stderr` may have been replaced by an object without one
 logger = logging.getLogger(__name__)
 
 

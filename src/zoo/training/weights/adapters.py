@@ -91,7 +91,7 @@ def add_adapter(module: nn.Linear, settings: LowRank, generator: torch.Generator
     up = nn.Linear(settings.rank, module.out_features, bias=False, **like)
     with torch.no_grad():
         if not down.weight.is_meta:
-            bound = 1 / math.sqrt(module.in_features)  # as torch initialises nn.Linear, and peft A
+            bound = 1 / math.sqrt(module.in_features)  # as torch initializes nn.Linear, and peft A
             down.weight.copy_(torch.empty(down.weight.shape).uniform_(-bound, bound, generator=generator))
         up.weight.zero_()
     module.add_module(DOWN, down)

@@ -33,6 +33,7 @@ class MovingAverage:
             [local_shard(self.weights[name]) for name in named],
             [local_shard(named[name]) for name in named],
         )
+        # the weight is a tensor, 0 after a skipped step, so that the host does not wait to read `bad`
         torch._foreach_lerp_(averages, weights, [(1 - decay) * (1 - bad)] * len(weights))
 
 
