@@ -39,7 +39,7 @@ class DocumentLabel(Objective, ABC):
         return 1
 
     def capacity(self, length: int) -> int | None:
-        return max(1, length // 8)
+        return max(1, length // 8)  # fixed slots per row, so that the scored positions have one shape in all batches
 
     def annotate(self, example: Example, randomness: Randomness, roles: Roles) -> None:
         example.places[self.head] = example.summaries[-self.places_per_target :]  # the positions scored per label

@@ -36,6 +36,8 @@ class Cost(NamedTuple):
 class LabelLoss(ABC):
     """A kind of document labels.
 
+    Targets have shape (documents,), those of `SeveralClasses` (documents, classes).
+
     Class attributes:
         metrics: names of the metrics that apply to it.
         problem: its `problem_type` in transformers' config.json.
@@ -130,6 +132,7 @@ class OneClass(LabelLoss):
 
     def cost(self, scores: Scores, targets: Tensor, label_smoothing: float) -> Cost:
         if self.weights is None:
+            # exactly: accuracy ranks float32 logits, as predictions do, since bfloat16 rounds close ones to equal ones
             found = scores.cross_entropy(targets, label_smoothing, guess=True, exactly=True)
             assert found.guesses is not None
             return Cost(found.sum, self.count(targets), found.likelihood, found.guesses)
@@ -206,6 +209,7 @@ class OneNumber(LabelLoss):
 
     def cost(self, scores: Scores, targets: Tensor, label_smoothing: float) -> Cost:
         numbers, known = scores.exact().squeeze(-1), self.known(targets)
+        # `where` before the subtraction: the gradient of a NaN difference would be NaN even if its loss is replaced
         missed = numbers - torch.where(known, targets, 0).to(numbers)
         return Cost(torch.where(known, missed.square(), 0).sum(), self.count(targets), None, numbers.detach())
 

@@ -115,13 +115,13 @@ class Mixture:
         """The metrics that each objective offers beside its loss."""
         return {name: member.available_metrics for name, member in self.members.items()}
 
-    def form(self, columns: Collection[str], stream: ModelTraits) -> Form:
+    def form(self, columns: Collection[str], traits: ModelTraits) -> Form:
         """Choose and build the form of the examples from the data's columns and the model's traits.
 
         Raises:
             ValueError: a column is unknown or missing, or the model cannot be trained on an objective.
         """
-        form = self.build_form(self.form_name(columns), stream)
+        form = self.build_form(self.form_name(columns), traits)
         if obstacle := self.obstacle_on(form):
             raise ValueError(obstacle)
         return form
@@ -130,11 +130,11 @@ class Mixture:
         """The first form that suits every objective and whose columns the data has."""
         return forms[self.form_name(columns)]
 
-    def build_form(self, name: str, stream: ModelTraits) -> Form:
+    def build_form(self, name: str, traits: ModelTraits) -> Form:
         """Build a form with the options that the objectives set."""
         asked = {key: value for member in self.members.values() for key, value in member.form_options.items()}
         known = {key: value for key, value in asked.items() if key in forms.options(name)}
-        return forms.build({"name": name, **known}, stream, self.whole)
+        return forms.build({"name": name, **known}, traits, self.whole)
 
     @property
     def equal_length_lists(self) -> dict[str, str]:
@@ -169,28 +169,28 @@ class Mixture:
             raise ValueError(f"task.columns: '{lacking[name][0]}' is missing, which {names} needs; given: {given}")
         return name
 
-    def obstacle(self, stream: ModelTraits) -> str:
+    def obstacle(self, traits: ModelTraits) -> str:
         """Why the objectives cannot train such a model on any data; '' if they can. The reason is the first form's."""
-        found = [self.obstacle_on(self.build_form(name, stream)) for name in self.forms]
+        found = [self.obstacle_on(self.build_form(name, traits)) for name in self.forms]
         return found[0] if all(found) else ""
 
     def obstacle_on(self, form: Form) -> str:
         """Why the objectives cannot train the form's model on examples of this form; '' if they can."""
-        stream, names = form.traits, " and ".join(self.members)
+        traits, names = form.traits, " and ".join(self.members)
         for name, member in self.members.items():
-            if member.causal is not None and member.causal != stream.causal:
+            if member.causal is not None and member.causal != traits.causal:
                 return f"objective: {name} cannot train this model: {member.why}. It needs {KINDS[member.causal]}"
-        if form.pictures and stream.image_size is None:
+        if form.pictures and traits.image_size is None:
             example = "captioner-rnn" if form.source else "cnn-attention"
             return f"objective: {names} trains on images, which this model does not read; {example} does"
-        if stream.image_size is not None and not form.pictures:
+        if traits.image_size is not None and not form.pictures:
             return (
                 f"objective: this model reads images, but {names} trains on texts; use captioning, or classification "
                 "with a column 'image'"
             )
-        if form.source and not stream.source:
+        if form.source and not traits.source:
             return f"objective: {names} needs an encoder and a decoder, such as transformer-base"
-        if stream.source and not form.source:
+        if traits.source and not form.source:
             example = "captioning" if form.pictures else "translation"
             return f"objective: {names} has no input for the model's encoder; {example} has"
         return ""

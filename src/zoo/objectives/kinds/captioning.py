@@ -58,5 +58,5 @@ def unevenness(
         written: whether a position holds a word that is scored.
     """
     exact = weights.to(torch.promote_types(weights.dtype, torch.float32))
-    read = (exact.mean(1) * written[..., None]).sum(1)
+    read = (exact.mean(1) * written[..., None]).sum(1)  # c: (batch, places)
     return (read - read.mean(1, keepdim=True)).square().sum()

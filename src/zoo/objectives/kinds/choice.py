@@ -158,7 +158,7 @@ def example_masks(targets: Int[Tensor, " choices"]) -> tuple[Bool[Tensor, " choi
     """Return where examples begin and, for `windows`, which entries belong to the same example."""
     known = targets >= 0
     begins = (targets & FIRST > 0) & known
-    example = begins.cumsum(0) * known
+    example = begins.cumsum(0) * known  # the number of each choice's example, from 1; 0: padding
     return begins, windows(example, min(len(targets), MOST_CHOICES)) == example[:, None]
 
 

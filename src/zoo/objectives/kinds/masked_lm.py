@@ -77,7 +77,7 @@ class MaskedLM(Objective):
 
     def hide(self, tokens: Ids, generator: np.random.Generator, roles: Roles) -> Ids:
         """Replace tokens by the mask token or by random tokens, drawn independently per position."""
-        dice = generator.random(len(tokens))
+        dice = generator.random(len(tokens))  # one draw per position decides: mask, random token, or unchanged
         random = roles.ordinary_ids[generator.integers(len(roles.ordinary_ids), size=len(tokens))]
         drawn = np.where(dice < self.masked + self.random, random, tokens)
         return np.where(dice < self.masked, roles.id("mask"), drawn).astype(np.int64)
@@ -93,7 +93,7 @@ def words(tokens: Ids, ordinary: Ids, roles: Roles) -> list[Ids]:
         raise ValueError(
             "objective masked_lm: whole_word needs a tokenizer that knows where words begin; set whole_word: false"
         )
-    apart = np.diff(ordinary) > 1
+    apart = np.diff(ordinary) > 1  # a special token lies between, as between the texts of a pair
     begins = np.flatnonzero(~roles.continues[tokens[ordinary]][1:] | apart) + 1
     return np.split(ordinary, begins)
 

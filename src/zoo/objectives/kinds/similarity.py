@@ -7,7 +7,7 @@ from zoo.models.heads.scores import Scores
 from zoo.objectives.kinds.classification import Classification
 from zoo.objectives.objective import Term, Weights, objectives
 
-ORDERS = 2
+ORDERS = 2  # examples per pair: each text is the first one in one of them
 
 
 @objectives.register("similarity")

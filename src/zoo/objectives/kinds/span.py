@@ -78,13 +78,13 @@ class AnswerSpan(Objective):
 def span_loss(logits: Float[Tensor, "batch length 2"], targets: Int[Tensor, "batch length"]) -> Float[Tensor, ""]:
     """Sum over documents of (logsumexp_i b_i - b_begin + logsumexp_i e_i - e_end) / 2, i over its own positions."""
     known = targets >= 0
-    number = ((targets & FIRST > 0) & known).cumsum(1) * known
+    number = ((targets & FIRST > 0) & known).cumsum(1) * known  # of each position's document, from 1; 0: padding
     every = torch.arange(1, most_in_row(number) + 1, device=targets.device)
-    its = number[:, None, :] == every[:, None]
+    its = number[:, None, :] == every[:, None]  # (batch, documents, length)
     there = its.any(-1, keepdim=True)
     right = torch.stack([(targets & bit > 0) & known for bit in (BEGINS, ENDS)], -1)
     # a document number that does not occur keeps all positions, since the gradient of a fully masked logsumexp is NaN
-    sums = logits[:, None].masked_fill(~(its | ~there)[..., None], -torch.inf).logsumexp(2)
+    sums = logits[:, None].masked_fill(~(its | ~there)[..., None], -torch.inf).logsumexp(2)  # (batch, documents, 2)
     losses = torch.where(there, sums, 0).sum() - torch.where(right, logits, 0).sum()
     return losses / 2
 
