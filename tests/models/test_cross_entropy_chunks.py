@@ -21,7 +21,7 @@ def many(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("aligned", [1, 8])
 def test_no_tensor_of_all_logits_is_made(aligned: int, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(module, "ALIGNED_ON_CPU", aligned)
-    monkeypatch.setattr(module, "LOGITS_ON_CPU", 3 * module.padded_classes(CLASSES, torch.device("cpu")))
+    monkeypatch.setattr(module, "LOGITS_ON_CPU", 3 * module.aligned_classes(CLASSES, torch.device("cpu")))
     sizes: list[int] = []
     score = module.score_chunk_
 
@@ -49,8 +49,8 @@ def test_rows_of_logits_begin_at_even_addresses_where_products_want_it(monkeypat
     one.scores.cross_entropy(one.targets).sum.backward()
     assert begins == {(16, 16, CLASSES)} and one.weight.grad is not None and one.weight.grad.shape == one.weight.shape
     assert (
-        module.padded_classes(50257, torch.device("cuda")) == 50304
-        and module.padded_classes(2, torch.device("cuda")) == 2
+        module.aligned_classes(50257, torch.device("cuda")) == 50304
+        and module.aligned_classes(2, torch.device("cuda")) == 2
     )
 
 

@@ -1,4 +1,4 @@
-"""A model with uninitialised parameters, to be filled from a checkpoint or asked for its sizes."""
+"""A model with uninitialized parameters, to be filled from a checkpoint or asked for its sizes."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -11,11 +11,11 @@ from zoo.models.model import Model
 from zoo.models.settings import ModelSettings
 
 OVERFLOW_MESSAGES = ("Storage size calculation overflowed", "Overflow when unpacking long")  # in torch's error messages
-INITIALIZERS = ("normal_", "uniform_", "kaiming_uniform_")  # torch's modules initialise parameters with them
+INITIALIZERS = ("normal_", "uniform_", "kaiming_uniform_")  # torch's modules initialize parameters with them
 
 
 class SkipInitialization(TorchFunctionMode):
-    """Skips the random initialisation of tensors.
+    """Skips the random initialization of tensors.
 
     For 124M parameters it takes half a second; on the meta device two, since torch imports its compiler for it.
     """
@@ -30,7 +30,7 @@ class SkipInitialization(TorchFunctionMode):
 
 
 def blank(settings: ModelSettings, device: str = "cpu") -> Model:
-    """Build a model with uninitialised parameters, in float32 whatever torch's default dtype is.
+    """Build a model with uninitialized parameters, in float32 whatever torch's default dtype is.
 
     Raises:
         ValueError: settings that do not combine, or a parameter whose bytes 64 bits cannot count.

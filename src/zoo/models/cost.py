@@ -12,8 +12,9 @@ from zoo.models.model import Model
 from zoo.models.settings import ModelSettings
 
 BACKWARD = 2  # a backward pass multiplies twice as many matrices as a forward pass
-ADAM_MOMENTS = 2
+ADAM_MOMENTS = 2  # tensors of a weight's size that the optimizer keeps
 
+# keys of a model's map that `Bounds` checks: axes of tensors, and counts of modules that each have a tensor
 SIZES = ("vocab_size", "d_model", "d_ff", "width", "n_heads", "n_kv_heads", "d_key", "d_value", "segments", "labels")
 COUNTS = ("n_layers", "n_blocks")
 MAX_LENGTH = 2**20  # tokens of one document; no known model reads longer ones
@@ -63,8 +64,8 @@ def parameters_of_generator(model: Model) -> int:
     if model.generator is None:
         return 0
     guessing = [head for head in model.heads.values() if isinstance(head, Head) and head.guesses]
-    kept = {id(p) for p in model.stream.parameters()}
-    return sum(p.numel() for part in (model.generator, *guessing) for p in part.parameters() if id(p) not in kept)
+    shared = {id(p) for p in model.stream.parameters()}  # with the encoder, which needs them after pretraining
+    return sum(p.numel() for part in (model.generator, *guessing) for p in part.parameters() if id(p) not in shared)
 
 
 def flops_per_token(model: Model, length: int | None = None, scored: Mapping[str, int] | None = None) -> float:
@@ -88,8 +89,8 @@ def flops_per_token(model: Model, length: int | None = None, scored: Mapping[str
     counter = FlopCounterMode(display=False)
     with counter, torch.no_grad():
         list(model(tokens, source, places=places).heads)  # logits are computed when they are asked for
-    read = length + (0 if source is None else source.shape[1] if source.dim() == 2 else len(source))
-    return counter.get_total_flops() * (1 + BACKWARD) / read
+    source_tokens = 0 if source is None else source.shape[1] if source.dim() == 2 else len(source)  # images: one each
+    return counter.get_total_flops() * (1 + BACKWARD) / (length + source_tokens)
 
 
 def memory(model: Model) -> dict[str, int]:

@@ -19,7 +19,7 @@ def list_models(pattern: str = "*") -> list[str]:
 
 @for_python
 def create_model(name: str | Path, *, seed: int = 0, **changes: Any) -> Model:
-    """Build a model by its name or the path of its file, initialised from a seed.
+    """Build a model by its name or the path of its file, initialized from a seed.
 
     Args:
         seed: of the initial weights.

@@ -27,7 +27,7 @@ class EmbeddingSettings:
         norm: normalize the sum of token, segment and position vectors (BERT).
         segments: number of segment kinds; 0: none, 1: one vector for all tokens, 2: first and second sentence (BERT).
         shared: encoder and decoder share one matrix.
-        vectors: a word2vec, GloVe or fastText text file that token vectors are initialised from.
+        vectors: a word2vec, GloVe or fastText text file that token vectors are initialized from.
         frozen: do not train the token vectors.
     """
 

@@ -41,7 +41,7 @@ def build_generator(size: Choice[Head], part: PartChoice, embeddings: EmbeddingS
         raise ValueError(f"heads.{size.name}.generator_width: no generator of this size: {error}") from None
     for own, other in zip(inputs_of(generator), inputs_of(encoder), strict=True):
         for name, module in other.named_children():
-            if name != "project":
+            if name != "project":  # the map from the shared width to the generator's own d_model
                 setattr(own, name, module)
     return generator
 

@@ -1,4 +1,4 @@
-"""Slot `initialize`: how parameters are initialised, as published. Supplied: nothing."""
+"""Slot `initialize`: how parameters are initialized, as published. Supplied: nothing."""
 
 from abc import ABC, abstractmethod
 
@@ -13,18 +13,18 @@ from zoo.registry import Slot
 
 
 class Initializer(ABC):
-    """Initialises a model's matrices; norms, attention sinks and recurrent biases keep what their constructors set."""
+    """Initializes a model's matrices; norms, attention sinks and recurrent biases keep what their constructors set."""
 
     @abstractmethod
     def matrix(self, weight: Tensor, generator: torch.Generator) -> None:
-        """Initialise a linear layer's weight in place."""
+        """Initialize a linear layer's weight in place."""
 
     @abstractmethod
     def table(self, weight: Tensor, generator: torch.Generator) -> None:
-        """Initialise a table of token, segment or position vectors in place."""
+        """Initialize a table of token, segment or position vectors in place."""
 
     def state(self, weight: Tensor, generator: torch.Generator) -> None:
-        """Initialise a map from a recurrent state to itself: orthogonal, so that the state neither grows nor fades.
+        """Initialize a map from a recurrent state to itself: orthogonal, so that the state neither grows nor fades.
 
         Source: Bahdanau et al. 2015, arXiv:1409.0473, section B.1; Saxe et al. 2014, arXiv:1312.6120.
         """
@@ -32,7 +32,7 @@ class Initializer(ABC):
         weight.copy_(nn.init.orthogonal_(drawn, generator=generator))
 
     def filters(self, weight: Tensor, generator: torch.Generator) -> None:
-        """Initialise a convolution's filters so that they keep the variance of their input.
+        """Initialize a convolution's filters so that they keep the variance of their input.
 
         Source: He et al. 2015, arXiv:1502.01852, equation 10, without the rectifier's 2.
         """
@@ -170,7 +170,7 @@ class T5(Initializer):
 
 @torch.no_grad()
 def initialize(model: nn.Module, initializer: Initializer, n_layers: int, generator: torch.Generator) -> None:
-    """Initialise every matrix and table of a part of a model in place; biases of linear layers start at 0.
+    """Initialize every matrix and table of a part of a model in place; biases of linear layers start at 0.
 
     Args:
         n_layers: layers of the stack that the part's residual stream runs through.
@@ -204,9 +204,10 @@ def initialize(model: nn.Module, initializer: Initializer, n_layers: int, genera
 
 
 def initialize_recurrence(kernel: nn.RNNBase, initializer: Initializer, generator: torch.Generator) -> None:
-    """Initialise the input and state maps of every gate."""
+    """Initialize the input and state maps of every gate."""
     for name, weight in kernel.named_parameters():
         if "weight" in name:
             draw = initializer.state if "weight_hh" in name else initializer.matrix
+            # torch stacks the gates along the first axis, but fan and orthogonality are those of each gate's own map
             for gate in weight.view(-1, kernel.hidden_size, weight.shape[1]):
                 draw(gate, generator)

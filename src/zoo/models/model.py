@@ -110,19 +110,20 @@ class Model(nn.Module):
         if part.embeddings is None and not heads[choice.name].scores_documents:
             fitting = ", ".join(name for name in heads.names() if heads[name].scores_documents)
             raise ValueError(f"heads.{choice.name}: it scores tokens, but the encoder reads none; allowed: {fitting}")
+        # not the model's vocab_size: a stack may have its own
         size = self.settings.vocab_size if part.embeddings is None else part.embeddings.tokens.num_embeddings
         width = None if part.embeddings is None else part.embeddings.tokens.embedding_dim
         return choice.inherit(dropout=self.settings.dropout, width=width).build(part.d_model, size, part.pooled)
 
     @classmethod
     def from_seed(cls, settings: ModelSettings, seed: int) -> "Model":
-        """Build an initialised model; the seed also fixes what variants draw from torch's global CPU generator."""
+        """Build an initialized model; the seed also fixes what variants draw from torch's global CPU generator."""
         with torch.random.fork_rng(devices=()):
             torch.default_generator.manual_seed(seed)
             return cls(settings).initialize(seed)
 
     def initialize(self, seed: int) -> "Model":
-        """Initialise all parameters as the settings say, on their device; do nothing on the meta device."""
+        """Initialize all parameters as the settings say, on their device; do nothing on the meta device."""
         if self.device.type == "meta":
             return self
         initializer, stream = self.settings.initialize.build(), self.stream
@@ -176,7 +177,7 @@ class Model(nn.Module):
         memory = self.encode_source(source, source_documents, recorders, table)
         given = PartInput(tokens, documents, segments, recorders, table=table)
         guessed, guesses = self.guess(given, places or {}, draws)
-        given = given if guesses is None else replace(given, tokens=guesses)
+        given = given if guesses is None else replace(given, tokens=guesses)  # ELECTRA's discriminator reads these
         others = {name: head for name, head in self.heads_by_name().items() if name not in guessed}
         reading = Reading(self.stream, given, places or {}, self.averages, self.skip_unread)
         states, read = reading.run(others, lambda given: self.states_of(given, memory))
@@ -261,10 +262,10 @@ class Model(nn.Module):
     def score(self, name: str, states: Tensor, table: TokenTable | None = None) -> Scores:
         """Return the scores of one head, given the states that it reads."""
         head, vectors = self.heads_by_name()[name], self.token_vectors
-        if vectors is None:
+        if vectors is None:  # it reads images: its heads score documents, and none is tied
             vectors = states.new_zeros(0, self.stream.d_model)
         elif table is not None and head.ends_in_table:
-            vectors = table.narrow
+            vectors = table.narrow  # through which the tied head's gradient reaches `Cast.backward`
         if self.pooler is not None and self.pools(head):
             states = self.pooler(states)
         scores = head.score(states, vectors)

@@ -52,7 +52,7 @@ class Reading:
             flat, where = torch.unique(flat, return_inverse=True)
             left = self.given.tokens.numel() - len(flat)
             flat = F.pad(flat, (0, min(left, -len(flat) % STEP)))  # position 0 again
-            states = states_of(replace(self.given, places=flat))[0][where]
+            states = states_of(replace(self.given, places=flat))[0][where]  # [0]: picked positions come as one row
         else:
             states = states_of(replace(self.given, places=flat))[0]
         return states, dict(zip(picked, torch.split(states, sizes), strict=True))

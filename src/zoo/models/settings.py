@@ -200,7 +200,11 @@ def kind_of(side: str, part: Mapping[str, Any], place: str) -> str:
 
 
 def build_settings(tree: Tree, place: str) -> ModelSettings:
-    """Build the settings; stacks inherit the keys that they do not set from the model."""
+    """Build the settings; stacks inherit the keys that they do not set from the model.
+
+    Raises:
+        ValueError: there is no head, no stack, or a wrong setting.
+    """
     if not tree["heads"]:
         raise ValueError(f"{place}.heads: a model needs at least one head; allowed: {', '.join(heads.names())}")
     own = {key: value for key, value in tree.items() if key not in (*PARTS, "heads")}
@@ -218,7 +222,11 @@ def parse_heads(written: Mapping[str, Tree], place: str) -> list[Choice[Head]]:
 
 
 def parse_part(side: str, tree: Any, inherited: Tree, place: str) -> PartChoice:
-    """Build one stack's settings."""
+    """Build one stack's settings.
+
+    Raises:
+        ValueError: it is not a map, or has a wrong kind or setting.
+    """
     if not isinstance(tree, Mapping):
         raise ValueError(f"{place}.{side}: expected a map with 'kind', got {tree!r}")
     kind = kind_of(side, tree, f"{place}.{side}")

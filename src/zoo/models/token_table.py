@@ -70,6 +70,7 @@ class Cast(torch.autograd.Function):
     def backward(ctx: Any, gradient: Tensor | None) -> tuple[Tensor, None, None]:
         total = torch.zeros_like(ctx.like) if gradient is None else gradient.to(ctx.like.dtype)
         for tokens, rows in ctx.looked_up:
+            # one row per distinct token, since a full (vocab_size, width) gradient would be mostly zeros
             different, numbers = tokens.long().unique(return_inverse=True)  # lookups also take int32
             sums = torch.ops.aten.embedding_dense_backward(rows, numbers, len(different), -1, False)
             total.index_copy_(0, different, total[different] + sums)

@@ -18,6 +18,12 @@ class BeamSearch(Search):
 
     Source: Wu et al. 2016, arXiv:1609.08144, section 7, with the length penalty, the candidates (2 beams) and the
     stopping rule of transformers (early_stopping=False), so that an exported model generates the same.
+
+    Attributes:
+        sequences, scores: the running beams: (rows, width, tokens so far), and log-probabilities (rows, width).
+        best, best_scores: the best finished sequences (rows, width, most tokens), and their scores with the penalty.
+        finished: whether a slot of `best` is filled (rows, width).
+        improvable: whether a running beam may still beat a finished one (rows, 1).
     """
 
     def __init__(

@@ -83,9 +83,9 @@ def logits_of(head: Head) -> Forward:
     """Return a replacement for a head's `forward`, which computes its logits by a `Product` if that is faster."""
     product: Product | None = None
 
-    def forward(states: Tensor, table: Tensor) -> Tensor:
+    def forward(states: Tensor, token_embeddings: Tensor) -> Tensor:
         nonlocal product
-        scores = head.score(states, table)
+        scores = head.score(states, token_embeddings)
         if scores.map is not None or not is_faster(scores.weight):
             return scores.logits()
         if product is None or product.weights[0] is not scores.weight:

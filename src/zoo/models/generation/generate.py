@@ -55,7 +55,7 @@ def generate(
             memory.refuse_other_rows(tokens)
         state = decoder.start(len(prompts), memory, tokens.shape[1] + max(limits) - 1)
         logits = build_step(model, state)(tokens, documents)
-        if search.width > 1:
+        if search.width > 1:  # all beams of a row start from its prompt's state
             copies = torch.arange(len(prompts), device=model.device).repeat_interleave(search.width)
             decoder.reorder(state, copies)
             logits = logits[copies]
@@ -83,11 +83,13 @@ def run_search(model: Model, search: Search, state: Any, logits: Tensor, steps: 
         chosen, parents = search.choose(logits)
         stay = None
         if step % patience == 0 or step == steps:
+            # a captured step is captured anew for fewer rows; else rows leave as soon as one is finished
             most = max_remaining_rows(len(here), steps - step) if captured else len(here) - 1
             here, stay = drop_finished(search, here, found, most)
         if not here:
             break
         if stay is not None:
+            # indices of the remaining rows' sequences, `width` adjacent ones per row
             kept = (stay[:, None] * search.width + torch.arange(search.width, device=stay.device)).flatten()
             chosen, parents = chosen[kept], kept if parents is None else parents[kept]
         # a finished row that is still in the batch reads padding: it may have used up its positions

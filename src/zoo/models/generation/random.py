@@ -17,7 +17,7 @@ def shift_right(x: Int[Tensor, "*any"], bits: int) -> Int[Tensor, "*any"]:
 def mix_bits(x: Int[Tensor, "*any"]) -> Int[Tensor, "*any"]:
     """Return a hash of x, in which each bit of x flips about half of the bits.
 
-    Source: Steele et al. 2014, "Fast splittable pseudorandom number generators", the finaliser of SplitMix64. Products
+    Source: Steele et al. 2014, "Fast splittable pseudorandom number generators", the finalizer of SplitMix64. Products
     of int64 wrap modulo 2^64 on every device.
     """
     for bits, factor in MIXERS:

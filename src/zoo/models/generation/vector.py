@@ -31,6 +31,7 @@ class MatrixInParts:
         self.step = rows // parts
         self.left = rows - parts * self.step  # rows % parts; all parts have as many extra rows, so they overlap
         shape = (parts, self.step + self.left)
+        # (parts, rows of a part, columns): views of the weight, not copies
         self.parts = weight.detach().as_strided((*shape, columns), (self.step * columns, columns, 1))
         self.bias = None if bias is None else bias.detach().contiguous().as_strided((*shape, 1), (self.step, 1, 1))
 

@@ -24,5 +24,5 @@ class ChoiceHead(Head):
         self.dropout = Dropout(dropout)
         self.output = nn.Linear(d_model, 1)
 
-    def score(self, states: HiddenStates, table: EmbeddingMatrix) -> Scores:
+    def score(self, states: HiddenStates, token_embeddings: EmbeddingMatrix) -> Scores:
         return Scores.from_linear(self.output, self.dropout(states))

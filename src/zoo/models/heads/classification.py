@@ -27,5 +27,5 @@ class ClassificationHead(Head):
         self.dropout = Dropout(dropout)
         self.output = nn.Linear(d_model, labels, bias=pooled)
 
-    def score(self, states: HiddenStates, table: EmbeddingMatrix) -> Scores:
+    def score(self, states: HiddenStates, token_embeddings: EmbeddingMatrix) -> Scores:
         return Scores.from_linear(self.output, self.dropout(states))

@@ -41,7 +41,7 @@ def are_few(classes: int) -> bool:
     return classes < FEW
 
 
-def padded_classes(classes: int, device: torch.device) -> int:
+def aligned_classes(classes: int, device: torch.device) -> int:
     """Columns of a row of logits: the classes, and padding for alignment."""
     if are_few(classes):
         return classes
@@ -105,7 +105,7 @@ class LinearCrossEntropy(torch.autograd.Function):
         targets: Int[Tensor, " rows"],
         options: LossOptions,
     ) -> SummedLoss:
-        n, padded = len(weight), padded_classes(len(weight), weight.device)
+        n, padded = len(weight), aligned_classes(len(weight), weight.device)
         x, w = states.to(options.dtype), pad_classes(weight, padded, options.dtype)
         b = None if bias is None else pad_classes(bias, padded, options.dtype)
         needed = [options.gradient and each for each in ctx.needs_input_grad[:3]]

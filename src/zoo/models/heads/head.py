@@ -37,12 +37,12 @@ class Head(nn.Module, ABC):
         return False
 
     @abstractmethod
-    def score(self, states: HiddenStates, table: EmbeddingMatrix) -> Scores:
-        """Return the logits, not yet multiplied out; `table` is the token embedding matrix, for tied heads."""
+    def score(self, states: HiddenStates, token_embeddings: EmbeddingMatrix) -> Scores:
+        """Return the logits, not yet multiplied out; tied heads score with `token_embeddings`."""
 
-    def forward(self, states: HiddenStates, table: EmbeddingMatrix) -> Logits:
+    def forward(self, states: HiddenStates, token_embeddings: EmbeddingMatrix) -> Logits:
         """Compute the logits."""
-        return self.score(states, table).logits()
+        return self.score(states, token_embeddings).logits()
 
 
 heads: Slot[Head] = Slot("head")

@@ -16,7 +16,7 @@ class LanguageHead(Head):
     Args:
         tied: whether E is the token embedding matrix.
         bias: whether a learned bias is added.
-        scale: divide x by sqrt(d_model), for token embeddings initialised with standard deviation 1 (Raffel et al.
+        scale: divide x by sqrt(d_model), for token embeddings initialized with standard deviation 1 (Raffel et al.
             2020, arXiv:1910.10683; T5's code).
     """
 
@@ -39,10 +39,10 @@ class LanguageHead(Head):
     def ends_in_table(self) -> bool:
         return self.output is None
 
-    def score(self, states: HiddenStates, table: EmbeddingMatrix) -> Scores:
+    def score(self, states: HiddenStates, token_embeddings: EmbeddingMatrix) -> Scores:
         states = states if self.factor == 1.0 else states * self.factor
         return (
-            Scores(states, table, self.bias)
+            Scores(states, token_embeddings, self.bias)
             if self.output is None
             else Scores.from_linear(self.output, states, self.bias)
         )

@@ -47,5 +47,5 @@ class MaskedLMHead(Head):
     def ends_in_table(self) -> bool:
         return True
 
-    def score(self, states: HiddenStates, table: EmbeddingMatrix) -> Scores:
-        return Scores(self.norm(self.activation(self.dense(states))), table, self.bias)
+    def score(self, states: HiddenStates, token_embeddings: EmbeddingMatrix) -> Scores:
+        return Scores(self.norm(self.activation(self.dense(states))), token_embeddings, self.bias)

@@ -51,7 +51,7 @@ def document_means(
     numbers = torch.unique(documents) if most is None else torch.arange(1, max(1, most) + 1, device=documents.device)
     # 1/n in bfloat16 is off by up to 0.4 %, and autocast would compute the sum in it: at least float32 inside
     wide = torch.promote_types(states.dtype, torch.float32)
-    its = (documents[:, None] == numbers[:, None]).to(wide)
+    its = (documents[:, None] == numbers[:, None]).to(wide)  # (batch, documents, length): 1 at a document's positions
     kind, places = states.device.type, places.clamp_min(0)
     with torch.autocast(kind, enabled=False) if has_autocast(kind) else nullcontext():
         means = (its / its.sum(2, keepdim=True).clamp_min(1)) @ states.to(wide)

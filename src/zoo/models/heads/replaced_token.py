@@ -43,5 +43,5 @@ class ReplacedTokenHead(Head):
         self.activation = activations.build(activation)
         self.output = nn.Linear(d_model, 1)
 
-    def score(self, states: HiddenStates, table: EmbeddingMatrix) -> Scores:
+    def score(self, states: HiddenStates, token_embeddings: EmbeddingMatrix) -> Scores:
         return Scores.from_linear(self.output, self.activation(self.dense(states)))

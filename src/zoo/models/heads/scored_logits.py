@@ -55,7 +55,7 @@ def score_(logits: Float[Tensor, "rows n"], targets: Int[Tensor, " rows"], optio
     if share:
         below = (logits.to(options.sum_dtype) - top.unsqueeze(-1)).mean(-1)
         losses = (1 - share) * likelihoods + share * (of_likeliest - below)
-    if options.gradient:
+    if options.gradient:  # softmax(x) - share / n - (1 - share) at the target
         if share:
             shares -= share / n
         shares.scatter_add_(-1, answers, torch.full_like(answers, share - 1, dtype=shares.dtype))

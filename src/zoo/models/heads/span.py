@@ -22,5 +22,5 @@ class SpanHead(Head):
         super().__init__()
         self.output = nn.Linear(d_model, 2)
 
-    def score(self, states: HiddenStates, table: EmbeddingMatrix) -> Scores:
+    def score(self, states: HiddenStates, token_embeddings: EmbeddingMatrix) -> Scores:
         return Scores.from_linear(self.output, states)

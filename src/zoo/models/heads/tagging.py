@@ -28,5 +28,5 @@ class TaggingHead(Head):
         self.dropout = Dropout(dropout)
         self.output = nn.Linear(d_model, labels)
 
-    def score(self, states: HiddenStates, table: EmbeddingMatrix) -> Scores:
+    def score(self, states: HiddenStates, token_embeddings: EmbeddingMatrix) -> Scores:
         return Scores.from_linear(self.output, self.dropout(states))

@@ -21,6 +21,10 @@ class Progress:
         device: of the tokens.
 
     Attributes:
+        numbers: document of each position (rows, room); 0: padding, or not written yet.
+        lengths: tokens of each row's text so far, without padding (rows, 1).
+        read: positions per row so far, padding included; all of `room` after `settle`.
+        whole: whether no position is padding.
         place: position of the next token, on the device, after `settle`; None before: the host counts.
     """
 

@@ -20,7 +20,7 @@ from zoo.models.kinds.recurrent_encoder import RecurrentSettings
 from zoo.models.kinds.source import TargetSources, spread_to_rows, target_sources
 from zoo.registry import Choice, refuse_below
 
-Vectors = list[Tensor]  # the state of each layer: (vectors, rows, d_model)
+Vectors = list[Tensor]  # the state of each layer: (vectors, rows, d_model); an LSTM has two vectors, h first
 
 
 @dataclass(frozen=True)
@@ -124,7 +124,7 @@ class RecurrentDecoder(Decoder):
         if self.begin is None or source is None:
             return list(like.new_zeros(self.n_layers, self.n_vectors, rows, self.d_model))
         begun = torch.tanh(self.begin(source.summary)).view(rows, self.n_layers, self.n_vectors, self.d_model)
-        return list(begun.permute(1, 2, 0, 3))
+        return list(begun.permute(1, 2, 0, 3))  # per layer (vectors, rows, d_model)
 
     def unroll(
         self, x: Float[Tensor, "places d_model"], sizes: Sequence[int], source: TargetSources | None
@@ -144,7 +144,7 @@ class RecurrentDecoder(Decoder):
                 source, vectors = source.take(slice(len(word))), [v[:, : len(word)] for v in vectors]
             step = self.context(vectors, source)
             vectors = self.advance(word, vectors, step)
-            tops.append(vectors[-1][0])
+            tops.append(vectors[-1][0])  # h of the top layer
             contexts.append(step)
         return self.read_out(torch.cat(tops), x, torch.cat([c for c in contexts if c is not None]))
 

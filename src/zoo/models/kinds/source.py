@@ -62,6 +62,7 @@ def target_sources(memory: Memory, attention: Attention | None, wanted: Sequence
     if attention is None:
         return TargetSources(summary, None)
     lengths = sequences.on_device([0 if n < 0 else sequences.spans[n].length for n in chosen])
+    # `sizes` has an entry per time step, so there are as many as the longest sequence has tokens
     there = torch.arange(len(sequences.sizes), device=lengths.device) < lengths[:, None]
     return TargetSources(summary, (attention.read(sequences.padded(memory.states)[index]), Documents(there.long())))
 
