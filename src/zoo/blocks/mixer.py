@@ -204,7 +204,8 @@ class ConvolutionMixer(Mixer):
         read = neighbours(x, documents, self.taps)
         if self.filters is None:
             return self.output(read.flatten(2))
-        # nn.Conv1d serves for its parameters and their initialization; its kernel would read across documents
+        # nn.Conv1d serves for its parameters, (d_model, 1, kernel), and their initialization; its kernel would read
+        # across documents
         return self.output((read * self.filters.weight[:, 0].T.to(x.dtype)).sum(2))
 
     def forward(self, x: Float[Tensor, "batch length d_model"], view: View) -> Float[Tensor, "batch length d_model"]:
@@ -220,5 +221,6 @@ class ConvolutionMixer(Mixer):
         order = (documents > 0).int().argsort(dim=1, stable=True)
         x, documents = x.gather(1, order[..., None].expand_as(x)), documents.gather(1, order)
         mixed = self.convolve(x, documents)
+        # back to the row's order, of which only the new positions are asked for
         mixed = mixed.gather(1, order.argsort(dim=1)[..., None].expand_as(mixed))[:, -new:]
         return mixed, (x[:, new:], documents[:, new:])

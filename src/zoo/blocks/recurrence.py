@@ -122,7 +122,7 @@ class LSTM(Cell):
     def __init__(self, d_input: int, d_state: int, bidirectional: bool) -> None:
         super().__init__(d_input, d_state, bidirectional)
         for name, parameter in self.kernel.named_parameters():
-            if "bias_ih" in name:
+            if "bias_ih" in name:  # torch's gates are in the order input, forget, cell, output
                 nn.init.ones_(parameter.data[d_state : 2 * d_state])
 
     def split(self, state: States) -> tuple[Tensor, ...]:

@@ -196,6 +196,6 @@ class AttentionStage(Stage):
 
     def forward(self, x: Grid, view: View) -> NextGrid:
         read = x if self.norm is None else self.norm(x)
-        places = read.flatten(2).transpose(1, 2)
+        places = read.flatten(2).transpose(1, 2)  # (batch, height * width, d_input): a token per cell
         mixed: Tensor = self.attention(places, self.attention.read(places), view)
         return x + self.scale.squeeze(0) * mixed.transpose(1, 2).reshape(x.shape)

@@ -72,6 +72,7 @@ class Example:
     def prompt(self) -> Ids:
         """The tokens that the model is given before it generates the example's last predicted text."""
         unasked = np.flatnonzero(self.next_tokens < 0)
+        # up to and with the position whose next token is the first of the last predicted text
         return self.tokens[: (int(unasked[-1]) + 1 if len(unasked) else 0) + 1]
 
     @property

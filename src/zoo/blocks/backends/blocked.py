@@ -101,9 +101,10 @@ class BlockedAttention(torch.autograd.Function):
             if dropped:  # `gradient` is scaled by 1 / (1 - p) already, so the mask alone is enough here
                 left = next(waiting).to(weights.dtype)
                 of_weights *= left
-                left *= weights
+                left *= weights  # now D, without its scale
             else:
                 left = weights
+            # torch's own kernel for P (R - rowsum(R P))
             of_scores = torch.ops.aten._softmax_backward_data(of_weights, weights, -1, weights.dtype)
             write_own(Tensor.copy_, of_queries, asking, tile, of_scores @ keys[rows, :, answering])
             write_own(write, sums[0], answering, tile, of_scores.transpose(-1, -2) @ queries[rows, :, asking])

@@ -164,6 +164,7 @@ def by_products(queries: Queries, keys: Keys, values: Values, view: View, rule: 
     mask, blind = view.nan_free_mask_and_bias(rule.window), view.visibility.sees_no_key(rule.window)
     (rows, heads, n, _), (_, groups, slots, _), known = queries.shape, keys.shape, view.visibility.n_keys
     assert rule.score.scale is not None
+    # (rows, key heads, queries of all heads that share one, d_key)
     asking = (queries * rule.score.scale).reshape(rows, groups, -1, queries.shape[-1])
     if keys.is_contiguous():  # for one query, oneDNN takes half as long with the keys on the right
         scores = asking @ keys.transpose(-1, -2)

@@ -61,8 +61,8 @@ class Varlen(Backend):
             asking.longest,
             answering.longest,
             rule.dropout,
-            (back, ahead) == (-1, 0),
-            False,
+            (back, ahead) == (-1, 0),  # is_causal
+            False,  # return_debug_mask
             scale=rule.score.scale,
             window_size_left=back,
             window_size_right=ahead,

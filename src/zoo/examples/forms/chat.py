@@ -45,7 +45,7 @@ class Chat(Form):
         return list(zip(answers_in(lengths.entries(MESSAGES, document)), answers_in(row[MESSAGES]), strict=True))
 
     def predicted_pieces(self, plan: ExamplePlan) -> list[Piece]:
-        pieces, left = list[Piece](), plan.length
+        pieces, left = list[Piece](), plan.length  # counted from the end, since the beginning was truncated
         for turn in plan.pieces[::-1]:
             read = max(0, min(turn.length, left - 1))
             pieces.append(turn._replace(start=turn.stop - read))

@@ -63,6 +63,7 @@ class Corrupted(Form):
 
     def build(self, plan: ExamplePlan, read: Read, roles: Roles) -> Example:
         pieces = [read(piece) for piece in plan.pieces]
+        # sentinel k stands before span k in the target, and in its place in the source; later ones are not used
         sentinels = [np.array([i], dtype=np.int64) for i in roles.sentinels]
         missing = [part for pair in zip(sentinels, pieces[1::2], strict=False) for part in pair]
         kept = [part for pair in zip(pieces[::2], sentinels, strict=False) for part in pair]
@@ -97,7 +98,7 @@ def spans(length: int, noise: Noise, generator: np.random.Generator) -> Ids:
 
 def segments(items: int, count: int, generator: np.random.Generator) -> Ids:
     """Draw `count` positive lengths that add up to `items`, uniformly over all such sequences."""
-    begins = generator.permutation(np.arange(items - 1) < count - 1)
+    begins = generator.permutation(np.arange(items - 1) < count - 1)  # whether each item but the first begins a part
     return np.bincount(np.cumsum([False, *begins]), minlength=count)
 
 

@@ -23,7 +23,7 @@ class Prompted(Form):
 
     def plan(self, lengths: Lengths, document: int, epoch: int, seed: int, limits: Limits) -> list[ExamplePlan]:
         prompt, text = lengths.span(PROMPT, document), lengths.span("text", document)
-        read, written = shorten(prompt.length, text.length, limits.longest - 1)
+        read, written = shorten(prompt.length, text.length, limits.longest - 1)  # room for `</s>`
         final = written == text.length
         pieces = Piece(PROMPT, prompt.stop - read, prompt.stop), text.first(written)
         truncated = prompt.length - read + text.length - written + (not final)  # `</s>` counts

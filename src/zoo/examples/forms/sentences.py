@@ -10,7 +10,7 @@ from zoo.examples.form import Form, Limits, ModelTraits, forms
 from zoo.examples.randomness import Purpose, keyed
 from zoo.examples.template import ENCODED_PAIR, overhead
 
-IS_NEXT, IS_OTHER = 0, 1
+IS_NEXT, IS_OTHER = 0, 1  # classes of next-sentence prediction, numbered as in BERT's published heads
 
 
 class Segment(NamedTuple):

@@ -35,6 +35,7 @@ class SourceTarget(Form):
         read, written = np.minimum(known, limits.source - 1), np.minimum(wanted, limits.longest)
         final = wanted < limits.longest
         truncated = known - read + wanted - written + ~final  # `</s>` counts
+        # one token more for `</s>`: always in the source, in the target if it ends there
         sizes = written + final, read + 1, sources, sources + read, targets, targets + written, final, truncated
         return [
             ExamplePlan(d, 0, places, asked, (Piece("source", a, b), Piece("target", c, e)), final=whole, truncated=cut)
