@@ -73,20 +73,20 @@ def collate(
     assert len(rows) <= micro_batch, f"{len(rows)} rows for a micro-batch of {micro_batch}"
     built = [examples.build(row) for row in rows]
     length, source = lengths or (examples.shape.length, examples.shape.source)
-    stream, pad = examples.form.traits, examples.roles.pad
+    traits, pad = examples.form.traits, examples.roles.pad
     documents_of = [[document for example in row for document in example.split()] for row in built]
     tokens, documents = concatenate_rows(documents_of, (micro_batch, length), pad)
     arrays: dict[str, NDArray[Any]] = {"tokens": tokens, "documents": documents}
-    if stream.segments:
+    if traits.segments:
         parts = [[np.zeros_like(e.tokens) if e.segments is None else e.segments for e in row] for row in built]
         arrays["segments"] = concatenate_rows(parts, (micro_batch, length), 0)[0]
     if examples.mixture.draws:
         drawn = [[example.draws for example in row if example.draws is not None] for row in built]
         arrays["draws"] = concatenate_rows(drawn, (micro_batch, length), 0)[0]
     if examples.form.pictures and not examples.form.source:
-        arrays["tokens"] = stack_images(built, micro_batch, stream)
+        arrays["tokens"] = stack_images(built, micro_batch, traits)
     if examples.form.source:
-        arrays["source"], arrays["source_documents"] = encoder_inputs(built, (micro_batch, source), pad, stream)
+        arrays["source"], arrays["source_documents"] = encoder_inputs(built, (micro_batch, source), pad, traits)
     inputs: Inputs = {
         name: documents_from(array) if name in DOCUMENTS else torch.from_numpy(array) for name, array in arrays.items()
     }
@@ -127,18 +127,18 @@ def documents_from(numbers: NDArray[np.int64]) -> Documents:
 
 
 def encoder_inputs(
-    built: list[list[Example]], shape: tuple[int, int], pad: int, stream: ModelTraits
+    built: list[list[Example]], shape: tuple[int, int], pad: int, traits: ModelTraits
 ) -> tuple[NDArray[Any], NDArray[np.int64]]:
     """Return the encoder's input and its document numbers: texts in rows of this shape, or one image per row."""
-    if stream.image_size is None:
+    if traits.image_size is None:
         return concatenate_rows([[e.source for e in row if e.source is not None] for row in built], shape, pad)
     filled = [[np.zeros(1, dtype=np.int64) for _ in row] for row in built]
-    return stack_images(built, shape[0], stream), concatenate_rows(filled, (shape[0], 1), 0)[1]
+    return stack_images(built, shape[0], traits), concatenate_rows(filled, (shape[0], 1), 0)[1]
 
 
-def stack_images(built: list[list[Example]], rows: int, stream: ModelTraits) -> NDArray[np.uint8]:
+def stack_images(built: list[list[Example]], rows: int, traits: ModelTraits) -> NDArray[np.uint8]:
     """Stack the images, one per row, as (rows, channels, size, size); rows without an example are black."""
-    size = stream.image_size or 0
+    size = traits.image_size or 0
     pictures = np.zeros((rows, CHANNELS, size, size), dtype=np.uint8)
     for r, row in enumerate(built):
         for example in row:
@@ -165,7 +165,7 @@ def gather_targets(
                 flat_places(built, head, length), (micro_batch, width * member.places_per_target), -1
             )[0]
             places[head] = torch.from_numpy(flat.reshape(-1))
-            wanted = wanted.reshape(-1, *member.unscored.shape)
+            wanted = wanted.reshape(-1, *member.unscored.shape)  # (micro_batch * width, …), flat as the places are
         targets[name] = torch.from_numpy(wanted)
     return places, targets
 

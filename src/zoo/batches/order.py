@@ -40,7 +40,7 @@ class PackedRow(NamedTuple):
 
 def normalize_weights(weights: Sequence[float]) -> list[Fraction]:
     """Normalize weights to exact fractions that sum to 1."""
-    exact = [Fraction(str(weight)) for weight in weights]
+    exact = [Fraction(str(weight)) for weight in weights]  # str: 0.1 is 1/10, not the nearest binary fraction
     return [weight / sum(exact) for weight in exact]
 
 

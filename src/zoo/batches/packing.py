@@ -163,9 +163,11 @@ class ScaledKinds(Kinds):
     """
 
     def __init__(self, kinds: NDArray[np.int64], most: Sequence[int], counted: int) -> None:
+        # without the dimensions that no item uses; at least one must remain
         sizes = [size for size in range(len(most)) if kinds[:, size].any()] or [0]
         self.kinds, self.most = kinds[:, sizes].tolist(), [most[size] for size in sizes]
         cache_size = CACHED_SCORES // (len(kinds) * len(sizes))
+        # squared, since both factors of a product, an item's size and the space left, are relative to the capacity
         scales = (1.0 / max(most[size], 1) ** 2 if size < counted else 0.0 for size in sizes)
         first, *others = (
             FitScores(kinds[:, size], scale, most[size], cache_size) for size, scale in zip(sizes, scales, strict=True)

@@ -55,6 +55,7 @@ def mixed_pool(seed: int, epoch: int, documents: int, pool: int) -> Ids:
     blocks = -(-documents // BLOCK)
     chosen = permute(np.arange(pool * POOL, min((pool + 1) * POOL, blocks), dtype=np.uint64), blocks, seed, epoch)
     found = (chosen.astype(np.int64)[:, None] * BLOCK + np.arange(BLOCK)).reshape(-1)
+    # the store's last block may be short
     return keyed(Purpose.POOL, seed, epoch, pool).permutation(found[found < documents])
 
 
