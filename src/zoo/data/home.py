@@ -24,7 +24,11 @@ def name_for(key: Any) -> str:
 
 @contextmanager
 def explain_write_error(path: Path) -> Iterator[None]:
-    """Name the file in the error if it cannot be written: the error of a full disk does not."""
+    """Name the file in the error if it cannot be written: the error of a full disk does not.
+
+    Raises:
+        RuntimeError: it cannot be written.
+    """
     try:
         yield
     except OSError as error:

@@ -42,6 +42,7 @@ def run_together(worker: str, request: Mapping[str, Any], count: int) -> None:
         # the same import path as here: `-m` alone would put the working directory first
         path = os.pathsep.join(map(os.path.abspath, sys.path))
         environment = {**os.environ, **THREADS, "PYTHONSAFEPATH": "1", "PYTHONPATH": path}
+        # the other end of stdin closes when this process dies, however it dies: see `wait_for_caller`
         start = partial(subprocess.Popen, env=environment, stdin=pipe, stdout=quiet, stderr=quiet)
         running = [stack.enter_context(start(command)) for command in commands]  # on exit, waits for each process
         try:

@@ -183,6 +183,9 @@ def read_objectives(value: Any, place: str) -> dict[str, dict[str, Any]]:
     """Name -> options, from a name, a map with `name`, or a map of names.
 
     In a map with `name`, an entry that is itself a map is one more objective: that is how `--set` adds to a bare name.
+
+    Raises:
+        ValueError: it is none of these.
     """
     if isinstance(value, str):
         return {value: {}}

@@ -37,7 +37,11 @@ def normalize_answers(row: dict[str, Any]) -> None:
 
 
 def read_answers(given: Any) -> list[tuple[Any, Any]]:
-    """Each answer's text and start (None if not given); empty for a question without an answer."""
+    """Each answer's text and start (None if not given); empty for a question without an answer.
+
+    Raises:
+        ValueError: they are none of the known forms.
+    """
     if given is None:
         return []
     if isinstance(given, str):

@@ -27,7 +27,11 @@ def normalize_choices(row: dict[str, Any]) -> None:
 
 
 def read_choices(given: Any) -> tuple[list[Any], list[str]] | None:
-    """The texts and the labels of choices; None if the choices have no labels."""
+    """The texts and the labels of choices; None if the choices have no labels.
+
+    Raises:
+        ValueError: there is not one label for each text.
+    """
     if isinstance(given, Mapping):
         texts, labels = given.get("text"), given.get("label")
     elif isinstance(given, list) and given and all(isinstance(one, Mapping) for one in given):

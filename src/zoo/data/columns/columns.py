@@ -9,6 +9,7 @@ from zoo.wording import refuse_unknown
 
 # of the data; several become a list of choices, a text with a line for each, or the names of those that hold a 1
 Column = str | list[str]
+# how the column of a class writes that a row has it, has it not, or withholds it (`present_classes`)
 SET, NOT_SET, HIDDEN = ("1", "1.0", "True", "true"), ("0", "0.0", "False", "false"), ("-1", "-1.0", "", "None")
 DELIMITERS = ";,\t|"  # that a table may have been written with
 

@@ -19,7 +19,7 @@ from zoo.data.columns.values import (
 )
 from zoo.wording import first_few, nearest
 
-SHOWN = 20
+SHOWN = 20  # names in a message
 DIFFERENT = 1 << 18  # the maximum number of different values in a label column
 MANY = 100  # classes; if there are more, and all are numbers, the column probably holds something else
 logger = logging.getLogger(__name__)

@@ -185,7 +185,11 @@ def upright(image: Image.Image) -> Image.Image:
 
 
 def to_rgb(image: Image.Image, is_ppm: bool) -> Image.Image:
-    """Convert grey, palette, CMYK and 16-bit images to RGB; transparent pixels become white."""
+    """Convert grey, palette, CMYK and 16-bit images to RGB; transparent pixels become white.
+
+    Raises:
+        ValueError: the image has 32-bit pixels.
+    """
     # Pillow opens a grey PPM of more than 8 bits in the 32-bit mode "I", with values scaled to 16 bits
     if image.mode.startswith("I;16") or (image.mode == "I" and is_ppm):
         image = grey_bytes(image)

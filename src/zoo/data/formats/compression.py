@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import zstandard
 
 PIECE = 1024  # compressed bytes per step; they expand to at most 32 MiB (zstd) or 8 MB (xz)
-BUFFER = 1 << 17
+BUFFER = 1 << 17  # decompressed bytes per read
 FILL = b"\0"  # padding between two xz streams
 MEMORY = 1 << 28  # memory limit of a decompressor in bytes (xz -9 needs 65 MiB, zstd --long 128 MiB)
 DAMAGE = (EOFError, OSError, lzma.LZMAError, zlib.error, zstandard.ZstdError)  # raised by reading a damaged file

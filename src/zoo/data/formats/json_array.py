@@ -143,7 +143,11 @@ class JsonStream:
 
 
 def texts_of(path: Path) -> Iterator[str]:
-    """Yield the file's text in pieces, none of them empty."""
+    """Yield the file's text in pieces, none of them empty.
+
+    Raises:
+        ValueError: the file cannot be read, or is not UTF-8.
+    """
     decoder = codecs.getincrementaldecoder("utf-8")()
     try:
         with open_bytes(path) as file:

@@ -57,7 +57,11 @@ def rows_at_once(group: parquet.RowGroupMetaData, names: Collection[str]) -> int
 
 @contextmanager
 def explain(path: Path) -> Iterator[None]:
-    """Name the file in the error if it is not a Parquet file, or is damaged."""
+    """Name the file in the error if it is not a Parquet file, or is damaged.
+
+    Raises:
+        ValueError: it is one of these.
+    """
     try:
         yield
     except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:

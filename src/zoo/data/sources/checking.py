@@ -205,7 +205,11 @@ def hash_fraction(document: str) -> float:
 
 
 def expand_texts(rows: Iterable[AssignedRow], place: str) -> Iterator[AssignedRow]:
-    """Yield one row per text for rows of train with a list of texts; in other splits, drop blank texts from lists."""
+    """Yield one row per text for rows of train with a list of texts; in other splits, drop blank texts from lists.
+
+    Raises:
+        ValueError: a row of train has lists of texts in two columns.
+    """
     for assigned in rows:
         lists = [n for n in text_columns(assigned.row) if n not in LISTS and isinstance(assigned.row[n], list)]
         if not lists:

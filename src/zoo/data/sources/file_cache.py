@@ -23,7 +23,11 @@ YOUNG = 2.0  # seconds; a file that changed less than this ago may change again 
 
 @contextmanager
 def name_source(path: Path) -> Iterator[None]:
-    """Name the source file in the error if it cannot be opened: it was deleted since it was found, or is unreadable."""
+    """Name the source file in the error if it cannot be opened: it was deleted since it was found, or is unreadable.
+
+    Raises:
+        ValueError: it cannot be opened.
+    """
     try:
         yield
     except OSError as error:

@@ -176,7 +176,11 @@ class ColumnFiles(SourcePart):
             yield from self.joined()
 
     def joined(self) -> Rows:
-        """Yield the rows: the same line of every file."""
+        """Yield the rows: the same line of every file.
+
+        Raises:
+            ValueError: a file is too long for one row, or the files have different numbers of rows.
+        """
         text = formats.build("text")
         counts = dict.fromkeys(self.paths, 0)
         for row in zip_longest(*(text.rows(LineRange(path), self.options) for path in self.paths.values())):

@@ -86,6 +86,7 @@ class JoinedOffsets(Joined):
         parts = [self.array(number)[start - self.starts[number] : stop - self.starts[number]] + self.bases[number]]
         while stop > self.starts[number + 1] + 1:
             number += 1
+            # without its first offset, 0, which is the last one of the array before
             parts.append(self.array(number)[1 : stop - self.starts[number]] + self.bases[number])
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
 

@@ -44,7 +44,11 @@ class Shard:
         self.check_times()
 
     def check_times(self) -> None:
-        """Verify file sizes, and once the checksums of files whose mtime is not the recorded one, as after a copy."""
+        """Verify file sizes, and once the checksums of files whose mtime is not the recorded one, as after a copy.
+
+        Raises:
+            ValueError: a file has another size or another content than recorded.
+        """
         stats = {name: (self.folder / name).stat() for name in self.files}
         for name, stat in stats.items():
             if stat.st_size != self.files[name]["size"]:

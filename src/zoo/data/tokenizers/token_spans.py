@@ -72,6 +72,7 @@ def split_words(words: Sequence[str], tokens: TokenSpans) -> list[Ids]:
     starts = np.cumsum([0, *(len(word) + 1 for word in words)])[:-1]
     written = tokens.begins < tokens.ends  # tokens of only white space, or of bytes within a character, begin no word
     of_word = np.searchsorted(starts, tokens.begins, side="right") - 1
+    # the first token of each word; a token without characters of its own counts for the word before it
     first = np.searchsorted(np.maximum.accumulate(np.where(written, of_word, 0)), np.arange(len(words)), side="left")
     # tokens for the beginning of a text, such as a space, belong to its first word that is not empty
     filled = [number for number, word in enumerate(words) if word]

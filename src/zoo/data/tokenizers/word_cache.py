@@ -15,7 +15,7 @@ from zoo.data.tokenizers.backend import encode_plainly
 CHARACTERS = 1 << 20  # of the texts that are looked up together; a longer text is encoded without the cache
 MOST = 1 << 21  # characters of the words in a generation: some 300,000 words, 60 MB with their ids
 MULTIPLIER = 0x9E3779B97F4A7C15  # odd, so that it has an inverse modulo 2^64
-WHITE, PLAIN, MARK = 1, 2, 4
+WHITE, PLAIN, MARK = 1, 2, 4  # kinds of characters: white space, ASCII letters and digits, `MARKS`
 # Not <, = and >: a combining character may follow. = and U+0338 compose to one that BERT's tokenizer reads as a letter.
 MARKS = sorted(set(punctuation) - set("<=>"))
 TOGETHER = 4096  # words encoded in one call

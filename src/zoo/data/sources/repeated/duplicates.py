@@ -103,6 +103,7 @@ class Duplicates:
             for entries in repeats.repeated_entries(HELD_OUT, KEPT):
                 row = entries["row"].astype(np.int64) - 1
                 at = np.array(starts, np.int64)[entries["part"]] + row // 8
+                # `at`, since rows share bytes: bits[at] |= … would write each byte once, with one row's bit
                 np.bitwise_or.at(bits, at, np.left_shift(1, row % 8).astype(np.uint8))
             bits.flush()
         shutil.rmtree(folder / "sorted")
