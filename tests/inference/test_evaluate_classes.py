@@ -112,9 +112,9 @@ def test_names_of_files_hold_no_more_of_a_path_than_tells_them_apart(files: list
 @pytest.mark.parametrize("files", [{"one.csv": "a,x\n"}, {"one.csv": "a,\n", "other.csv": "b,\n"}])
 def test_one_file_and_files_without_labels_are_measured_once(files: dict[str, str], tmp_path: Path):
     loaded, evaluation = by_file(tmp_path, {name: f"text,label\n{rows}" for name, rows in files.items()})
-    kept: dict[int, list[Any]] = {}
-    replace(evaluation, kept=kept).run(loaded, ["f1"])
-    assert [len(found) for found in kept.values()] == [1] * len(files)
+    collected: dict[int, list[Any]] = {}
+    replace(evaluation, collected=collected).run(loaded, ["f1"])
+    assert [len(found) for found in collected.values()] == [1] * len(files)
 
 
 def test_a_file_without_labels_leaves_the_others_their_metrics(tmp_path: Path):

@@ -189,11 +189,11 @@ def test_the_draws_of_samples_are_those_of_a_texts_number_whatever_the_batch_and
 ):
     found = []
     for batch, processes in ((32, 1), (2, 1), (1, 2)):
-        kept: dict[int, list[Any]] = {}
+        collected: dict[int, list[Any]] = {}
         for process in range(processes):
-            asked = evaluation(loaded, tmp_path, batch=batch, process=process, processes=processes, kept=kept)
+            asked = evaluation(loaded, tmp_path, batch=batch, process=process, processes=processes, collected=collected)
             replace(asked, generate=GenerateSettings(max_new_tokens=6, temperature=5.0)).generated_texts(loaded)
-        found.append(kept)
+        found.append(collected)
     assert found[0] == found[1] == found[2] and len({text for (text,) in found[0].values()}) == 5
 
 
@@ -208,9 +208,9 @@ def test_the_shares_of_two_processes_add_up_to_the_whole(loaded: Loaded, tmp_pat
 
 
 def test_of_losses_nothing_is_kept_where_the_model_writes(loaded: Loaded, tmp_path: Path):
-    kept: dict[int, list[Any]] = {}
-    evaluation(loaded, tmp_path, kept=kept).sum_losses(loaded, ())
-    assert not kept
+    collected: dict[int, list[Any]] = {}
+    evaluation(loaded, tmp_path, collected=collected).sum_losses(loaded, ())
+    assert not collected
 
 
 def test_a_frozen_table_of_tokens_is_cast_once_for_all_tokens_of_a_text(loaded: Loaded, tmp_path: Path):

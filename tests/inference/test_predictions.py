@@ -233,7 +233,7 @@ def test_predictions_are_written_over_predictions(tmp_path: Path):
 
 
 def test_a_file_that_was_not_written_to_its_end_is_not_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(written_to, "prediction_rows", lambda about, kept: iter([{"row": 1, "input": {1}}]))
+    monkeypatch.setattr(written_to, "prediction_rows", lambda about, collected: iter([{"row": 1, "input": {1}}]))
     for name in ("new.jsonl", "old.jsonl"):
         (tmp_path / "old.jsonl").touch()
         with pytest.raises(TypeError):

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from zoo.inference.attend import AttentionMap, AttentionMaps, Positions
+from zoo.inference.attend import AttentionMap, AttentionMaps, PositionLabels
 
 HOSTILE = "</script><img src=x onerror=window.broken=1>"
 SOURCE = ["the", "red", "·cat", "</s>"]
@@ -19,7 +19,7 @@ def shares(*shape: int) -> NDArray[np.float32]:
 
 def translation() -> AttentionMaps:
     """Three layers of two heads, in which a token is a trap."""
-    source, written = Positions(SOURCE), Positions(WRITTEN)
+    source, written = PositionLabels(SOURCE), PositionLabels(WRITTEN)
     own, cross = ({n: shares(2, rows, 4) + 0 * n for n in (1, 2, 3)} for rows in (4, 3))
     own[2], cross[3] = own[2][:, ::-1].copy(), cross[3][:, ::-1].copy()
     maps = [AttentionMap("encoder.self", source, source, own), AttentionMap("decoder.cross", written, source, cross)]
@@ -28,15 +28,15 @@ def translation() -> AttentionMaps:
 
 def caption() -> AttentionMaps:
     """A word for each quarter of a grey picture, and a grid that reads itself."""
-    grid, small = Positions((), (2, 2)), Positions((), (4, 4))
+    grid, small = PositionLabels((), (2, 2)), PositionLabels((), (4, 4))
     quarters = np.eye(4, dtype=np.float32)[None]
     own = AttentionMap("encoder.self", small, small, {2: shares(1, 16, 16)})
-    words = AttentionMap("decoder.cross", Positions(WORDS), grid, {1: quarters})
+    words = AttentionMap("decoder.cross", PositionLabels(WORDS), grid, {1: quarters})
     return AttentionMaps([own, words], {"picture": "a.png"}, np.full((3, 32, 32), 200, dtype=np.uint8))
 
 
 def large() -> AttentionMaps:
     """64 tokens x 12 layers x 12 heads."""
-    places = Positions([f"token{i}" for i in range(64)])
+    places = PositionLabels([f"token{i}" for i in range(64)])
     layers = {n: shares(12, 64, 64) for n in range(1, 13)}
     return AttentionMaps([AttentionMap("encoder.self", places, places, layers)], {"text": "tokens"}, None)

@@ -9,7 +9,7 @@ import pytest
 from browser import Browser, missing
 from drawn import HOSTILE, caption, large, shares, translation
 
-from zoo.inference.attend import AttentionMap, AttentionMaps, Positions
+from zoo.inference.attend import AttentionMap, AttentionMaps, PositionLabels
 from zoo.report.attention import write_maps
 
 pytestmark = pytest.mark.skipif(missing() is not None, reason=str(missing()))
@@ -92,7 +92,7 @@ def test_pointing_at_the_matrix_points_at_its_row(show: Show):
 
 
 def test_the_matrix_of_a_long_text_is_drawn_on_a_screen_of_high_density(show: Show):
-    words, long = Positions(["one", "two"]), Positions(["a"] * 2500)
+    words, long = PositionLabels(["one", "two"]), PositionLabels(["a"] * 2500)
     page = show(
         AttentionMaps([AttentionMap("decoder.cross", words, long, {1: shares(2, 2, 2500)})], {"source": "a"}, None)
     )

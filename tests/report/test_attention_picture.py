@@ -7,7 +7,7 @@ import pytest
 from drawn import WORDS, caption, large, shares, translation
 from PIL import Image
 
-from zoo.inference.attend import AttentionMap, AttentionMaps, Positions
+from zoo.inference.attend import AttentionMap, AttentionMaps, PositionLabels
 from zoo.report import attention_picture
 from zoo.report.attention import check_output, write_maps
 from zoo.report.attention_panels import choose_panels, label_step, points
@@ -42,7 +42,7 @@ def test_a_grid_that_reads_itself_is_asked_at_nine_positions():
 
 
 def test_a_grid_of_few_positions_is_asked_at_each_of_them_once():
-    places = Positions((), (1, 2))
+    places = PositionLabels((), (1, 2))
     drawn = choose_panels(AttentionMap("encoder.self", places, places, {1: shares(1, 2, 2)}), "own")
     assert [panel.query_position for panel in drawn.panels] == [(0, 0), (0, 1)] and drawn.columns == 2
 
@@ -50,7 +50,7 @@ def test_a_grid_of_few_positions_is_asked_at_each_of_them_once():
 def test_labels_of_a_long_text_leave_some_out_rather_than_be_too_small():
     assert label_step(20, 4.0) == 1 and label_step(512, 5.0) == 8
     assert points(512, 5.0) == 5.0 and points(3, 1.0) == 8.0
-    places = Positions(["word"] * 300)
+    places = PositionLabels(["word"] * 300)
     drawn = choose_panels(AttentionMap("encoder.self", places, places, {1: shares(1, 300, 300)}), "long")
     assert drawn.width == drawn.height == 5.0
 
@@ -86,7 +86,7 @@ def test_long_texts_go_over_a_few_lines(tmp_path: Path):
 
 def test_tokens_that_look_like_formulas_are_drawn_as_they_are(tmp_path: Path):
     pytest.importorskip("matplotlib")
-    places = Positions(["$\\alpha$", "$x^", "_$"])
+    places = PositionLabels(["$\\alpha$", "$x^", "_$"])
     maps = [AttentionMap("encoder.self", places, places, {1: shares(1, 3, 3)})]
     write_maps(AttentionMaps(maps, {"text": "$\\frac"}, None), "$mine$ $\\x$", tmp_path / "a.png")
     assert (tmp_path / "a.png").stat().st_size > 1000

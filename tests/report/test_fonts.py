@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from drawn import shares
 
-from zoo.inference.attend import AttentionMap, AttentionMaps, Positions
+from zoo.inference.attend import AttentionMap, AttentionMaps, PositionLabels
 
 pytest.importorskip("matplotlib")
 from zoo.report import fonts
@@ -18,7 +18,7 @@ HANGUL = "한국"
 
 
 def drawn(label: str) -> AttentionMaps:
-    places = Positions([label, "b"])
+    places = PositionLabels([label, "b"])
     return AttentionMaps([AttentionMap("encoder.self", places, places, {1: shares(1, 2, 2)})], {"text": label}, None)
 
 

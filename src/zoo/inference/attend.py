@@ -25,8 +25,8 @@ DRAWN_SIZE = 448  # side of the image that is drawn (pixels); the model usually 
 
 
 @dataclass(frozen=True)
-class Positions:
-    """The positions of a stream: their token labels, or a grid (rows, columns) over the image."""
+class PositionLabels:
+    """What labels the positions along one axis of a map: their tokens, or a grid (rows, columns) over the image."""
 
     labels: Sequence[str]
     grid: tuple[int, int] | None = None
@@ -37,8 +37,8 @@ class AttentionMap:
     """Attention weights (heads, queries, keys) by layer number, from 1; `kind` is a key of `Output.weights`."""
 
     kind: str
-    queries: Positions
-    keys: Positions
+    queries: PositionLabels
+    keys: PositionLabels
     layers: Mapping[int, NDArray[np.float32]]
 
 
@@ -62,9 +62,9 @@ class AttentionInputs(NamedTuple):
     """
 
     inputs: dict[str, Tensor | Documents]
-    read: Positions
-    written: Positions
-    source: Positions
+    read: PositionLabels
+    written: PositionLabels
+    source: PositionLabels
     texts: dict[str, str]
 
 
@@ -112,8 +112,8 @@ def attend(
 def maps_by_size(
     kind: str,
     layers: Sequence[Tensor | None],
-    queries: Positions,
-    keys: Positions,
+    queries: PositionLabels,
+    keys: PositionLabels,
     grids: Mapping[int, tuple[int, int]],
 ) -> list[AttentionMap]:
     """One map per size of the attention weights: layers of an image encoder may attend over grids of different sizes.
@@ -126,8 +126,8 @@ def maps_by_size(
             found = weights[0].float().cpu().numpy()  # of the only row: (heads, queries, keys)
             by_size.setdefault(found.shape[1:], {})[number] = found
 
-    def with_grid(positions: Positions, count: int) -> Positions:
-        return positions if positions.labels else Positions((), grids[count])
+    def with_grid(positions: PositionLabels, count: int) -> PositionLabels:
+        return positions if positions.labels else PositionLabels((), grids[count])
 
     return [
         AttentionMap(kind, with_grid(queries, rows), with_grid(keys, columns), by_size[rows, columns])
@@ -145,11 +145,11 @@ def text_inputs(loaded: Loaded, text: str | None, target: str | None, settings: 
         raise ValueError("TEXT: missing; this model reads a text")
     if loaded.traits.source:
         source = source_inputs(loaded, first_predictor(loaded).encode(loaded, [text]))
-        positions = Positions(token_labels(loaded.tokenizer, source[0][0].tolist()))
+        positions = PositionLabels(token_labels(loaded.tokenizer, source[0][0].tolist()))
         return inputs_with_target(loaded, source, positions, {"source": text}, target, settings)
     predictor = encoding_predictor(loaded, text, target)
     example = predictor.example(loaded, text, target)
-    positions = Positions(token_labels(loaded.tokenizer, example.tokens.tolist()))
+    positions = PositionLabels(token_labels(loaded.tokenizer, example.tokens.tolist()))
     texts = {"text": text} if target is None else {"text": text, predictor.pair_name: target}
     return AttentionInputs(collate_inputs(loaded, [example]), positions, positions, positions, texts)
 
@@ -190,7 +190,7 @@ def inputs_of_image(loaded: Loaded, image: str, target: str | None, settings: Ge
     Raises:
         ValueError: the file is missing or not an image, or a target is given to a model that writes no text.
     """
-    grid, texts = Positions(()), {"picture": Path(image).name}
+    grid, texts = PositionLabels(()), {"picture": Path(image).name}
     source = image_inputs(loaded, [image])
     if loaded.traits.source:
         return inputs_with_target(loaded, source, grid, texts, target, settings)
@@ -202,7 +202,7 @@ def inputs_of_image(loaded: Loaded, image: str, target: str | None, settings: Ge
 def inputs_with_target(
     loaded: Loaded,
     source: tuple[Tensor, Documents],
-    positions: Positions,
+    positions: PositionLabels,
     texts: dict[str, str],
     target: str | None,
     settings: GenerateSettings,
@@ -225,5 +225,5 @@ def inputs_with_target(
     tokens = torch.tensor([read], device=loaded.model.device)
     inputs: dict[str, Tensor | Documents] = {"tokens": tokens, "source": source[0], "source_documents": source[1]}
     said = {"written by the model": tokenizer.decode(given)} if target is None else {"target": target}
-    labels = Positions(token_labels(tokenizer, read)), Positions(token_labels(tokenizer, written))
+    labels = PositionLabels(token_labels(tokenizer, read)), PositionLabels(token_labels(tokenizer, written))
     return AttentionInputs(inputs, *labels, positions, {**texts, **said})

@@ -115,19 +115,19 @@ def evaluate_split(
     examples, opened = read_examples(rows, task, loaded.mixture, loaded.model, tokenizer)[split]
     if examples.truncates:
         report_truncated(split, examples, examples.count_truncated())
-    kept = None if reporting.predictions is None else dict[int, list[Any]]()
+    collected = None if reporting.predictions is None else dict[int, list[Any]]()
     with require_gradients(loaded.model), autocast_to(device, dtype):
-        asked = Evaluation(examples, opened, batch, generate, progress=reporting.progress, kept=kept)
+        asked = Evaluation(examples, opened, batch, generate, progress=reporting.progress, collected=collected)
         values = asked.run(loaded, task.metrics)
     # metrics are not checked: perplexity may overflow even if the loss is finite
     refuse_not_finite(value for name, value in values.items() if name.split("/")[0] == "loss")
-    if reporting.predictions is not None and kept is not None:
-        save_predictions(reporting.predictions, EvaluatedSplit(loaded, examples, opened), kept, values)
+    if reporting.predictions is not None and collected is not None:
+        save_predictions(reporting.predictions, EvaluatedSplit(loaded, examples, opened), collected, values)
     return values
 
 
 def save_predictions(
-    path: Path, evaluated: EvaluatedSplit, kept: Mapping[int, Sequence[Any]], values: Mapping[str, float]
+    path: Path, evaluated: EvaluatedSplit, collected: Mapping[int, Sequence[Any]], values: Mapping[str, float]
 ) -> None:
     """Write the predictions.
 
@@ -135,7 +135,7 @@ def save_predictions(
         RuntimeError: they cannot be written; the message holds the measured values, which would be lost otherwise.
     """
     try:
-        write_predictions(path, evaluated, kept)
+        write_predictions(path, evaluated, collected)
     except OSError as error:
         measured = ", ".join(f"{name} {value:.6g}" for name, value in values.items())
         said = f"{path}: cannot be written: {error.strerror}"

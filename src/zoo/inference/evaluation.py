@@ -43,8 +43,9 @@ class Evaluation:
         gather: collects a value from every process.
         between: called before each round of batches, one per process; an exception in it ends the evaluation.
         progress: called with the unit (`examples`, then `texts`), the number done and the total.
-        kept: filled, by document, with what the first objective's predictor keeps of its examples; None: nothing is
-            kept. If given, an objective without any label gives no metrics; else that is an error.
+        collected: filled, by document, with what the first objective's predictor collects of its examples, or with the
+            generated text; None: nothing is collected. If given, an objective without any label gives no metrics; else
+            that is an error.
     """
 
     examples: Examples
@@ -56,7 +57,7 @@ class Evaluation:
     gather: Gather = lambda mine: [mine]
     between: Callable[[], None] = lambda: None
     progress: Progress = no_progress
-    kept: dict[int, list[Any]] | None = None
+    collected: dict[int, list[Any]] | None = None
 
     def run(self, loaded: Loaded, wanted: Sequence[str]) -> dict[str, float]:
         """Return `examples`, `loss`, `loss/<objective>` and each metric, by name.
@@ -73,7 +74,7 @@ class Evaluation:
             return self.evaluate_examples(loaded, wanted)
         found = {name: one.evaluate_examples(loaded, wanted, True) for name, one in apart.items()}
         asked = {metric.name for metric in parse_metrics(wanted, loaded.mixture.metrics)}
-        if self.kept is None and not asked <= {name for values in found.values() for name in values}:
+        if self.collected is None and not asked <= {name for values in found.values() for name in values}:
             return self.evaluate_examples(loaded, wanted)  # its error says why no file has the metric
         return mean_over_files(found, loaded, wanted)
 
@@ -99,9 +100,9 @@ class Evaluation:
             found["loss"] = sum(weights[name] * value for name, value in terms.items())
         found |= {f"loss/{name}": value for name, value in terms.items()}
         found |= total.shares("right", "asked")
-        writes = self.kept is not None and self.examples.form.writes
+        writes = self.collected is not None and self.examples.form.writes
         texts = self.generated_texts(loaded) if writes or any(m.variant.needs == "texts" for m in chosen) else None
-        if lacking or self.kept is not None:
+        if lacking or self.collected is not None:
             chosen = [m for m in chosen if total.numbers.get(("count", m.objective))]
         return found | {m.name: self.compute_metric(loaded, m, total, texts) for m in chosen if m.name not in found}
 
@@ -134,7 +135,7 @@ class Evaluation:
     def score(
         self, loaded: Loaded, rows: Sequence[PackedRow], part: MicroBatch, compared: Sequence[tuple[str, str]]
     ) -> Sums:
-        """Run one batch and sum up its losses and answers; add to `kept`."""
+        """Run one batch and sum up its losses and answers; add to `collected`."""
         mixture, said = loaded.mixture, loaded.run(**part.inputs, **loaded.mixture.model_arguments)
         targets = mixture.final_targets(part.targets, said.read)
         terms = mixture.terms(said.scores, targets, said.weights)
@@ -145,10 +146,10 @@ class Evaluation:
         }
         for needs, name in compared:
             sums.compared[needs, name] = METRIC_COLLECTORS[needs].collect(results[name])
-        if self.kept is not None and not self.examples.form.writes:
+        if self.collected is not None and not self.examples.form.writes:
             first = next(iter(results.values()))
             for plan, one in zip(first.plans, first_predictor(loaded).collect_results(first), strict=True):
-                self.kept.setdefault(plan.document, []).append(one)
+                self.collected.setdefault(plan.document, []).append(one)
         return sums
 
     def generated_texts(self, loaded: Loaded) -> tuple[list[str], list[list[str]]]:
@@ -168,8 +169,8 @@ class Evaluation:
             for found in map_batches(some, self.batch, lambda few: self.generate_batch(loaded, few, count)):
                 written |= found
             self.progress("texts", min((start + self.batch) * self.processes, len(everyone)), len(everyone))
-        if self.kept is not None:
-            self.kept.update({document: [text] for document, text in written.items()})
+        if self.collected is not None:
+            self.collected.update({document: [text] for document, text in written.items()})
         texts = [self.examples.form.reference_texts(self.split.rows[document]) for document in mine]
         references = [[t] if isinstance(t, str) else list(t) for t in texts]
         gathered = self.gather(([written[document] for document in mine], references, count))
@@ -248,6 +249,6 @@ def mean_over_files(found: Mapping[str, dict[str, float]], loaded: Loaded, wante
 
 def by_length(rows: Iterator[PackedRow], size: int) -> Iterator[list[PackedRow]]:
     """Yield batches of `size` rows of similar length, the longest first in each window; the last may be smaller."""
-    while window := list(islice(rows, min(SORT_WINDOW * size, sys.maxsize))):
+    while window := list(islice(rows, min(SORT_WINDOW * size, sys.maxsize))):  # islice takes no larger number
         window.sort(key=lambda row: sum(plan.length + plan.source_length for plan in row.plans), reverse=True)
         yield from (window[start : start + size] for start in range(0, len(window), size))

@@ -39,7 +39,7 @@ class Loaded:
     Args:
         optional_tokenizer: None for a model that was imported without one, or that reads images and writes no text.
         special: the special tokens of a model that was imported without a tokenizer.
-        untrained: heads with newly initialised weights, which the imported checkpoint lacks.
+        untrained: heads with newly initialized weights, which the imported checkpoint lacks.
         training_precision: the run's `training.precision`.
     """
 
@@ -73,7 +73,7 @@ class Loaded:
         """Check that the head of an objective was trained.
 
         Raises:
-            ValueError: it is newly initialised.
+            ValueError: it is newly initialized.
         """
         head = self.mixture.members[objective].head
         if head in self.untrained:
@@ -144,7 +144,11 @@ def settings_of(saved: SavedRun) -> ModelSettings:
 
 @contextmanager
 def naming_missing_packages(saved: SavedRun) -> Iterator[None]:
-    """Context that adds to errors about unknown names which packages of the run are not installed here."""
+    """Context that adds to errors about unknown names which packages of the run are not installed here.
+
+    Raises:
+        ValueError: the block raised one.
+    """
     try:
         yield
     except ValueError as error:

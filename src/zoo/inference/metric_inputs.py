@@ -67,7 +67,7 @@ class ForwardResult(NamedTuple):
         """Per target, the index of its example in `plans`; -1 at padding and unused targets."""
         documents = self.part.inputs["documents"]
         assert isinstance(documents, Documents)
-        owner = np.full(documents.numbers.shape, -1, dtype=np.int64)
+        owner = np.full(documents.numbers.shape, -1, dtype=np.int64)  # (rows, length)
         numbers = iter(range(len(self.plans)))
         for at, row in zip(owner, self.rows, strict=False):
             taken = np.repeat([next(numbers) for _ in row.plans], [plan.length for plan in row.plans])

@@ -29,7 +29,7 @@ class Unanswered(NamedTuple):
     error: str
 
 
-class Question(NamedTuple):
+class NumberedInput(NamedTuple):
     """An input, its number, from 1, and its predictor, or the reason why there is none."""
 
     number: int
@@ -89,36 +89,37 @@ def predict_each(
         raise ValueError(f"--pair: {len(pairs)} second texts for {len(texts)} first ones; give one for each")
     known = {name: predictors.build(name) for name in loaded.mixture.members if name in predictors.names()}
     second: Sequence[str | None] = pairs or [None] * len(texts)
-    inputs, generation = enumerate(zip(texts, second, strict=True), 1), TextGeneration(settings, GeneratedCounts())
-    while window := list(islice(inputs, min(SORT_WINDOW * batch, sys.maxsize))):
-        questions = [
-            Question(n, text, pair, choose_predictor(loaded, known, text, pair, writes)) for n, (text, pair) in window
+    numbered, generation = enumerate(zip(texts, second, strict=True), 1), TextGeneration(settings, GeneratedCounts())
+    while window := list(islice(numbered, min(SORT_WINDOW * batch, sys.maxsize))):  # islice takes no larger number
+        inputs = [
+            NumberedInput(n, text, pair, choose_predictor(loaded, known, text, pair, writes))
+            for n, (text, pair) in window
         ]
-        answers = predict_sorted(loaded, questions, generation, batch)
-        yield from (answers[question.number] for question in questions)
+        answers = predict_sorted(loaded, inputs, generation, batch)
+        yield from (answers[one.number] for one in inputs)
     generation.counts.warn_unfinished(loaded)
 
 
 def predict_sorted(
-    loaded: Loaded, questions: Sequence[Question], generation: TextGeneration, batch: int
+    loaded: Loaded, inputs: Sequence[NumberedInput], generation: TextGeneration, batch: int
 ) -> dict[int, Prediction | Unanswered]:
-    """Answer questions, by number; each batch has questions of one predictor and of similar length."""
-    by_predictor: dict[int, list[Question]] = {}
-    for question in questions:
-        by_predictor.setdefault(id(question.predictor), []).append(question)
+    """Answer inputs, by number; each batch has inputs of one predictor and of similar length."""
+    by_predictor: dict[int, list[NumberedInput]] = {}
+    for one in inputs:
+        by_predictor.setdefault(id(one.predictor), []).append(one)
     answers: dict[int, Prediction | Unanswered] = {}
     for alike in by_predictor.values():
         # longest first, so that if memory runs out it does so in the first batch, and later ones are smaller
-        alike.sort(key=lambda question: len(question.text) + len(question.pair or ""), reverse=True)
+        alike.sort(key=lambda one: len(one.text) + len(one.pair or ""), reverse=True)
         predictor = alike[0].predictor
         writes = not isinstance(predictor, str) and predictor.writes
         with fast_generation(loaded.model) if writes and generation.settings.fast else nullcontext():
             found = [
-                one
+                answer
                 for some in map_batches(alike, batch, partial(predict_batch, loaded, generation=generation))
-                for one in some
+                for answer in some
             ]
-        answers |= {question.number: one for question, one in zip(alike, found, strict=True)}
+        answers |= {one.number: answer for one, answer in zip(alike, found, strict=True)}
     return answers
 
 
@@ -128,7 +129,7 @@ def choose_predictor(
     """Return the predictor of the first objective that fits an input, or why none does.
 
     Raises:
-        ValueError: the head that would answer is newly initialised.
+        ValueError: the head that would answer is newly initialized.
     """
     obstacles = []
     for name in loaded.mixture.members:
@@ -152,25 +153,26 @@ def find_obstacle(loaded: Loaded, name: str, pair: str | None, writes: bool) -> 
 
 
 def predict_batch(
-    loaded: Loaded, questions: Sequence[Question], generation: TextGeneration
+    loaded: Loaded, inputs: Sequence[NumberedInput], generation: TextGeneration
 ) -> list[Prediction | Unanswered]:
     """Answer inputs of one predictor; if it refuses the batch, halve it until the refused inputs are found."""
-    predictor, texts = questions[0].predictor, [question.text for question in questions]
+    predictor, texts = inputs[0].predictor, [one.text for one in inputs]
     if isinstance(predictor, str):
-        return [Unanswered(question.text, question.number, predictor) for question in questions]
-    pairs = [question.pair for question in questions if question.pair is not None] or None
+        return [Unanswered(one.text, one.number, predictor) for one in inputs]
+    pairs = [one.pair for one in inputs if one.pair is not None] or None
     try:
-        numbered = replace(generation, numbers=[question.number - 1 for question in questions])
+        # the numbers seed the draws, so that an answer depends neither on the batch nor on the order by length
+        numbered = replace(generation, numbers=[one.number - 1 for one in inputs])
         found = predictor.predict(loaded, InputBatch(texts, pairs, numbered))
         refuse_not_finite(number for prediction in found for number in numeric_scores(prediction.scores))
         return list(found)
     except ValueError as error:
-        if len(questions) == 1:
-            return [Unanswered(texts[0], questions[0].number, str(error))]
-    middle = len(questions) // 2
+        if len(inputs) == 1:
+            return [Unanswered(texts[0], inputs[0].number, str(error))]
+    middle = len(inputs) // 2
     return [
-        *predict_batch(loaded, questions[:middle], generation),
-        *predict_batch(loaded, questions[middle:], generation),
+        *predict_batch(loaded, inputs[:middle], generation),
+        *predict_batch(loaded, inputs[middle:], generation),
     ]
 
 

@@ -34,21 +34,21 @@ def holds_predictions(path: Path) -> bool:
     return not begins or LINE_START.match(begins) is not None
 
 
-def write_predictions(path: Path, evaluated: EvaluatedSplit, kept: Mapping[int, Sequence[Any]]) -> None:
+def write_predictions(path: Path, evaluated: EvaluatedSplit, collected: Mapping[int, Sequence[Any]]) -> None:
     """Write the file; an existing one is replaced only when the new one is complete.
 
     Args:
-        kept: by document, what the predictor kept of its examples.
+        collected: by document, what the predictor collected of its examples (`collect_results`), or the generated text.
 
     Raises:
         OSError: it cannot be written.
     """
     with atomic_write(path.resolve()) as aside, aside.open("w", encoding="utf-8") as file:  # resolved, to keep a link
-        for line in prediction_rows(evaluated, kept):
+        for line in prediction_rows(evaluated, collected):
             file.write(json.dumps(line, ensure_ascii=False) + "\n")
 
 
-def prediction_rows(evaluated: EvaluatedSplit, kept: Mapping[int, Sequence[Any]]) -> Iterator[dict[str, Any]]:
+def prediction_rows(evaluated: EvaluatedSplit, collected: Mapping[int, Sequence[Any]]) -> Iterator[dict[str, Any]]:
     """Yield, per row, its number in its file, from 1, the model's input, output and scores, and the expected output.
 
     Raises:
@@ -56,9 +56,9 @@ def prediction_rows(evaluated: EvaluatedSplit, kept: Mapping[int, Sequence[Any]]
     """
     predictor = first_predictor(evaluated.loaded)
     form, rows, numbers = evaluated.examples.form, evaluated.split.rows, evaluated.split.row_numbers
-    for document in sorted(kept):
+    for document in sorted(collected):
         given = form.model_inputs(rows[document])
-        said = predictor.row_prediction(evaluated, document, kept[document])
+        said = predictor.row_prediction(evaluated, document, collected[document])
         refuse_not_finite(numeric_scores(said.scores))
         place = {"row": int(numbers[document]) + 1, "input": given[0] if len(given) == 1 else given or None}
         yield place | {"output": said.output, "scores": said.scores, "expected": said.expected}

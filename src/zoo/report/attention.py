@@ -36,13 +36,13 @@ def is_file(given: str, path: Path) -> bool:
     return False
 
 
-def write_maps(attended: AttentionMaps, title: str, path: Path) -> None:
+def write_maps(attention: AttentionMaps, title: str, path: Path) -> None:
     """Draw attention maps to a file that `check_output` has accepted: .html or .png.
 
     Raises:
         OSError: the file cannot be written.
     """
     as_page = path.suffix.lower() == ".html"
-    drawn = draw_page(attended, title).encode() if as_page else draw_picture(attended, title)
+    drawn = draw_page(attention, title).encode() if as_page else draw_picture(attention, title)
     with atomic_write(path.resolve()) as aside:  # resolved, so that a link stays and its target is replaced
         aside.write_bytes(drawn)

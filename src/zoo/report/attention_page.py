@@ -24,17 +24,17 @@ TITLES = {
     "decoder.self": "Decoder self-attention",
     "decoder.cross": "Cross-attention",
 }
-STEPS = 255  # levels of a quantised weight
+STEPS = 255  # levels of a quantized weight
 QUALITY = 88  # of JPEG
 MARK = re.compile(r"\{\{(\w+)\}\}")
 
 
-def draw_page(attended: AttentionMaps, title: str) -> str:
+def draw_page(attention: AttentionMaps, title: str) -> str:
     """The page: markup, style, data and scripts in one file that loads nothing else."""
     parts = {
         "title": html.escape(title),
         "style": template("attention.css"),
-        "data": as_json(page_data(attended, title)),
+        "data": as_json(page_data(attention, title)),
         "program": template("attention_drawing.js") + template("attention.js"),
     }
     return MARK.sub(lambda mark: parts[mark[1]], template("attention.html"))
@@ -50,13 +50,13 @@ def as_json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=True, separators=(",", ":")).replace("<", "\\u003c")
 
 
-def page_data(attended: AttentionMaps, title: str) -> dict[str, Any]:
+def page_data(attention: AttentionMaps, title: str) -> dict[str, Any]:
     """The data that the page's scripts read."""
     return {
         "title": title,
-        "texts": attended.texts,
-        "picture": None if attended.picture is None else data_uri(attended.picture),
-        "maps": [map_data(found, name) for found, name in zip(attended.maps, names(attended.maps), strict=True)],
+        "texts": attention.texts,
+        "picture": None if attention.picture is None else data_uri(attention.picture),
+        "maps": [map_data(found, name) for found, name in zip(attention.maps, names(attention.maps), strict=True)],
     }
 
 
@@ -71,15 +71,15 @@ def names(maps: list[AttentionMap]) -> list[str]:
 
 
 def map_data(found: AttentionMap, name: str) -> dict[str, Any]:
-    """A map with its weights quantised and base64-encoded."""
+    """A map with its weights quantized and base64-encoded."""
     layers = [
-        {"layer": layer, "heads": len(weights), "weights": base64.b64encode(quantise(weights).tobytes()).decode()}
+        {"layer": layer, "heads": len(weights), "weights": base64.b64encode(quantize(weights).tobytes()).decode()}
         for layer, weights in found.layers.items()
     ]
     return {**asdict(replace(found, layers={})), "name": name, "layers": layers}
 
 
-def quantise(weights: NDArray[np.float32]) -> NDArray[np.uint8]:
+def quantize(weights: NDArray[np.float32]) -> NDArray[np.uint8]:
     """round(255 sqrt(w)): the square root gives small weights, which are frequent, more levels than large ones."""
     steps: NDArray[np.uint8] = np.rint(np.sqrt(weights) * STEPS).astype(np.uint8)
     return steps

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from zoo.inference.attend import AttentionMap, Positions
+from zoo.inference.attend import AttentionMap, PositionLabels
 from zoo.report.fonts import letters
 
 MOST_PANELS = 24  # layers x heads; if more: the mean of each layer, and each head of the last one
@@ -42,8 +42,8 @@ class PanelGroup:
     """The panels of one map, with the number of columns and the size of each panel (inches)."""
 
     name: str
-    queries: Positions
-    keys: Positions
+    queries: PositionLabels
+    keys: PositionLabels
     panels: Sequence[Panel]
     columns: int
     width: float
@@ -104,7 +104,7 @@ def word_panels(found: AttentionMap, name: str, grid: tuple[int, int]) -> PanelG
 
 def grid_panels(found: AttentionMap, name: str, grid: tuple[int, int]) -> PanelGroup:
     """Panels of a few grid positions in each layer: their weights over the grid, averaged over heads."""
-    # a set, since a small grid has fewer than ASKED rows or columns
+    # the middle cells of ASKED equal parts of each side; a set, since a small grid has fewer rows or columns than parts
     rows, columns = (sorted({round((2 * i + 1) * side / (2 * ASKED) - 0.5) for i in range(ASKED)}) for side in grid)
     panels = [
         Panel(f"layer {n}, row {r + 1}, column {c + 1}", w.mean(0)[r * grid[1] + c].reshape(grid), (r, c))

@@ -40,15 +40,15 @@ def is_possible() -> bool:
     return Figure is not None
 
 
-def draw_picture(attended: AttentionMaps, title: str) -> bytes:
+def draw_picture(attention: AttentionMaps, title: str) -> bytes:
     """All maps of an example, one below the other, as a PNG file; needs matplotlib, which `check_output` ensures."""
-    groups = [choose_panels(found, name) for found, name in zip(attended.maps, names(attended.maps), strict=True)]
+    groups = [choose_panels(found, name) for found, name in zip(attention.maps, names(attention.maps), strict=True)]
     scales = [SCALES[grid] for grid in sorted({one.keys.grid is not None for one in groups})]
-    said = [title, *(f"{name}: {text}" for name, text in attended.texts.items()), "; ".join(scales)]
+    said = [title, *(f"{name}: {text}" for name, text in attention.texts.items()), "; ".join(scales)]
     labels = [label for one in groups for places in (one.queries, one.keys) for label in places.labels]
     with rc_context({"font.family": families([*said, *labels])}), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph .* missing from font")  # `families` has logged it once
-        return draw_groups(groups, said, attended.picture)
+        return draw_groups(groups, said, attention.picture)
 
 
 def draw_groups(groups: list[PanelGroup], said: list[str], picture: Picture | None) -> bytes:

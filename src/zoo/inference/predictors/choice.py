@@ -54,11 +54,11 @@ class BestChoice(Predictor):
         scores, ends = result.scores.exact()[result.filled(), 0], np.cumsum([len(p.pieces) // 2 for p in result.plans])
         return list(torch.tensor_split(scores, ends[:-1].tolist()))
 
-    def row_prediction(self, evaluated: EvaluatedSplit, document: int, kept: Sequence[Any]) -> RowPrediction:
+    def row_prediction(self, evaluated: EvaluatedSplit, document: int, collected: Sequence[Any]) -> RowPrediction:
         row = evaluated.split.rows[document]
         choices, label = list(row[CHOICES]), row.get(LABEL, -1)
-        chosen = choices[int(kept[0].argmax())]
-        return RowPrediction(chosen, kept[0].softmax(0).tolist(), choices[label] if label >= 0 else None)
+        chosen = choices[int(collected[0].argmax())]
+        return RowPrediction(chosen, collected[0].softmax(0).tolist(), choices[label] if label >= 0 else None)
 
 
 def lines(pair: str) -> list[str]:

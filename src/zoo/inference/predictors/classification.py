@@ -45,8 +45,8 @@ class LikeliestClass(Predictor):
     def collect_results(self, result: ForwardResult) -> list[Any]:
         return list(result.scores.exact()[result.filled()])
 
-    def row_prediction(self, evaluated: EvaluatedSplit, document: int, kept: Sequence[Any]) -> RowPrediction:
-        return label_prediction(evaluated, document, kept[0])
+    def row_prediction(self, evaluated: EvaluatedSplit, document: int, collected: Sequence[Any]) -> RowPrediction:
+        return label_prediction(evaluated, document, collected[0])
 
 
 def label_loss_for(task: Task, scores: int) -> LabelLoss:

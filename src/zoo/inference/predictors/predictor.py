@@ -108,7 +108,7 @@ class Predictor(ABC):
     def collect_results(self, result: ForwardResult) -> list[Any]:
         """Return what `row_prediction` needs of each example of a pass; by default the sum of its losses and a count.
 
-        Not called for forms that generate text (`Form.writes`): for those the text is kept.
+        Not called for forms that generate text (`Form.writes`): for those the text is collected.
         """
         states, targets, owners = result.scores.states.flatten(0, -2), result.targets.flatten(), result.owners()
         found = []
@@ -119,11 +119,13 @@ class Predictor(ABC):
             found.append((term.sum.item(), int(term.count)))
         return found
 
-    def row_prediction(self, evaluated: EvaluatedSplit, document: int, kept: Sequence[Any]) -> RowPrediction:
-        """Return the model's output for a row, from what was kept of its examples."""
+    def row_prediction(self, evaluated: EvaluatedSplit, document: int, collected: Sequence[Any]) -> RowPrediction:
+        """Return the model's output for a row, from what was collected of each of its examples, or from its text."""
         if evaluated.examples.form.writes:
-            return RowPrediction(kept[0], None, evaluated.examples.form.reference_texts(evaluated.split.rows[document]))
-        loss, count = (sum(each) for each in zip(*kept, strict=True))
+            return RowPrediction(
+                collected[0], None, evaluated.examples.form.reference_texts(evaluated.split.rows[document])
+            )
+        loss, count = (sum(each) for each in zip(*collected, strict=True))
         return RowPrediction(None, {"loss": loss / count if count else 0.0, "tokens": count}, None)
 
 

@@ -41,8 +41,8 @@ class PairSimilarity(Predictor):
     def collect_results(self, result: ForwardResult) -> list[Any]:
         return list(add_orders(result.scores).exact()[result.filled()])
 
-    def row_prediction(self, evaluated: EvaluatedSplit, document: int, kept: Sequence[Any]) -> RowPrediction:
-        return label_prediction(evaluated, document, kept[0])
+    def row_prediction(self, evaluated: EvaluatedSplit, document: int, collected: Sequence[Any]) -> RowPrediction:
+        return label_prediction(evaluated, document, collected[0])
 
 
 def in_both_orders(loaded: Loaded, texts: Texts, pairs: Texts) -> list[list[Example]]:

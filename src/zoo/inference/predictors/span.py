@@ -53,9 +53,9 @@ class FoundAnswer(Predictor):
     def collect_results(self, result: ForwardResult) -> list[Any]:
         return [(number, window) for (_, number), window in span_pairs(result)]
 
-    def row_prediction(self, evaluated: EvaluatedSplit, document: int, kept: Sequence[Any]) -> RowPrediction:
+    def row_prediction(self, evaluated: EvaluatedSplit, document: int, collected: Sequence[Any]) -> RowPrediction:
         answers = list(evaluated.split.rows[document][ANSWERS]["text"])
-        return RowPrediction(*answer_of_document(dict(kept), evaluated, document), answers)
+        return RowPrediction(*answer_of_document(dict(collected), evaluated, document), answers)
 
 
 class Windows:

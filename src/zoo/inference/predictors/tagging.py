@@ -52,10 +52,10 @@ class WordTags(Predictor):
         tags, shares = best.indices.cpu().numpy(), best.values.cpu().numpy()
         return [(tags[owners == n], shares[owners == n]) for n in range(len(result.plans))]
 
-    def row_prediction(self, evaluated: EvaluatedSplit, document: int, kept: Sequence[Any]) -> RowPrediction:
+    def row_prediction(self, evaluated: EvaluatedSplit, document: int, collected: Sequence[Any]) -> RowPrediction:
         """The tag of each word; None for a word that the model did not read."""
         row, (plan,) = evaluated.split.rows[document], evaluated.examples.plan(0, [document])
-        names, (tags, shares) = evaluated.split.labels, kept[0]
+        names, (tags, shares) = evaluated.split.labels, collected[0]
         marked = evaluated.examples.build(PackedRow(0, (plan,)))[0].marked
         assert marked is not None, "a form of words marks them"
         output: list[str | None] = [None] * len(row[WORDS])
