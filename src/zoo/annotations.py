@@ -40,7 +40,11 @@ def takes_list(annotation: Any) -> bool:
 
 
 def pair_up(values: Sequence[Any], annotation: Any, place: str) -> list[tuple[Any, Any]]:
-    """Pair each value of a list with its annotation; `tuple[A, B]` needs two values, `tuple[A, ...]` any number."""
+    """Pair each value of a list with its annotation; `tuple[A, B]` needs two values, `tuple[A, ...]` any number.
+
+    Raises:
+        ValueError: the number of values is wrong.
+    """
     arguments = get_args(annotation)
     if get_origin(annotation) is list or arguments[-1] is Ellipsis:
         return [(value, arguments[0]) for value in values]

@@ -203,7 +203,11 @@ def plain(value: Any) -> Any:
 
 
 def check_cycled(value: Any, annotation: Any, place: str) -> Any:
-    """As `check`, but a list becomes a PerLayer unless the annotation itself accepts a list."""
+    """As `check`, but a list becomes a PerLayer unless the annotation itself accepts a list.
+
+    Raises:
+        ValueError: the value does not fit, or the list is empty.
+    """
     if isinstance(value, list | tuple) and not takes_list(annotation):
         if not value:
             raise ValueError(f"{place}: an empty list cannot be cycled over layers")
@@ -244,7 +248,11 @@ def check(value: Any, annotation: Any, place: str) -> Any:
 
 
 def check_literal(value: Any, allowed: tuple[Any, ...], place: str) -> Any:
-    """`check` against the values of a Literal: type and value must be equal."""
+    """`check` against the values of a Literal: type and value must be equal.
+
+    Raises:
+        ValueError: it is none of them.
+    """
     if isinstance(value, str):
         refuse_unknown(value, [str(a) for a in allowed], "value", place)
     if not any(type(a) is type(value) and a == value for a in allowed):
@@ -253,7 +261,11 @@ def check_literal(value: Any, allowed: tuple[Any, ...], place: str) -> Any:
 
 
 def check_number(value: float, kind: type, place: str) -> float:
-    """Check that a number is a finite float, or an integer that fits int64, which torch uses."""
+    """Check that a number is a finite float, or an integer that fits int64, which torch uses.
+
+    Raises:
+        ValueError: it is not.
+    """
     if kind is int and -WHOLE <= value < WHOLE:
         return value
     if kind is float and abs(value) <= sys.float_info.max:  # false for nan, and no conversion that may overflow
@@ -262,7 +274,11 @@ def check_number(value: float, kind: type, place: str) -> float:
 
 
 def check_union(value: Any, annotation: Any, place: str) -> Any:
-    """`check` against the first member of a union that accepts the value."""
+    """`check` against the first member of a union that accepts the value.
+
+    Raises:
+        ValueError: none of them accepts it.
+    """
     if value is None and type(None) in get_args(annotation):
         return None
     members = [m for m in get_args(annotation) if m not in (type(None), PerLayer)]

@@ -72,7 +72,7 @@ def score_row(
     # `where`, not a product: the loss of an unscored row may be infinite
     tl.store(numbers + 2 * row, tl.where(known, loss, 0.0))
     tl.store(numbers + 2 * row + 1, tl.where(known, likelihood, 0.0))
-    first = tl.full([block], NOWHERE, tl.int32)
+    first = tl.full([block], NOWHERE, tl.int32)  # per lane of the block: its first column that holds the maximum
     even = label_smoothing / classes
     for start in range(0, room if guess or gradient else 0, block):
         at = start + tl.arange(0, block)
@@ -93,6 +93,8 @@ def read_row(logits: tl.tensor, answered: tl.tensor, shape: tl.constexpr, smooth
 
     Differences keep precision for logits far from 0. Loads run to the end of the padded row, not of the classes: a GPU
     loads eight logits at once only if their number is a multiple of eight.
+
+    Source: Milakov and Gimelshein 2018, arXiv:1805.02867, for the sum of exponentials in one pass.
     """
     classes: tl.constexpr = shape[0]
     room: tl.constexpr = shape[1]
@@ -106,6 +108,6 @@ def read_row(logits: tl.tensor, answered: tl.tensor, shape: tl.constexpr, smooth
             above += tl.where(at < classes, x - answered, 0.0)
         x = tl.where(at < classes, x, -float("inf"))
         higher = tl.maximum(top, tl.max(x, 0))
-        totals = totals * tl.exp(top - higher) + tl.exp(x - higher)
+        totals = totals * tl.exp(top - higher) + tl.exp(x - higher)  # rescaled to the new maximum
         top = higher
     return top, tl.log(tl.sum(totals, 0)), tl.sum(above, 0)

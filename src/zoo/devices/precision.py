@@ -101,7 +101,7 @@ def autocast_dtype(kind: str) -> torch.dtype | None:
 def has_bfloat16(device: torch.device) -> bool:
     """Whether a device multiplies bfloat16 matrices in hardware, several times faster than float32."""
     if device.type == "cuda":
-        # not torch.cuda.is_bf16_supported, which checks the current GPU instead of `device`
+        # not torch.cuda.is_bf16_supported, which checks the current GPU instead of `device`; as there, any GPU on ROCm
         return torch.version.hip is not None or torch.cuda.get_device_capability(device) >= (8, 0)
     able = torch.cpu.get_capabilities() if device.type == "cpu" else {}
     return any(able.get(name, False) for name in ("avx512_bf16", "amx_bf16", "arm_bf16"))

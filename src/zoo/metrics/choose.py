@@ -47,7 +47,14 @@ def parse_metrics(wanted: Sequence[str], offered: Offered) -> list[ChosenMetric]
 
 
 def parse_metric(name: str, offered: Offered, place: str) -> ChosenMetric:
-    """Find the objective that a metric's name belongs to."""
+    """Find the objective that a metric's name belongs to.
+
+    Args:
+        place: the setting, for the message.
+
+    Raises:
+        ValueError: an unknown objective, or a metric that it does not offer.
+    """
     objective, slash, metric = name.rpartition("/")
     if slash:
         refuse_unknown(objective, offered, "objective", place)

@@ -60,7 +60,7 @@ class Checkpoint:
 
     @property
     def untrained(self) -> tuple[str, ...]:
-        """The heads that were newly initialised on import, because the imported model lacks them."""
+        """The heads that were newly initialized on import, because the imported model lacks them."""
         return tuple(self.state.get("untrained", ()))
 
     @property

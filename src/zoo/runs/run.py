@@ -176,7 +176,11 @@ def create_run(folder: Path, files: RunFiles, resume: bool = False, may_change: 
 
 
 def prepare_run(folder: Path, files: RunFiles, lock: IO[str], may_change: Mapping[str, str], resume: bool) -> Run:
-    """Clean up after a killed process, compare the files with the resumed checkpoint's, and write them."""
+    """Clean up after a killed process, compare the files with the resumed checkpoint's, and write them.
+
+    Raises:
+        ValueError: all checkpoints are damaged, or the run has other settings, data or tokenizer.
+    """
     restore_replaced(folder / CHECKPOINTS)
     for place in (folder, folder / CHECKPOINTS):
         for name in remove_leftovers(place):
@@ -215,6 +219,9 @@ def check_folder(folder: Path, resume: bool, resumable: bool = True) -> None:
 
     Args:
         resumable: whether the command has `--resume`, for the message.
+
+    Raises:
+        ValueError: it is a file, is not empty and not a run, holds a run (without `resume`), or is a broken link.
     """
     there = [name for name in names_in(folder) if name != LOCK]
     for place in (folder / CHECKPOINTS, folder, *folder.parents):

@@ -108,7 +108,11 @@ def open_run(path: Path) -> SavedRun:
 
 
 def open_checkpoint(folder: Path, path: Path) -> Checkpoint:
-    """Open the checkpoint RUN/checkpoints/<step>."""
+    """Open the checkpoint RUN/checkpoints/<step>.
+
+    Raises:
+        ValueError: there is no such checkpoint, or it is damaged.
+    """
     there = [str(step) for step in steps(folder / CHECKPOINTS)]
     name = normalize_path(path).name
     if name not in there:
@@ -117,7 +121,11 @@ def open_checkpoint(folder: Path, path: Path) -> Checkpoint:
 
 
 def open_best(folder: Path) -> Checkpoint:
-    """Open the best validated checkpoint, which the newest one's state names, else the newest."""
+    """Open the best validated checkpoint, which the newest one's state names, else the newest.
+
+    Raises:
+        ValueError: no checkpoint is undamaged.
+    """
     newest = latest(folder / CHECKPOINTS, UNREAD)
     if newest is None:
         raise ValueError(f"{folder}: has no undamaged checkpoint")
