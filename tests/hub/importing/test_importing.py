@@ -110,9 +110,9 @@ def test_missing_heads_begin_anew_and_foreign_ones_are_left_out_both_said(
     tmp_path: Path, class_name: str, fresh: tuple[str, ...], dropped: tuple[str, ...]
 ):
     report = import_checkpoint(saved(tmp_path / "hf", class_name), tmp_path / "run")
-    assert (report.initialised, report.dropped) == (fresh, dropped)
+    assert (report.initialized, report.dropped) == (fresh, dropped)
     again = import_checkpoint(tmp_path / "hf", tmp_path / "again")
-    assert again.initialised == fresh
+    assert again.initialized == fresh
     one, other = (zoo.load(tmp_path / name).state_dict() for name in ("run", "again"))
     assert all(torch.equal(one[name], other[name]) for name in one)
 

@@ -16,7 +16,7 @@ def hash_files(folder: Path, edited: str, untrained: Sequence[str]) -> bytes:
 
     Args:
         edited: the file without a hash, since people may edit it.
-        untrained: heads that are newly initialised.
+        untrained: heads that are newly initialized.
     """
     names = sorted(path.name for path in folder.iterdir() if path.name != edited)
     hashes = {name: digest(folder / name) for name in names}
@@ -24,7 +24,7 @@ def hash_files(folder: Path, edited: str, untrained: Sequence[str]) -> bytes:
 
 
 def untrained_heads(folder: CheckpointFolder) -> list[str]:
-    """The heads that hashes.json lists as newly initialised; empty if there is no such file.
+    """The heads that hashes.json lists as newly initialized; empty if there is no such file.
 
     Raises:
         ValueError: hashes.json is damaged.

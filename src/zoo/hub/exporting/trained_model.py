@@ -91,7 +91,7 @@ class TrainedModel:
     Args:
         tokenizer: None if the model reads images and generates nothing, or was imported without a tokenizer.
         special: the ids of special tokens, if there is no tokenizer.
-        untrained: heads that are newly initialised, as in `Loaded`.
+        untrained: heads that are newly initialized, as in `Loaded`.
         address: where readers of the card find the export: `org/name` on the Hub.
     """
 
@@ -162,7 +162,7 @@ class TrainedModel:
         return dataclasses.replace(native, reads_special_tokens=native.reads_special_tokens or chats or read)
 
     def untrained_heads(self, native: NativeClass) -> list[str]:
-        """The heads of `native` that are newly initialised, so that their outputs are random."""
+        """The heads of `native` that are newly initialized, so that their outputs are random."""
         return [head for head in self.untrained if head in native.heads]
 
     def objectives_without(self, native: NativeClass) -> list[str]:

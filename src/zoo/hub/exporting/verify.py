@@ -28,7 +28,7 @@ from zoo.hub.targets.declare.target import NativeClass, Target
 from zoo.models.generation.settings import GenerateSettings
 from zoo.models.heads.head import heads
 
-NEW_TOKENS = 12
+NEW_TOKENS = 12  # per generated text that is compared
 BEAMS = 3
 
 

@@ -37,7 +37,7 @@ from zoo.runs.run import RunFiles, check_folder, create_run
 from zoo.runs.tensors import load_matching, part_of, unique_tensors
 
 CODE_KEYS = ("auto_map", "custom_pipelines", "custom_generate")
-INIT_SEED = 0  # so that missing tensors are initialised to the same values in each import
+INIT_SEED = 0  # so that missing tensors are initialized to the same values in each import
 
 
 @dataclass(frozen=True)
@@ -47,8 +47,8 @@ class ImportReport:
     Args:
         run: the new run.
         target, class_name: what the folder was read as.
-        initialised: parts that are missing from the folder and newly initialised.
-        untrained: heads that were newly initialised when the folder was exported, and have not been trained.
+        initialized: parts that are missing from the folder and newly initialized.
+        untrained: heads that were newly initialized when the folder was exported, and have not been trained.
         dropped: modules of the folder that the model does not have.
         no_tokenizer: why there is no tokenizer; empty if there is one, or if the model reads no text.
         special_tokens: those that its tokenizer adds to texts, where zoo adds others.
@@ -62,7 +62,7 @@ class ImportReport:
     target: str
     class_name: str
     parameters: int
-    initialised: tuple[str, ...]
+    initialized: tuple[str, ...]
     untrained: tuple[str, ...]
     dropped: tuple[str, ...]
     no_tokenizer: tuple[str, ...]
@@ -74,7 +74,7 @@ class ImportReport:
     def remarks(self) -> list[str]:
         """What a user should know before using the model, one line each."""
         found = {
-            "newly initialised (missing from the checkpoint)": self.initialised,
+            "newly initialised (missing from the checkpoint)": self.initialized,
             "newly initialised, never trained before the export": self.untrained,
             f"left out, since {self.class_name} has no such tensor": self.dropped,
             "no tokenizer, so the model reads token ids only": self.no_tokenizer,
@@ -133,11 +133,11 @@ def import_folder(source: Path, folder: Path) -> ImportReport:
     generate, special, unsupported = read_generation(checkpoint, config.tree, target, chosen.generates, size, roles)
     tensors, missing, extra = weights.read_tensors(stored, settings, target, place)
     model = on_meta(settings)
-    stream = model_traits(model)
+    traits = model_traits(model)
     files = RunFiles(
         dump_settings(settings),
-        task_of(settings, stream, labels.plain(), generate, has_zoo_chat_template(tokenizer), span_options(config)),
-        tokenizer=tokenizer_files(tokenizer, special) if stream.has_text else {},
+        task_of(settings, traits, labels.plain(), generate, has_zoo_chat_template(tokenizer), span_options(config)),
+        tokenizer=tokenizer_files(tokenizer, special) if traits.has_text else {},
         environment={"command": ["zoo", "import", source.name], "versions": versions()},
     )
     read_task(files.task, config.place)  # refuse a task that the run could not be read with, before writing it
@@ -154,8 +154,8 @@ def import_folder(source: Path, folder: Path) -> ImportReport:
         tuple(dict.fromkeys(map(part_of, missing))),
         tuple(random),
         modules_of(strange + extra),
-        (tokenizer,) if isinstance(tokenizer, str) and stream.has_text else (),
-        *tokenizer_differences(checkpoint, tokenizer, stream.segments, target),
+        (tokenizer,) if isinstance(tokenizer, str) and traits.has_text else (),
+        *tokenizer_differences(checkpoint, tokenizer, traits.segments, target),
         unsupported,
         code_keys(config.tree, checkpoint.read_json(TOKENIZER_CONFIG)),
     )
@@ -227,7 +227,7 @@ def has_zoo_chat_template(tokenizer: Tokenizer | str) -> bool:
 
 def task_of(
     settings: ModelSettings,
-    stream: ModelTraits,
+    traits: ModelTraits,
     labels: Any,
     generate: dict[str, Any],
     chats: bool,
@@ -238,7 +238,7 @@ def task_of(
     Args:
         chats: whether it answers turns of a conversation. answers: options of the objective `span`.
     """
-    members: dict[str, Any] = {objective_of(head.name, stream): {} for head in settings.heads}
+    members: dict[str, Any] = {objective_of(head.name, traits): {} for head in settings.heads}
     known = {"columns": {MESSAGES: MESSAGES} if chats else {}, "labels": labels, "generate": generate}
     if "span" in members:
         members["span"] = dict(answers)
@@ -253,17 +253,17 @@ def span_options(config: ConfigReader) -> dict[str, Any]:
     return {**options, "stride": stride} if type(stride) is int and stride > 0 else options
 
 
-def objective_of(head: str, stream: ModelTraits) -> str:
+def objective_of(head: str, traits: ModelTraits) -> str:
     """The first objective that is assumed to have trained this head of such a model."""
     for name in objectives.names():
         known = objectives[name]
-        if known.head == head and known.assumed_on_import and not Mixture({name: known()}).obstacle(stream):
+        if known.head == head and known.assumed_on_import and not Mixture({name: known()}).obstacle(traits):
             return name
     raise AssertionError(f"no objective trains the head '{head}'")
 
 
 def missing_heads(model: Model, missing: list[str]) -> list[str]:
-    """The heads that are newly initialised, or read a newly initialised pooler."""
+    """The heads that are newly initialized, or read a newly initialized pooler."""
     parts = set(map(part_of, missing))
     return [
         name
@@ -273,7 +273,7 @@ def missing_heads(model: Model, missing: list[str]) -> list[str]:
 
 
 def fill_missing(settings: ModelSettings, tensors: Tensors) -> Tensors:
-    """All tensors of the model; missing ones are initialised as for training from scratch."""
+    """All tensors of the model; missing ones are initialized as for training from scratch."""
     model = Model.from_seed(settings, INIT_SEED)
     load_matching(model, tensors)
     return unique_tensors(model)

@@ -217,7 +217,7 @@ class Shell(PreTrainedModel):  # type: ignore[misc]
 
     @torch.no_grad()
     def initialize_weights(self) -> None:
-        """Initialise the parameters that no file provided, as in a new model; torch's seed decides."""
+        """Initialize the parameters that no file provided, as in a new model; torch's seed decides."""
         named = [(name, p) for name, p in self.named_parameters() if not p.is_meta]
         fresh = [name for name, p in named if not getattr(p, "_is_hf_initialized", False)]
         if fresh:
@@ -227,7 +227,7 @@ class Shell(PreTrainedModel):  # type: ignore[misc]
                 self.get_parameter(name).copy_(drawn[name])
 
     def _init_weights(self, module: nn.Module) -> None:
-        """Do nothing: `initialize_weights` initialises the whole model."""
+        """Do nothing: `initialize_weights` initializes the whole model."""
 
     @classmethod
     def _supports_default_dynamic_cache(cls) -> bool:

@@ -93,7 +93,12 @@ def check_access(name: str) -> None:
 
 
 def attempt(repository: Repository, files: list[Path], private: bool) -> PushReport:
-    """Make one attempt: look, upload what is missing, commit, look again. It is safe to repeat after a failure."""
+    """Make one attempt: look, upload what is missing, commit, look again. It is safe to repeat after a failure.
+
+    Raises:
+        ValueError: the repository is public although `private` is asked for.
+        HubFailure: a request failed.
+    """
     before = repository.info() or repository.create(private)
     if private and not before.private:
         raise ValueError(f"{repository.name}: is public already; --private is only for new repositories")

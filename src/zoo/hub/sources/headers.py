@@ -14,7 +14,7 @@ WEIGHTS_FILE, INDEX = "model.safetensors", "model.safetensors.index.json"
 PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
 OTHER_WEIGHTS = (".h5", ".msgpack", ".onnx", ".gguf", ".safetensors")
 MOST_HEADER = 8 * 2**20  # bytes; a hundred thousand tensors with long names take less
-MOST_FILES = 1000
+MOST_FILES = 1000  # of one model's weights
 MOST_AXES, MOST_NAME = 8, 300  # of a tensor; messages repeat its shape and its name
 DTYPES = ("F64", "F32", "F16", "BF16")  # the dtypes that a weight may have
 

@@ -179,7 +179,8 @@ def pegasus_pieces(files: Files, options: Options) -> Backend:
     found, offset = read_pieces(files[SPIECE], SPIECE), read_count(options, "offset", 103)
     ahead = ["<pad>", "</s>", "<mask_1>", "<mask_2>"]
     unused = [f"<unk_{i}>" for i in range(2, offset)]
-    # the model's own first two pieces stand for <pad> and </s>, which `ahead` has
+    # the model's own first two pieces stand for <pad> and </s>, which `ahead` has; -100, as transformers converts them,
+    # is a log-probability so low that no segmentation uses an unused token
     scored = [*((t, 0.0) for t in ahead), *((t, -100.0) for t in unused), *found.scored[2:]]
     backend = unigram(scored, found.unk + offset, found)
     doubled = normalizers.Replace(Regex(" {2,}"), " ")
@@ -227,7 +228,7 @@ def read_count(options: Options, name: str, default: int) -> int:
 
 
 SPIECE = "spiece.model"
-MOST_EXTRA = 10_000
+MOST_EXTRA = 10_000  # tokens that a config may ask to add; published tokenizers add about a hundred
 ENDING = "<|endoftext|>"
 ENDS = ("bos_token", "eos_token")
 BERT = Recipe(
