@@ -10,7 +10,7 @@ from zoo.lazy_import import import_object
 from zoo.training.supervision.stopping import Stopped, stop_at_once
 from zoo.wording import nearest
 
-DONE, FAILED, WRONG = 0, 1, 2
+DONE, FAILED, WRONG = 0, 1, 2  # exit statuses; WRONG: the request cannot be met
 HELP = """Usage: zoo COMMAND …; zoo COMMAND --help lists its options
 
 Pretrain your own Transformer variant, fine-tune it, and publish it for plain transformers.

@@ -16,7 +16,7 @@ logger = logging.getLogger(__name__)
 
 
 class Bars:
-    """Progress bars: one for tokenising each split, one for each evaluation and one for the training steps.
+    """Progress bars: one for tokenizing each split, one for each evaluation and one for the training steps.
 
     Args:
         progress: draws the bars; None: there is no terminal.
@@ -37,8 +37,8 @@ class Bars:
         if done >= total:
             self.progress.remove_task(self.tasks.pop(name))
 
-    def tokenise(self, split: str, done: int, total: int) -> None:
-        """Show how many documents of a split are tokenised."""
+    def tokenize(self, split: str, done: int, total: int) -> None:
+        """Show how many documents of a split are tokenized."""
         self.draw(f"tokenising {split}", done, total)
 
     def step(self, line: Line) -> None:

@@ -8,7 +8,7 @@ from zoo.wording import counted
 
 SHOWN = 80  # characters of a text that are printed
 BAR = 30  # characters of the longest bar
-MOST_LABELS = 12
+MOST_LABELS = 12  # whose shares are printed
 HIDDEN = "''"  # an empty text, which a test split may write in place of a label
 Found = Mapping[str, Any]
 
@@ -93,7 +93,7 @@ def say_labels(found: Found) -> None:
 
 
 def format_range(numbers: Found) -> str:
-    """Summarise labels that are numbers."""
+    """Summarize labels that are numbers."""
     return f"numbers from {numbers['least']:.10g} to {numbers['most']:.10g}, mean {numbers['mean']:.3f}"
 
 

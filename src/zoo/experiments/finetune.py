@@ -1,4 +1,4 @@
-"""zoo finetune: train a checkpoint on a task; unused heads are dropped, missing ones initialised."""
+"""zoo finetune: train a checkpoint on a task; unused heads are dropped, missing ones initialized."""
 
 import logging
 from collections.abc import Mapping, Sequence
@@ -124,7 +124,7 @@ def check_finetuning(saved: SavedRun, request: Request) -> None:
 
 @torch.no_grad()
 def init_as_mean(model: Model, pieces: Mapping[int, Sequence[int]]) -> None:
-    """Initialise each added token's embedding as the mean of the tokens that its word was split into before.
+    """Initialize each added token's embedding as the mean of the tokens that its word was split into before.
 
     Source: Hewitt 2021, "Initializing New Word Embeddings for Pretrained Language Models". There the mean is over the
     whole vocabulary; here only over the word's pieces.
@@ -137,6 +137,7 @@ def init_as_mean(model: Model, pieces: Mapping[int, Sequence[int]]) -> None:
     rows = {len(table) for table in tables}
     own = (named for head in model.heads.values() for named in head.named_parameters())
     scoring = [weight for name, weight in own if name in SCORING and len(weight) in rows]
+    # by storage, so that a table shared by encoder, decoder or head is written once
     for table in {table.data_ptr(): table for table in [*tables, *scoring]}.values():
         for token, ids in pieces.items():
             table[token] = table[list(ids)].mean(0)
@@ -159,9 +160,9 @@ def prefixes_of_another_stack(model: Model, tensors: Mapping[str, Tensor]) -> tu
 
 
 def copy_weights(model: Model, tensors: Mapping[str, Tensor], log: bool = True) -> None:
-    """Copy a checkpoint's weights into a model; log what is left out and what is newly initialised.
+    """Copy a checkpoint's weights into a model; log what is left out and what is newly initialized.
 
-    Heads with another number of classes, or that read another stack, keep their new initialisation.
+    Heads with another number of classes, or that read another stack, keep their new initialization.
 
     Raises:
         ValueError: a weight has another shape than the model's; fewer rows are allowed, for added tokens.
@@ -191,7 +192,7 @@ def copy_weights(model: Model, tensors: Mapping[str, Tensor], log: bool = True) 
 
 
 def extend_positions(model: Model, tensors: Mapping[str, Tensor], log: bool) -> None:
-    """Initialise the positions beyond the checkpoint's, if `max_length` was raised."""
+    """Initialize the positions beyond the checkpoint's, if `max_length` was raised."""
     for name, module in model.named_modules():
         if not isinstance(module, Position):
             continue

@@ -54,9 +54,9 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Watcher:
-    """Progress callbacks: for tokenising, for a validation, and for each step, which gets the step's logged line."""
+    """Progress callbacks: for tokenizing, for a validation, and for each step, which gets the step's logged line."""
 
-    tokenising: Progress = no_progress
+    tokenizing: Progress = no_progress
     validating: Progress = no_progress
     step: Callable[[Line], None] = no_progress
 
@@ -68,7 +68,7 @@ class Start:
     Args:
         tokenizer: returns the tokenizer; called only for a model with text, in the main process.
         vocabulary: fits the model's settings to a tokenizer's number of tokens.
-        fill: sets the initial weights of a model that was initialised at random.
+        fill: sets the initial weights of a model that was initialized at random.
         base: record of the checkpoint that the run starts from; None: from scratch.
     """
 
@@ -107,7 +107,7 @@ def run_session(request: Request, experiment: Experiment, start: Start, watcher:
             files = processes.broadcast(lambda: start.tokenizer(experiment, rows).files())
             tokenizer = Tokenizer.from_files(files)
             experiment = start.vocabulary(experiment, tokenizer.vocab_size)
-        data = read_data(experiment, rows, tokenizer, processes, watcher.tokenising)
+        data = read_data(experiment, rows, tokenizer, processes, watcher.tokenizing)
         experiment = count_steps(experiment, data, model, processes.device)
         return start_training(request, experiment, start, data, tokenizer, processes, watcher)
 
@@ -145,10 +145,10 @@ def read_data(
     processes: Processes,
     progress: Progress,
 ) -> Data:
-    """Tokenise what is not in the store yet, free the memory of that, and log how much text had to be cut off."""
+    """Tokenize what is not in the store yet, free the memory of that, and log how much text had to be cut off."""
     wanted = {name: split for name, split in rows.items() if name != "test"}
-    model = on_meta(given.model)  # refuses a wrong combination before hours of tokenising
-    data = read_examples(wanted, given.task, given.mixture, model, tokenizer, progress)  # all processes tokenise shards
+    model = on_meta(given.model)  # refuses a wrong combination before hours of tokenizing
+    data = read_examples(wanted, given.task, given.mixture, model, tokenizer, progress)  # all processes tokenize shards
     if tokenizer is not None:
         tokenizer.clear_cache()
     trim_heap()  # before the model's weights: later, small blocks that stay would lie between the freed ones

@@ -74,8 +74,8 @@ def stored_fields(task: Task, columns: Sequence[str]) -> StoredFields:
     return StoredFields.parse(ask_objectives(STORED, task.objective, list(columns), task.source.language))
 
 
-def ask_objectives(question: str, *about: Any) -> Any:
-    """Call a function of the objectives that returns JSON values, and cache its result on disk.
+def ask_objectives(function: str, *about: Any) -> Any:
+    """Call a function of the objectives ("module:name") that returns JSON values, and cache its result on disk.
 
     Not cached if another package adds variants: its code may change without a new version.
 
@@ -83,11 +83,11 @@ def ask_objectives(question: str, *about: Any) -> Any:
         ValueError: as the function.
     """
     if variant_packages():
-        return import_object(question)(*about)
+        return import_object(function)(*about)
     written = [path.read_text("utf-8") for path in cache_key_files()]
     code = hashlib.sha256(json.dumps(written).encode()).hexdigest()
     # as a string, because the order of the objectives matters
-    return remember([question, code, json.dumps(about)], lambda: import_object(question)(*about))
+    return remember([function, code, json.dumps(about)], lambda: import_object(function)(*about))
 
 
 def cache_key_files() -> list[Path]:
@@ -96,7 +96,11 @@ def cache_key_files() -> list[Path]:
 
 
 def own_tokenizer(task: Task, rows: Mapping[str, SplitRows], retrain: bool) -> Tokenizer:
-    """The tokenizer that pretraining on the task uses, trained now if the store has none."""
+    """The tokenizer that pretraining on the task uses, trained now if the store has none.
+
+    Raises:
+        ValueError: the task has no tokenizer, or no split `train` to train one on.
+    """
     check_tokenizer(task)
     if "train" not in rows:
         raise ValueError(f"source: no split 'train' to train a tokenizer on; it has: {', '.join(rows)}")

@@ -20,7 +20,7 @@ ROWS = 20_000  # at most in the sample
 WORDS = 2000  # of a text; the rest is not compared
 LETTERS = 20  # per word; a text with more is in a script without spaces between words
 SHINGLE = 5  # words per shingle; 2 * SHINGLE characters in a text with few words or spaces
-PERMUTATIONS = 64
+PERMUTATIONS = 64  # of MinHash: a similarity of 0.8 is estimated with a standard error of sqrt(0.8 * 0.2 / 64) = 0.05
 ALIKE = 0.8  # Jaccard similarity of the shingles, from which two texts are near duplicates
 SHOWN = 3  # pairs given as examples
 SPACE = ord(" ")

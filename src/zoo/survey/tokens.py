@@ -90,6 +90,7 @@ class TokenTally:
                 "longest, tokens": size.astype(np.float64),
             }
             for why, values in measures.items():
+                # minus the document's number: of equal values, `nlargest` then keeps the earlier documents
                 best = np.argsort(-values, kind="stable")[:SHOWN]
                 more = [(float(values[i]), -(first + int(i))) for i in best if np.isfinite(values[i]) and values[i]]
                 found[why] = heapq.nlargest(SHOWN, [*found.get(why, []), *more])

@@ -82,7 +82,7 @@ def survey(report: Report, name: str, sets: Sequence[Pair], data: Path | None, a
         return None
     surveyed = TaskSurvey.find(name, sets, data)
     with bars() as drawn:
-        return surveyed.run(drawn.tokenise)
+        return surveyed.run(drawn.tokenize)
 
 
 def check_folder(place: Path) -> Report:

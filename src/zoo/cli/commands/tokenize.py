@@ -38,7 +38,7 @@ def tokenize(
     if workers > 1:
         filling.fill_together(workers)
     with bars() as drawn:
-        filling.fill(share or Share(), drawn.tokenise)
+        filling.fill(share or Share(), drawn.tokenize)
     report(filling)
 
 

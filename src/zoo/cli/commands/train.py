@@ -131,7 +131,7 @@ def build_request(
 def with_bars(work: Callable[[Watcher], State]) -> State:
     """Run a training with progress bars."""
     with bars() as drawn:
-        return work(Watcher(drawn.tokenise, functools.partial(drawn.evaluate, "validation"), drawn.step))
+        return work(Watcher(drawn.tokenize, functools.partial(drawn.evaluate, "validation"), drawn.step))
 
 
 def print_result(state: State, output: Path) -> None:
