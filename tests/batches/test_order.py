@@ -6,7 +6,7 @@ from hashlib import sha256
 import numpy as np
 import pytest
 
-from zoo.batches import order as module
+from zoo.batches import order as order_module
 from zoo.batches import permutation
 from zoo.batches.feed import Feed
 from zoo.batches.order import Examples, PackedRow
@@ -20,7 +20,7 @@ ROLES = Roles(vocab_size=50, pad=0, unk=1, start=2, end=3, separator=4, extract=
 
 @pytest.fixture(autouse=True)
 def small_windows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "WINDOW", 8)
+    monkeypatch.setattr(order_module, "WINDOW", 8)
 
 
 def examples(objective: object = "masked_lm", seed: int = 0, shape: RowShape | None = None) -> Examples:
@@ -72,7 +72,7 @@ def test_another_seed_gives_another_order():
 
 def test_the_documents_of_a_window_are_others_in_each_epoch():
     first, second = ({d for _, d, _ in named(examples().rows(epoch, 0))} for epoch in (0, 1))
-    assert len(first) == len(second) == module.WINDOW and first != second
+    assert len(first) == len(second) == order_module.WINDOW and first != second
 
 
 @pytest.mark.parametrize("objective", ["masked_lm", {"masked_lm": {}, "next_sentence": {}}])
@@ -247,7 +247,7 @@ def test_an_example_too_short_for_text_is_refused():
 def two_levels(monkeypatch: pytest.MonkeyPatch) -> None:
     """What many documents have: blocks of 4, pools of 3 blocks, windows of 8."""
     monkeypatch.setattr(permutation, "LARGEST_TABLE", 10)
-    monkeypatch.setattr(module, "LARGEST_TABLE", 10)
+    monkeypatch.setattr(order_module, "LARGEST_TABLE", 10)
     monkeypatch.setattr(permutation, "BLOCK", 4)
     monkeypatch.setattr(permutation, "POOL", 3)
     permutation.mixed_pool.cache_clear()
@@ -277,7 +277,7 @@ def test_a_sample_of_very_many_examples_plans_no_more_than_it_needs(two_levels: 
 @pytest.mark.parametrize(("tokens", "window"), [(9, 8), (5, 4), (1, 1)])
 def test_windows_of_long_documents_have_fewer(monkeypatch: pytest.MonkeyPatch, tokens: int, window: int):
     given, whole = examples(), Feed(examples()).position
-    monkeypatch.setattr(module, "WINDOW_TOKENS", tokens * int(given.lengths.offsets["text"][-1]) // 30)
+    monkeypatch.setattr(order_module, "WINDOW_TOKENS", tokens * int(given.lengths.offsets["text"][-1]) // 30)
     stream = Feed(given)
     assert given.window_size == window and stream.position["order"] == permutation.ORDER_VERSION + (window < 8)
     assert len(set(named(stream.take(given.count_rows())))) == given.count
@@ -291,6 +291,6 @@ def test_windows_of_long_documents_have_fewer(monkeypatch: pytest.MonkeyPatch, t
 
 def test_tokens_of_all_fields_make_windows_small(monkeypatch: pytest.MonkeyPatch):
     given, offsets = examples(), examples().lengths.offsets["text"]
-    monkeypatch.setattr(module, "WINDOW_TOKENS", 9 * int(offsets[-1]) // 30)
+    monkeypatch.setattr(order_module, "WINDOW_TOKENS", 9 * int(offsets[-1]) // 30)
     both = replace(given, lengths=Lengths({"source": offsets, "target": offsets}))
     assert (given.window_size, both.window_size) == (8, 4)

@@ -6,7 +6,7 @@ from hashlib import sha256
 import numpy as np
 import pytest
 
-from zoo.batches import order as module
+from zoo.batches import order as order_module
 from zoo.batches.mixing import feed_of
 from zoo.batches.order import Examples, MixedSource
 from zoo.batches.packing import RowShape
@@ -41,7 +41,7 @@ def examples(*weights: float) -> Examples:
 
 @pytest.mark.parametrize(("weights", "expected"), [((), "659d2e74995137cf"), ((2, 0.7, 1), "0fdd78ee8399bbb2")])
 def test_rows_are_those_of_their_version(weights: tuple[float, ...], expected: str, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(module, "WINDOW", 8)
+    monkeypatch.setattr(order_module, "WINDOW", 8)
     feed = feed_of(examples(*weights))
     rows = feed.take(40)
     cuts = [[piece.start for plan in row.plans for piece in plan.pieces] for row in rows]
@@ -62,7 +62,7 @@ def test_a_position_in_another_order_is_refused(weights: tuple[float, ...]):
 
 
 def test_the_order_of_a_mixture_is_another_one_where_windows_of_one_source_are_small(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(module, "WINDOW_TOKENS", 20 * module.WINDOW)
+    monkeypatch.setattr(order_module, "WINDOW_TOKENS", 20 * order_module.WINDOW)
     given = examples(1, 1)
     long = given.mix[1]._replace(lengths=Lengths({"text": np.array([0, 40, 80])}, np.array([0, 1, 2])))
     assert feed_of(given).position["order"] == ORDER_VERSION

@@ -16,7 +16,7 @@ from zoo.data.task import read_task
 from zoo.data.tokenizers.recipes.recipe import tokenizers
 from zoo.data.tokenizers.tokenizer import Tokenizer
 from zoo.examples.form import forms, inputs
-from zoo.inference import evaluate_split as split_evaluation
+from zoo.inference import evaluate_split as evaluate_split_module
 from zoo.inference.evaluate_split import evaluate_split, on_task
 from zoo.inference.evaluation import Evaluation
 from zoo.inference.loaded import Loaded
@@ -203,8 +203,8 @@ def test_a_checkpoint_is_measured_as_it_was_trained_unless_another_precision_is_
 ) -> None:
     loaded, _ = classified(tmp_path, "text,label\na,x\n")
     computed, found = list[str](), {"loss": 1.0, "classification/perplexity": math.inf}
-    monkeypatch.setattr(split_evaluation, "nearest_precision", lambda precision, device: f"near {precision}")
-    monkeypatch.setattr(split_evaluation, "forward_dtype", lambda precision, *_: computed.append(precision))
+    monkeypatch.setattr(evaluate_split_module, "nearest_precision", lambda precision, device: f"near {precision}")
+    monkeypatch.setattr(evaluate_split_module, "forward_dtype", lambda precision, *_: computed.append(precision))
     monkeypatch.setattr(Evaluation, "run", lambda *_: found)
     for asked in ("auto", "float32"):
         assert (

@@ -13,8 +13,8 @@ import torch
 from looking import TEXTS, loaded, overflowing
 
 from zoo.data.task import read_task
-from zoo.inference import evaluate_split as split_evaluation
-from zoo.inference import predictions as written_to
+from zoo.inference import evaluate_split as evaluate_split_module
+from zoo.inference import predictions as predictions_module
 from zoo.inference.evaluate_split import Reporting, evaluate_split
 from zoo.inference.loaded import Loaded
 from zoo.inference.pipeline import Pipeline
@@ -233,11 +233,13 @@ def test_predictions_are_written_over_predictions(tmp_path: Path):
 
 
 def test_a_file_that_was_not_written_to_its_end_is_not_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(written_to, "prediction_rows", lambda about, collected: iter([{"row": 1, "input": {1}}]))
+    monkeypatch.setattr(
+        predictions_module, "prediction_rows", lambda about, collected: iter([{"row": 1, "input": {1}}])
+    )
     for name in ("new.jsonl", "old.jsonl"):
         (tmp_path / "old.jsonl").touch()
         with pytest.raises(TypeError):
-            written_to.write_predictions(tmp_path / name, Any, {})
+            predictions_module.write_predictions(tmp_path / name, Any, {})
         assert sorted(path.name for path in tmp_path.iterdir()) == ["old.jsonl"]
 
 
@@ -245,7 +247,7 @@ def test_what_was_measured_is_not_lost_where_a_disk_fills(tmp_path: Path, monkey
     def fill(*_: Any) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(split_evaluation, "write_predictions", fill)
+    monkeypatch.setattr(evaluate_split_module, "write_predictions", fill)
     said = r"predictions\.jsonl: cannot be written: No space left on device; what was measured: examples 2, loss \d"
     with pytest.raises(RuntimeError, match=said):
         rows = [{"a": FOX, "label": "no"}, {"a": DOG, "label": "yes"}]

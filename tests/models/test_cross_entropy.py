@@ -8,7 +8,7 @@ from head_inputs import CLASSES, WIDTH, Given, given
 from torch import Tensor
 from torch.nn import functional as F
 
-from zoo.models.heads import cross_entropy as module
+from zoo.models.heads import cross_entropy as cross_entropy_module
 from zoo.models.heads.scores import Scores
 from zoo.objectives.objective import objectives
 
@@ -22,9 +22,9 @@ CHUNKS = {"small": (55, 25, 1), "less than a row": (55, 5, 1), "one": (2**20, 2*
 @pytest.fixture(autouse=True, params=CHUNKS.values(), ids=CHUNKS)
 def chunks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """How many logits there are at a time, and how many of those in float32; and to what their rows are aligned."""
-    monkeypatch.setattr(module, "FEW", CLASSES)
+    monkeypatch.setattr(cross_entropy_module, "FEW", CLASSES)
     for name, value in zip(("LOGITS_ON_CPU", "EXACT_ON_CPU", "ALIGNED_ON_CPU"), request.param, strict=True):
-        monkeypatch.setattr(module, name, value)
+        monkeypatch.setattr(cross_entropy_module, name, value)
     yield
 
 
@@ -155,7 +155,7 @@ def test_the_likeliest_of_few_classes_is_told_apart_where_bfloat16_cannot(way: s
 @pytest.mark.parametrize("name", ["classification", "tagging"])
 def test_the_likeliest_of_many_classes_is_told_apart_where_predictions_are(name: str, monkeypatch: pytest.MonkeyPatch):
     states, weight = torch.tensor([[1.0, 1.0], [1.0, -1.0]]), torch.tensor([[1.0, 0.0], [1.0, 2.0**-10]])
-    monkeypatch.setattr(module, "FEW", 1)
+    monkeypatch.setattr(cross_entropy_module, "FEW", 1)
     with torch.autocast("cpu", torch.bfloat16):
         found = objectives.build(name).term(Scores(states, weight), torch.tensor([1, 0]))
     assert found.guesses is not None and found.guesses.tolist() == [1, 0]

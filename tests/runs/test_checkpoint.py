@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from zoo.runs import checkpoint as module
+from zoo.runs import checkpoint as checkpoint_module
 from zoo.runs.checkpoint import latest, prune, steps, verify, write_checkpoint
 from zoo.runs.files import to_json
 from zoo.runs.metrics import Mark
@@ -153,7 +153,7 @@ def test_a_save_that_fails_says_so_and_leaves_the_earlier_ones(tmp_path: Path, m
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(module, "sync", full)
+    monkeypatch.setattr(checkpoint_module, "sync", full)
     words = "2: cannot write the checkpoint: .*No space left on device; any earlier one is untouched"
     with pytest.raises(RuntimeError, match=words):
         write(tmp_path, 2)

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from zoo.data.ids import Lengths
-from zoo.survey import lengths as survey
+from zoo.survey import lengths as lengths_module
 from zoo.survey.lengths import LengthTally, document_lengths, document_offsets, document_ranges
 
 MANY = st.lists(st.integers(0, 40), min_size=1, max_size=30)
@@ -21,7 +21,7 @@ def tally(values: list[int]) -> LengthTally:
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(survey, "CAP", 16)
+    monkeypatch.setattr(lengths_module, "CAP", 16)
 
 
 @given(MANY)
@@ -65,6 +65,6 @@ def test_fields_add_up() -> None:
 
 
 def test_a_window_holds_few_tokens_unless_one_document_has_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(survey, "TOKENS", 10)
+    monkeypatch.setattr(lengths_module, "TOKENS", 10)
     lengths = Lengths({"text": np.array([0, 4, 8, 30, 31, 32])})
     assert list(document_ranges(lengths, ("text",))) == [(0, 2), (2, 3), (3, 5)]

@@ -18,7 +18,7 @@ from torch import nn
 from zoo.experiments.session import fingerprint
 from zoo.runs.saved import open_run
 from zoo.training.start import source_digest
-from zoo.training.supervision import joining as module
+from zoo.training.supervision import joining as joining_module
 from zoo.training.supervision.stopping import Stopped, stop_at_once
 from zoo.training.supervision.watchdog import Watchdog
 
@@ -119,8 +119,8 @@ def test_a_signal_to_a_process_that_ends_already_does_not_hide_why(tmp_path: Pat
         watchdog.stop()
         signal.raise_signal(signal.SIGTERM)  # as launchers do once one process has ended
 
-    monkeypatch.setattr(module, "leave", leave)
-    with pytest.raises(OSError, match="the disk is gone"), stop_at_once(), module.join(settings(), tmp_path):
+    monkeypatch.setattr(joining_module, "leave", leave)
+    with pytest.raises(OSError, match="the disk is gone"), stop_at_once(), joining_module.join(settings(), tmp_path):
         raise OSError("the disk is gone")
 
 
@@ -131,9 +131,9 @@ class Stuck:
         self.ended, self.finished, self.trackers, self.is_main_process = queue.Queue[int](), 0, [self], True
         heart = SimpleNamespace(leave=lambda well: None) if several else None
         self.watchdog: Any = SimpleNamespace(stop=lambda: None, heartbeat=heart)
-        patch.setattr(module, "LEAVE_TIMEOUT", 0.0)
-        patch.setattr(module, "leave_at_once", self.ended.put)
-        patch.setattr(module, "announce_failure", lambda heartbeat, error: self.explain(reason))
+        patch.setattr(joining_module, "LEAVE_TIMEOUT", 0.0)
+        patch.setattr(joining_module, "leave_at_once", self.ended.put)
+        patch.setattr(joining_module, "announce_failure", lambda heartbeat, error: self.explain(reason))
 
     def explain(self, reason: BaseException | None) -> None:
         if reason is not None:
@@ -160,7 +160,7 @@ def test_a_process_that_failed_waits_for_no_group_that_cannot_be_left(
     error: BaseException, status: int, words: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ):
     stuck: Any = Stuck(monkeypatch)
-    module.leave(stuck.watchdog, stuck, error)
+    joining_module.leave(stuck.watchdog, stuck, error)
     assert (stuck.status, stuck.finished, caplog.messages) == (status, 1, [words])
 
 
@@ -169,10 +169,10 @@ def test_where_another_process_is_the_reason_it_is_named(
 ):
     stuck: Any = Stuck(monkeypatch, reason=Stopped(signal.SIGINT, "in process 1"))
     with pytest.raises(Stopped):
-        module.leave(stuck.watchdog, stuck, RuntimeError("NCCL communicator was aborted"))
+        joining_module.leave(stuck.watchdog, stuck, RuntimeError("NCCL communicator was aborted"))
     assert stuck.status == 130 and caplog.messages == ["error: stopped by SIGINT in process 1"]
     caplog.clear()
-    module.end_stuck(RuntimeError("out of memory"), reports=False)
+    joining_module.end_stuck(RuntimeError("out of memory"), reports=False)
     assert not caplog.messages
 
 
@@ -182,13 +182,13 @@ def test_a_process_alone_or_without_an_error_takes_its_time(monkeypatch: pytest.
     for several, error in ((False, RuntimeError("out of memory")), (True, None)):
         stuck: Any = Stuck(monkeypatch, several)
         stuck.ended.put(0)  # it can be left
-        module.leave(stuck.watchdog, stuck, error)
+        joining_module.leave(stuck.watchdog, stuck, error)
     assert not begun
 
 
 def test_a_process_that_left_is_not_ended(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(module, "leave_at_once", lambda status: pytest.fail("it was ended"))
-    with module.exit_if_stuck(RuntimeError("out of memory"), True):
+    monkeypatch.setattr(joining_module, "leave_at_once", lambda status: pytest.fail("it was ended"))
+    with joining_module.exit_if_stuck(RuntimeError("out of memory"), True):
         pass
     timers = [thread for thread in threading.enumerate() if isinstance(thread, threading.Timer)]
     assert all(timer.finished.is_set() for timer in timers)
@@ -203,9 +203,9 @@ def test_a_process_that_ended_before_there_were_heartbeats_is_said_to_have(monke
         by.append(watchdog.join_by)
         raise RuntimeError("Connection closed by peer")
 
-    monkeypatch.setattr(module, "Heartbeat", closed)
+    monkeypatch.setattr(joining_module, "Heartbeat", closed)
     with pytest.raises(RuntimeError, match=r"but another process has ended; all end \(Connection closed by peer\)"):
-        module.start_heartbeat(watchdog, SimpleNamespace(), 60.0)  # type: ignore[arg-type]
+        joining_module.start_heartbeat(watchdog, SimpleNamespace(), 60.0)  # type: ignore[arg-type]
     watchdog.stop()
     assert by[0] < math.inf == watchdog.join_by
 

@@ -12,7 +12,7 @@ from torch import nn
 
 from patience import HANGS
 from zoo.blocks.projections import are_plain
-from zoo.training.supervision import watchdog as module
+from zoo.training.supervision import watchdog as watchdog_module
 from zoo.training.supervision.heartbeat import PeerFailure, describe_self, process_state
 from zoo.training.supervision.watchdog import Watchdog
 from zoo.training.validation import report_progress
@@ -34,7 +34,7 @@ class Watched(Watchdog):
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """The time, which passes when a test says so."""
     now = [1000.0]
-    monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr(watchdog_module, "time", SimpleNamespace(monotonic=lambda: now[0]))
     return now
 
 
@@ -61,8 +61,8 @@ def test_a_process_ends_with_the_status_of_the_one_that_it_ends_for(
     number: int | None, status: int, monkeypatch: pytest.MonkeyPatch
 ):
     left: list[int] = []
-    monkeypatch.setattr(module, "leave_at_once", left.append)
-    monkeypatch.setattr(module, "GRACE", 0.0)
+    monkeypatch.setattr(watchdog_module, "leave_at_once", left.append)
+    monkeypatch.setattr(watchdog_module, "GRACE", 0.0)
     heartbeat = SimpleNamespace(announce=id, is_reporter=lambda failure: False, kill_stopped=id)
     watchdog = Watched(1.0)
     watchdog.stopped.clear()  # the main thread hangs
@@ -84,19 +84,19 @@ def test_processes_have_some_minutes_to_find_each_other(
     clock: list[float], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ):
     left: list[int] = []
-    monkeypatch.setattr(module, "leave_at_once", left.append)
+    monkeypatch.setattr(watchdog_module, "leave_at_once", left.append)
     monkeypatch.setenv("WORLD_SIZE", "2")
     watchdog = Watched(1.0)
     with watchdog.joining():
-        watchdog.look(1000 + 0.9 * module.WARN_AFTER)
+        watchdog.look(1000 + 0.9 * watchdog_module.WARN_AFTER)
         assert not caplog.text
-        watchdog.look(1000 + 1.1 * module.WARN_AFTER)
+        watchdog.look(1000 + 1.1 * watchdog_module.WARN_AFTER)
         assert "waiting for the other processes: WORLD_SIZE is 2, this is process" in caplog.text
-        watchdog.look(1000 + 0.9 * module.JOIN_TIMEOUT)
+        watchdog.look(1000 + 0.9 * watchdog_module.JOIN_TIMEOUT)
         assert not left
-        watchdog.look(1000 + 1.1 * module.JOIN_TIMEOUT)
+        watchdog.look(1000 + 1.1 * watchdog_module.JOIN_TIMEOUT)
         assert left == [2] and "not all of them joined within 300 s" in caplog.text
-    watchdog.look(1000 + 9 * module.JOIN_TIMEOUT)
+    watchdog.look(1000 + 9 * watchdog_module.JOIN_TIMEOUT)
     assert left == [2], "once they have found each other, nobody waits"
 
 

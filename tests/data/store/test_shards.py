@@ -23,7 +23,7 @@ from zoo.data.sources.mixed import MixedRows
 from zoo.data.sources.reader import SplitReader
 from zoo.data.sources.repeated.duplicates import Duplicates
 from zoo.data.sources.rows import SplitRows
-from zoo.data.store import store as cache
+from zoo.data.store import store as store_module
 from zoo.data.store.checking import check_store
 from zoo.data.store.shard import INDEX, Shard
 from zoo.data.store.split import Split
@@ -229,7 +229,7 @@ def test_a_shard_that_another_process_makes_is_waited_for(home: Path, monkeypatc
             waits.append(1)
             theirs.close()  # the other one was killed before it was done
 
-        monkeypatch.setattr(cache.time, "sleep", wait)
+        monkeypatch.setattr(store_module.time, "sleep", wait)
         assert ids(sentences(*tables)) == ["ab", "cd"] and waits == [1]
 
 

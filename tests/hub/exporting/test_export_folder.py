@@ -16,7 +16,7 @@ import torch
 import zoo
 from zoo.cli.commands.check import check_folder
 from zoo.hub.exporting import child
-from zoo.hub.exporting import export as exporting
+from zoo.hub.exporting import export as export_module
 from zoo.hub.exporting.child import reload_in_child
 from zoo.hub.exporting.export import ExportReport, export_model
 from zoo.hub.exporting.hashes import hash_faults, untrained_heads
@@ -119,14 +119,14 @@ def test_of_two_exports_into_one_folder_the_second_is_refused_and_the_first_succ
 
 def test_an_export_that_ends_while_another_begins_stays(build: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     given, folder = build("gpt2-nano"), tmp_path / "new"
-    take_lock = exporting.take_lock
+    take_lock = export_module.take_lock
 
     def late(folder: Path) -> Any:
-        monkeypatch.setattr(exporting, "take_lock", take_lock)
+        monkeypatch.setattr(export_module, "take_lock", take_lock)
         export_model(given, folder, reload=reload)
         return take_lock(folder)
 
-    monkeypatch.setattr(exporting, "take_lock", late)
+    monkeypatch.setattr(export_module, "take_lock", late)
     with pytest.raises(ValueError, match="new: is not empty .*; choose a new or empty folder"):
         export_model(given, folder, reload=reload)
     assert names(folder) == FILES
