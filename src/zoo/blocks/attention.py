@@ -133,11 +133,11 @@ class Attention(nn.Module, UsesDropout, ABC):
         return norm(heads).to(heads.dtype)
 
     def project_queries(self, x: Float[Tensor, "batch queries d_model"], view: View) -> Tensor:
-        """Compute queries, ready for the score's `compare`."""
+        """Compute queries (batch, heads, queries, width), ready for the score's `compare`."""
         return self.finish_queries(self.query(x), view)
 
     def finish_queries(self, queries: Float[Tensor, "batch queries _"], view: View) -> Tensor:
-        """Split projected queries into heads; normalize, rotate and transform them."""
+        """Split projected queries into heads; normalize, rotate and transform them (batch, heads, queries, width)."""
         queries = self.normed(self.query_norm, in_heads(queries, self.n_heads))
         return self.score.transform_queries(view.rotate(queries))
 

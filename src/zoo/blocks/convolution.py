@@ -35,7 +35,7 @@ def neighbours(
 
 
 def shifted(x: Tensor, offset: int) -> Tensor:
-    """Shift rows so that each position holds the value `offset` positions later; zeros beyond the row."""
+    """Shift rows (batch, length, …) so that each position holds the value `offset` later; zeros beyond the row."""
     length = x.shape[1]
     kept = x[:, max(offset, 0) : max(length + offset, 0)]
     missing = length - kept.shape[1]

@@ -203,7 +203,7 @@ class Model(nn.Module):
                     raise ValueError(f"draws: they need the places of head '{name}', which 'places' lacks")
 
     def states_of(self, given: PartInput, memory: Memory | None) -> Tensor:
-        """Return the states that the heads score."""
+        """Return the states that the heads score (batch, length, d_model)."""
         if self.decoder is not None:
             return self.decoder(given, memory)
         assert self.encoder is not None
@@ -256,11 +256,11 @@ class Model(nn.Module):
 
     @property
     def token_vectors(self) -> Tensor | None:
-        """The matrix of token vectors of the part that the heads score; None if it reads no tokens."""
+        """The token vectors (vocab_size, width) of the part that the heads score; None if it reads no tokens."""
         return None if self.stream.embeddings is None else self.stream.embeddings.tokens.weight
 
     def score(self, name: str, states: Tensor, table: TokenTable | None = None) -> Scores:
-        """Return the scores of one head, given the states that it reads."""
+        """Return the scores of one head, given the states that it reads (*places, d_model)."""
         head, vectors = self.heads_by_name()[name], self.token_vectors
         if vectors is None:  # it reads images: its heads score documents, and none is tied
             vectors = states.new_zeros(0, self.stream.d_model)

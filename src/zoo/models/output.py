@@ -32,7 +32,7 @@ class Output:
 
     @cached_property
     def heads(self) -> dict[str, Tensor]:
-        """Logits by head."""
+        """Logits by head (*places, classes)."""
         return {name: scores.logits() for name, scores in self.scores.items()}
 
     @property

@@ -77,7 +77,7 @@ class Reading:
         return name not in self.places or (head.scores_documents and self.averages)
 
     def select(self, name: str, head: Head, states: Tensor) -> HiddenStates:
-        """Return what a head reads, given the states of all positions."""
+        """Return what a head reads, given the states of all positions (batch, length, d_model)."""
         places = self.places.get(name)
         if head.scores_documents:
             rows = self.given.rows()

@@ -63,10 +63,10 @@ class LabelLoss(ABC):
 
     @abstractmethod
     def known(self, targets: Tensor) -> Tensor:
-        """Whether the label is known, per document."""
+        """Whether the label is known: booleans (documents,)."""
 
     def count(self, targets: Tensor) -> Tensor:
-        """Compute what the summed loss is divided by; needs no forward pass."""
+        """Compute what the summed loss is divided by, a scalar; needs no forward pass."""
         return self.known(targets).sum()
 
     @abstractmethod
@@ -75,7 +75,7 @@ class LabelLoss(ABC):
 
     @abstractmethod
     def named_predictions(self, logits: Tensor) -> list[tuple[Any, Any]]:
-        """Return each document's prediction with class names, and its scores."""
+        """Return each document's prediction with class names, and its scores, from logits (documents, outputs)."""
 
     @abstractmethod
     def named_label(self, label: Label) -> Any:
@@ -112,7 +112,7 @@ class OneClass(LabelLoss):
         self.placed: dict[torch.device, Tensor] = {}
 
     def weights_on(self, device: torch.device) -> Tensor:
-        """Return the class weights on a device; cached, since each copy would wait for the GPU."""
+        """Return the class weights (classes,) on a device; cached, since each copy would wait for the GPU."""
         assert self.weights is not None
         if device not in self.placed:
             self.placed[device] = self.weights.to(device, widest_dtype(device))

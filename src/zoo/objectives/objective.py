@@ -165,7 +165,7 @@ class Objective(ABC):
         return Term(found.sum, count, self.weight, found.likelihood, found.guesses, measured)
 
     def count(self, targets: Int[Tensor, "*places"]) -> Tensor:
-        """Count the scored positions; needs no forward pass, so that losses can be scaled before it."""
+        """Count the scored positions, as a scalar; needs no forward pass, so that losses can be scaled before it."""
         return (targets >= 0).sum()
 
 

@@ -74,7 +74,7 @@ class Learner:
         self.processes.accelerator.backward(self.scaler.scale(loss * self.processes.count))
 
     def clip(self) -> Tensor:
-        """Clip the gradients, or prepare the optimizer to do so in `update`; return their norm before clipping."""
+        """Clip the gradients, or prepare the optimizer to do so in `update`; return their norm (scalar) before that."""
         self.scaler.unscale_(self.optimizer)
         norm = total_norm([parameter.grad for parameter in self.trained if parameter.grad is not None])
         if self.settings.clip is not None:

@@ -45,7 +45,7 @@ def terms_of(model: nn.Module, mixture: Mixture, part: MicroBatch) -> dict[str, 
 
 
 def weigh(terms: Mapping[str, Term], counts: Mapping[str, Tensor]) -> Tensor:
-    """Return the loss: each term's sum / its count over all processes, times its weight; a term of count 0 adds 0."""
+    """Return the loss, a scalar: the sum of term.sum / count over all processes * weight; a term of count 0 adds 0."""
     weighed = []
     for name, term in terms.items():
         count = torch.where(counts[name] > 0, counts[name], 1)  # a weighted count may be below 1

@@ -188,6 +188,7 @@ def with_sinks(
 
     Args:
         mask: additive, in the dtype of the queries, the only one that GPU kernels accept; None: nothing is masked.
+        sinks: logits (heads, sinks).
     """
     n_sinks, shape = sinks.shape[1], queries.shape[:3]
     seen = queries.new_zeros(()) if mask is None else mask

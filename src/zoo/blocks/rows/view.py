@@ -235,5 +235,6 @@ def to_additive_mask(scores: Tensor, dtype: torch.dtype) -> Tensor:
     """Convert a boolean or additive mask to an additive one of `dtype`, in a layout that GPU kernels need not copy."""
     if scores.dtype != torch.bool:
         return scores.to(dtype)
-    wide = scores.new_zeros(*scores.shape[:-1], -(-scores.shape[-1] // 8) * 8, dtype=dtype)  # rows aligned to 8
+    # rows begin at multiples of 8 numbers, without which sdpa copies the mask for its memory-efficient kernel
+    wide = scores.new_zeros(*scores.shape[:-1], -(-scores.shape[-1] // 8) * 8, dtype=dtype)
     return wide[..., : scores.shape[-1]].masked_fill_(~scores, -torch.inf)

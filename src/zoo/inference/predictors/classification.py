@@ -55,6 +55,6 @@ def label_loss_for(task: Task, scores: int) -> LabelLoss:
 
 
 def label_prediction(evaluated: EvaluatedSplit, document: int, logits: Tensor) -> RowPrediction:
-    """The prediction from a document's logits, beside the row's own label."""
+    """The prediction from a document's logits (outputs,), beside the row's own label."""
     kind, label = label_loss_for(evaluated.loaded.task, len(logits)), evaluated.split.rows[document].get(LABEL)
     return RowPrediction(*kind.named_predictions(logits[None])[0], None if label is None else kind.named_label(label))

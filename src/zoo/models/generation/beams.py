@@ -65,7 +65,11 @@ class BeamSearch(Search):
     def finish(
         self, sequences: Int[Tensor, "rows candidates length"], scores: Float[Tensor, "rows candidates"], ends: Tensor
     ) -> None:
-        """Keep the best `width` of the finished sequences and of the first `width` candidates that end now."""
+        """Keep the best `width` of the finished sequences and of the first `width` candidates that end now.
+
+        Args:
+            ends: whether a candidate ends (rows, candidates).
+        """
         now = ends & (torch.arange(ends.shape[1], device=ends.device) < self.width)
         scores = scores + (~now | ~self.improvable).float() * UNREACHABLE
         padded = F.pad(sequences, (0, self.best.shape[2] - sequences.shape[2]), value=NO_TOKEN)

@@ -68,7 +68,7 @@ def run_search(model: Model, search: Search, state: Any, logits: Tensor, steps: 
     """Choose one token per row and read it, step by step; finished rows leave the batch.
 
     Args:
-        logits: of the first new token of each sequence.
+        logits: of the first new token of each sequence (sequences, vocab_size).
         fast: capture the steps as a CUDA graph where that pays.
     """
     here: Sequence[int] = range(len(search.ended))
@@ -160,13 +160,13 @@ def generating_decoder(model: Model, prompts: Sequence[Sequence[int]]) -> Decode
 
 
 def next_logits(model: Model, states: Tensor) -> Tensor:
-    """Return the logits of the token after the last position."""
+    """Return the logits (rows, vocab_size) of the token after the last position of states (rows, length, d_model)."""
     assert model.decoder is not None and model.decoder.embeddings is not None
     return model.heads["language"](states[:, -1], model.decoder.embeddings.tokens.weight)
 
 
 def pad_left(prompts: Sequence[Sequence[int]], device: torch.device) -> tuple[Tensor, Tensor | None]:
-    """Return the prompts as one tensor, padded on the left, and their documents (0: padding; None: no padding)."""
+    """Return the prompts, padded on the left (rows, longest), and their documents (0: padding; None: no padding)."""
     longest = max(map(len, prompts))
     tokens = torch.tensor([[0] * (longest - len(p)) + list(p) for p in prompts], device=device)
     if all(len(p) == longest for p in prompts):

@@ -36,7 +36,7 @@ class Product:
         self.vector_products = [product for product in found if product is not None]
 
     def outputs(self, x: Tensor) -> Sequence[Tensor]:
-        """Return the output of each map."""
+        """Return the output of each map for inputs (*places, d_in)."""
         if self.vector_products and x.numel() == x.shape[-1]:
             return [product(x) for product in self.vector_products]
         if self.reordered is None:

@@ -224,6 +224,8 @@ score_at_once_ = with_fallback(score_by_kernel_, score_in_parts_)
 def write_product_(total: Tensor, gradients: Tensor, states: Tensor, add: bool) -> None:
     """Compute total = gradients^T states, or total += gradients^T states if `add`.
 
+    The shapes are (classes, width) = (rows, classes)^T (rows, width).
+
     A GPU's product writes float32 directly. Elsewhere the product is rounded to its inputs' dtype before it is added,
     and computed for some classes at a time, since all of it would be as large as the weight.
     """

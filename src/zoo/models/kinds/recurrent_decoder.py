@@ -120,7 +120,7 @@ class RecurrentDecoder(Decoder):
         return said
 
     def first_states(self, like: Tensor, rows: int, source: TargetSources | None) -> Vectors:
-        """Return s_0 of each layer."""
+        """Return s_0 of each layer; without a source it is 0, of the dtype and on the device of `like`."""
         if self.begin is None or source is None:
             return list(like.new_zeros(self.n_layers, self.n_vectors, rows, self.d_model))
         begun = torch.tanh(self.begin(source.summary)).view(rows, self.n_layers, self.n_vectors, self.d_model)
@@ -149,7 +149,7 @@ class RecurrentDecoder(Decoder):
         return self.read_out(torch.cat(tops), x, torch.cat([c for c in contexts if c is not None]))
 
     def run(self, x: Tensor, sizes: Sequence[int], vectors: Vectors, context: Tensor | None) -> Tensor:
-        """Return the top layer's states, layer by layer over whole sequences: the context does not depend on them."""
+        """Return the top layer's states (places, d_model), layer by layer: the context does not depend on them."""
         x = x if context is None else torch.cat([x, context], dim=-1)
         for layer, start in zip(self.layers, vectors, strict=True):
             x = layer.run(x, sizes, start)
@@ -177,7 +177,7 @@ class RecurrentDecoder(Decoder):
         return new
 
     def read_out(self, top: Tensor, word: Tensor, context: Tensor | None) -> Tensor:
-        """Return the vectors that the head scores."""
+        """Return the vectors that the head scores: tanh of a linear map of state, token vector and context."""
         parts = [top, word] if context is None else [top, word, context]
         return self.dropout(torch.tanh(self.readout(torch.cat(parts, dim=-1))))
 

@@ -147,7 +147,7 @@ def stack(tensors: list[Tensor]) -> Tensor:
 
 
 def step_unless(bad: Tensor, optimizer: torch.optim.Optimizer) -> None:
-    """Update the weights if `bad` is 0; if it is 1, neither they nor the optimizer's state change.
+    """Update the weights if the scalar `bad` is 0; if it is 1, neither they nor the optimizer's state change.
 
     The device decides, through `found_inf` as in torch's GradScaler; the host waits only if the optimizer lacks it.
     """

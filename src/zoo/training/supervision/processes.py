@@ -33,7 +33,7 @@ class Processes:
         self.device: torch.device = accelerator.device
 
     def to_device(self, numbers: Sequence[float]) -> Tensor:
-        """Return numbers as a tensor on this process's device, in the widest float type that it has."""
+        """Return numbers as a tensor (numbers,) on this process's device, in the widest float type that it has."""
         return to_device(torch.tensor(numbers, dtype=widest_dtype(self.device), device="cpu"), self.device)
 
     def sum(self, mine: Tensor) -> Tensor:
