@@ -13,9 +13,11 @@ from numpy.typing import NDArray
 from zoo.data.tokenizers.patterns import maps
 
 BYTES = np.arange(1, 256, dtype=np.int64)
-LABEL, VALUE = (1 << 31) | 0xFF, (1 << 31) - 1  # bits of a unit
+# Bits of a unit. A node's: its byte (0 to 7), whether it has a leaf (8), and the offset of its children (10 to 30,
+# times 256 if bit 9 is set). A leaf's: bit 31 is set, and the others are its value, where its text begins.
+LABEL, VALUE = (1 << 31) | 0xFF, (1 << 31) - 1
 TOGETHER = 1024  # nodes that are followed at once, with 255 possible children each
-Positions = NDArray[np.int64]
+Integers = NDArray[np.int64]  # units, or indices of units
 
 
 def check_charsmaps(spec: Any, place: str) -> None:
@@ -49,7 +51,7 @@ def is_valid_trie(content: bytes) -> bool:
     return len(units) > 0
 
 
-def follow(units: Positions, bases: Positions, begins: NDArray[np.bool_], seen: NDArray[np.bool_]) -> Positions | None:
+def follow(units: Integers, bases: Integers, begins: NDArray[np.bool_], seen: NDArray[np.bool_]) -> Integers | None:
     """One step from some nodes of the trie: the bases of their children; None if the step leaves the trie.
 
     Args:
@@ -58,12 +60,12 @@ def follow(units: Positions, bases: Positions, begins: NDArray[np.bool_], seen: 
     """
     if int((bases | 255).max()) >= len(units):
         return None
-    places = bases[:, None] ^ BYTES
+    places = bases[:, None] ^ BYTES  # (nodes, 255): where the child for each byte would be; a child has that byte
     there = places[units[places] & LABEL == BYTES]
     there = np.unique(there[~seen[there]])
     seen[there] = True
     bases = there ^ offsets(units[there])
-    leaves = bases[units[there] >> 8 & 1 == 1]
+    leaves = bases[units[there] >> 8 & 1 == 1]  # of the children that have one: the child for byte 0
     if int(leaves.max(initial=0)) >= len(units):
         return None
     at = units[leaves] & VALUE
@@ -71,6 +73,6 @@ def follow(units: Positions, bases: Positions, begins: NDArray[np.bool_], seen: 
     return None if led_astray else bases
 
 
-def offsets(units: Positions) -> Positions:
+def offsets(units: Integers) -> Integers:
     """The offset of each unit's children."""
     return (units >> 10) << ((units & (1 << 9)) >> 6)
