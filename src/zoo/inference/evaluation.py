@@ -136,12 +136,12 @@ class Evaluation:
         self, loaded: Loaded, rows: Sequence[PackedRow], part: MicroBatch, compared: Sequence[tuple[str, str]]
     ) -> Sums:
         """Run one batch and sum up its losses and answers; add to `collected`."""
-        mixture, said = loaded.mixture, loaded.run(**part.inputs, **loaded.mixture.model_arguments)
-        targets = mixture.final_targets(part.targets, said.read)
-        terms = mixture.terms(said.scores, targets, said.weights)
+        mixture, output = loaded.mixture, loaded.run(**part.inputs, **loaded.mixture.model_arguments)
+        targets = mixture.final_targets(part.targets, output.read)
+        terms = mixture.terms(output.scores, targets, output.weights)
         sums = Sums(read_at_once(numbers_of(terms)), examples=len(part.examples))
         results = {
-            name: ForwardResult(member, rows, part, targets[name], terms[name], said.scores[member.head])
+            name: ForwardResult(member, rows, part, targets[name], terms[name], output.scores[member.head])
             for name, member in mixture.members.items()
         }
         for needs, name in compared:

@@ -90,8 +90,8 @@ class Loaded:
             RuntimeError: the model fails.
         """
         with as_runtime_error():
-            said: Output = self.model(**inputs)
-        return said
+            output: Output = self.model(**inputs)
+        return output
 
 
 @contextmanager

@@ -106,12 +106,12 @@ def span_pairs(result: ForwardResult) -> list[AnswerPair]:
     """The best span of each window, with (document, number) of the window's example."""
     targets, logits = result.targets.cpu().numpy(), result.scores.exact().cpu().numpy()
     names, found = iter(result.part.examples), []
-    for said, known in zip(logits, targets, strict=True):
+    for row_logits, known in zip(logits, targets, strict=True):
         firsts = np.flatnonzero((known >= 0) & (known & FIRST > 0))  # where the windows of the row begin
         for first, stop in zip(firsts, [*firsts[1:], int((known >= 0).sum())], strict=True):
             _, document, number = next(names)
             context = np.flatnonzero(known[first:stop] & CONTEXT)
-            found.append(((document, number), best_span(said[first:stop], context, 0)))
+            found.append(((document, number), best_span(row_logits[first:stop], context, 0)))
     return found
 
 

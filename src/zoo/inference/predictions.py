@@ -58,7 +58,7 @@ def prediction_rows(evaluated: EvaluatedSplit, collected: Mapping[int, Sequence[
     form, rows, numbers = evaluated.examples.form, evaluated.split.rows, evaluated.split.row_numbers
     for document in sorted(collected):
         given = form.model_inputs(rows[document])
-        said = predictor.row_prediction(evaluated, document, collected[document])
-        refuse_not_finite(numeric_scores(said.scores))
+        prediction = predictor.row_prediction(evaluated, document, collected[document])
+        refuse_not_finite(numeric_scores(prediction.scores))
         place = {"row": int(numbers[document]) + 1, "input": given[0] if len(given) == 1 else given or None}
-        yield place | {"output": said.output, "scores": said.scores, "expected": said.expected}
+        yield place | {"output": prediction.output, "scores": prediction.scores, "expected": prediction.expected}

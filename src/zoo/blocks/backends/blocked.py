@@ -70,18 +70,18 @@ class BlockedAttention(torch.autograd.Function):
         dropped, remembered = dropped_steps(rule.dropout), recorded and keys.shape[2] <= MAX_SAVED_KEYS
         alike = queries.shape[-1] == values.shape[-1]  # the fused kernel needs d_key = d_value
         if FUSED and alike and not (dropped or remembered):
-            said = fused(queries, keys, values, tiling)
+            output = fused(queries, keys, values, tiling)
         else:
-            said = heads_like(queries, values.shape[-1], tiling)
+            output = heads_like(queries, values.shape[-1], tiling)
             for tile in tiling.tiles:
                 weights = weigh(queries, keys, tile, tiling)
                 left = [draw_kept(weights, dropped, rule.byte_dropout)] if dropped else []
                 heads = (weights * left[0].to(weights.dtype) if dropped else weights) @ values[tile.rows, :, tile.keys]
-                write_own(Tensor.copy_, said, tile.queries, tile, heads)
+                write_own(Tensor.copy_, output, tile.queries, tile, heads)
                 kept += [*([weights] if remembered else []), *(left if recorded else [])]
         ctx.save_for_backward(queries, keys, values, *kept)
         ctx.tiling, ctx.dropped, ctx.remembered = tiling, dropped, remembered
-        return scale_(said, tiling.sees_any, dropped)
+        return scale_(output, tiling.sees_any, dropped)
 
     @staticmethod
     @once_differentiable
@@ -124,10 +124,10 @@ def fused(queries: Queries, keys: Keys, values: Values, tiling: Tiling) -> Heads
         found.append(F.scaled_dot_product_attention(*given, added, is_causal=tiling.causal and not masked, scale=1.0))
     if len(found) == 1 and tiling.covers_all:
         return found[0]
-    said = heads_like(queries, values.shape[-1], tiling)
+    output = heads_like(queries, values.shape[-1], tiling)
     for region, heads in zip(tiling.regions, found, strict=True):
-        write_own(Tensor.copy_, said, region.queries, region, heads)
-    return said
+        write_own(Tensor.copy_, output, region.queries, region, heads)
+    return output
 
 
 def write_own(write: Write, into: Tensor, places: slice, of: Region | Tile, found: Tensor) -> None:

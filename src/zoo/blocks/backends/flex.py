@@ -50,8 +50,8 @@ class Flex(Backend):
     def attend(self, queries: Queries, keys: Keys, values: Values, view: View, rule: Rule) -> Heads:
         # inside a compiled block, a failing kernel fails the whole block, so there is nothing to fall back from here
         attend = self.by_kernel if torch.compiler.is_compiling() else self.kernel_or_sdpa
-        said: Tensor = attend(queries, keys, values, view, rule)
-        return said
+        heads: Tensor = attend(queries, keys, values, view, rule)
+        return heads
 
     def by_kernel(self, queries: Queries, keys: Keys, values: Values, view: View, rule: Rule) -> Heads:
         """Compute attention with torch's kernel."""
@@ -68,11 +68,11 @@ class Flex(Backend):
             kernel_options=KERNEL if queries.is_cuda else None,
             return_aux=AuxRequest(lse=rule.sinks is not None),
         )
-        said: Tensor = heads[..., :d_value]
+        output: Tensor = heads[..., :d_value]
         if rule.sinks is None:
-            return said
+            return output
         share: Tensor = torch.sigmoid(also.lse - rule.sinks.to(also.lse.dtype).logsumexp(-1)[:, None])
-        return said * share[..., None].to(said.dtype)
+        return output * share[..., None].to(output.dtype)
 
     def prepare(self, view: View, rule: Rule, dtype: torch.dtype) -> None:
         blocks_in(view, rule.window)

@@ -177,8 +177,8 @@ def by_products(queries: Queries, keys: Keys, values: Values, view: View, rule: 
         seen = apart[..., :known]
         seen.masked_fill_(~mask, -torch.inf) if mask.dtype == torch.bool else seen.add_(mask)
         scores = apart.view(rows, groups, -1, slots)
-    said = (scores.softmax(-1) @ values).view(rows, heads, n, -1)
-    return said if blind is None else said.masked_fill(blind, 0.0)
+    output = (scores.softmax(-1) @ values).view(rows, heads, n, -1)
+    return output if blind is None else output.masked_fill(blind, 0.0)
 
 
 def with_sinks(

@@ -42,17 +42,17 @@ class Varlen(Backend):
         if needs_no_ends(width, view, rule):
             shared, causal = keys.shape[1] != n_heads, view.visibility.causal
             # no mask, so that torch may choose cuDNN: see TAKE_MASKS in sdpa.py
-            said = F.scaled_dot_product_attention(
+            padded = F.scaled_dot_product_attention(
                 queries, keys, values, is_causal=causal, scale=rule.score.scale, enable_gqa=shared
             )
-            return said[..., :d_value]
+            return padded[..., :d_value]
         if prefer_mask(view):
             return SDPA.attend(queries, keys, values, view, rule)[..., :d_value]
         asking, answering = cached_ends(view)
         back, ahead = (-1 if far is None else far for far in view.visibility.reach(rule.window))
         # the operator behind torch.nn.attention.varlen, which itself has no dropout, no grouped-query attention before
         # torch 2.12, and takes 3 seconds to import
-        said, *_ = torch.ops.aten._flash_attention_forward(
+        padded, *_ = torch.ops.aten._flash_attention_forward(
             end_to_end(queries, asking),
             end_to_end(keys, answering),
             end_to_end(values, answering),
@@ -67,7 +67,7 @@ class Varlen(Backend):
             window_size_left=back,
             window_size_right=ahead,
         )
-        heads: Tensor = said[..., :d_value]
+        heads: Tensor = padded[..., :d_value]
         if asking.places is not None:
             # 0 * heads instead of zeros, so that every parameter gets a gradient: DDP waits for all of them
             heads = heads if asking.any_document else 0 * heads

@@ -38,17 +38,17 @@ def checked_forward(forward: F) -> F:
 
     @wraps(forward)
     def wrapped(self: Any, *given: Any, **named: Any) -> Any:
-        said = {name: value for name, value in named.items() if value is not None and value is not False}
-        if "cache" in self.arguments and OLD_CACHE in said:
-            if "cache" in said:
+        passed = {name: value for name, value in named.items() if value is not None and value is not False}
+        if "cache" in self.arguments and OLD_CACHE in passed:
+            if "cache" in passed:
                 raise ValueError(f"cache and {OLD_CACHE} are two names of one thing; pass one of them")
-            said["cache"] = said.pop(OLD_CACHE)
-        if refused := [name for name in said if name not in self.arguments]:
+            passed["cache"] = passed.pop(OLD_CACHE)
+        if refused := [name for name in passed if name not in self.arguments]:
             raise ValueError(f"{type(self).__name__} does not take {', '.join(refused)}")
         if hasattr(self, "_hf_hook") and any(parameter.is_meta for parameter in self.parameters()):
             # accelerate loads offloaded weights when their module is called, but a tied head reads them directly
             raise ValueError(f"{type(self).__name__} cannot be offloaded: load it where all weights fit into memory")
-        return forward(self, *given, **said)
+        return forward(self, *given, **passed)
 
     return can_return_tuple(wrapped)  # type: ignore[no-any-return]
 
@@ -155,19 +155,19 @@ class Shell(PreTrainedModel):  # type: ignore[misc]
                 row = shift(labels, self.config.decoder_start_token_id, self.config.pad_token_id)
         given = part_input(row, mask, token_type_ids)
         states, cache = self.hidden_states(given, memory, cache, use_cache)
-        said: dict[str, Any] = {"last_hidden_state": states, "cache": cache, OLD_CACHE: cache}
-        said["encoder_last_hidden_state"] = None if encoder_outputs is None else encoder_outputs[0]
+        output: dict[str, Any] = {"last_hidden_state": states, "cache": cache, OLD_CACHE: cache}
+        output["encoder_last_hidden_state"] = None if encoder_outputs is None else encoder_outputs[0]
         if self.head_names is not None:
             states = states[:, -logits_to_keep:] if logits_to_keep else states
-            said["logits"] = logits = self.logits_of(states, given)
+            output["logits"] = logits = self.logits_of(states, given)
             if labels is not None:
                 pair = (logits[:, :-1], labels[:, 1:]) if self.shifts else (logits, labels)
                 loss = detection_loss if any(head.detects for head in self.heads.values()) else mean_loss
                 if logits.dim() == 2:
                     self.config.problem_type = self.config.problem_type or problem_of(logits, labels)
                     loss = LOSSES[self.config.problem_type]
-                said["loss"] = loss(*pair, num_items_in_batch)
-        return self.output_class(**{name: said.get(name) for name in self.output_class.__dataclass_fields__})
+                output["loss"] = loss(*pair, num_items_in_batch)
+        return self.output_class(**{name: output.get(name) for name in self.output_class.__dataclass_fields__})
 
     def logits_of(self, states: Tensor, given: PartInput, head: str | None = None) -> Tensor:
         """The logits of the named head, by default the first one."""

@@ -43,8 +43,8 @@ class BestChoice(Predictor):
         contexts = loaded.tokenizer.encode(inputs.texts)
         repeated = [ids for ids, own in zip(contexts, choices, strict=True) for _ in own]
         examples = build_examples(loaded, repeated, loaded.tokenizer.encode([text for own in choices for text in own]))
-        said = score_texts(loaded, examples, "choice").exact()[:, 0]
-        found, apart = [], torch.split(said, [len(own) for own in choices])
+        logits = score_texts(loaded, examples, "choice").exact()[:, 0]
+        found, apart = [], torch.split(logits, [len(own) for own in choices])
         for text, own, scores in zip(inputs.texts, choices, apart, strict=True):
             shares = dict(zip(own, scores.softmax(0).tolist(), strict=True))
             found.append(Prediction([text, own], max(shares, key=shares.__getitem__), shares))

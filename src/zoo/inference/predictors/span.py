@@ -46,8 +46,8 @@ class FoundAnswer(Predictor):
         read = Windows(loaded, loaded.tokenizer.encode(inputs.texts), [tokens.ids for tokens in placed])
         found = []
         for number, (question, context, tokens) in enumerate(zip(inputs.texts, inputs.pairs, placed, strict=True)):
-            said = answer_from_windows(context, tokens, read.answers(number), objective.no_answer)
-            found.append(Prediction([question, context], *said))
+            answer = answer_from_windows(context, tokens, read.answers(number), objective.no_answer)
+            found.append(Prediction([question, context], *answer))
         return found
 
     def collect_results(self, result: ForwardResult) -> list[Any]:
@@ -96,7 +96,7 @@ class Windows:
             some = plans[start : start + BATCH]
             built = [self.form.build(plan, self.read, self.loaded.tokenizer.roles) for plan in some]
             logits = self.loaded.run(**collate_inputs(self.loaded, built)).scores["span"].exact().cpu().numpy()
-            for plan, example, said in zip(some, built, logits, strict=True):
+            for plan, example, row_logits in zip(some, built, logits, strict=True):
                 assert example.marked is not None, "a form of windows marks their positions"
-                found.append(best_span(said[: len(example.tokens)], example.marked, plan.pieces[-1].start))
+                found.append(best_span(row_logits[: len(example.tokens)], example.marked, plan.pieces[-1].start))
         return found

@@ -77,9 +77,9 @@ class CapturedStep:
         here, aside = torch.cuda.current_stream(self.device), side_stream(self.device)
         aside.wait_stream(here)
         with torch.cuda.stream(aside):
-            said = self.step(*given)
+            output = self.step(*given)
         here.wait_stream(aside)
-        return said
+        return output
 
     def capture(self, given: Inputs) -> None:
         """Capture a step; if that fails, log the reason once and never try again in this process."""
@@ -87,14 +87,14 @@ class CapturedStep:
         places = tuple(None if x is None else x.clone() for x in given)
         try:
             with capturing(graph, pool, aside):
-                said = self.step(*places)
+                output = self.step(*places)
         except RuntimeError as error:
             self.steps_left = 0
             failures.append(str(error.__context__ or error).partition("\n")[0])
             log_once(failures[-1])
             clean_up_capture(graph, pool, aside)
         else:
-            self.recording = Recording(graph, places, said)
+            self.recording = Recording(graph, places, output)
 
 
 @contextmanager

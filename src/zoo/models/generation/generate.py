@@ -127,8 +127,8 @@ def drop_finished(
     stay = [row for row, gone in enumerate(ended) if not gone]
     if len(stay) > most:
         return here, None
-    said = zip(here, search.results(), ended, strict=True)
-    found.update({number: one for number, one, gone in said if gone})
+    results = zip(here, search.results(), ended, strict=True)
+    found.update({number: one for number, one, gone in results if gone})
     rows = torch.tensor(stay, dtype=torch.long, device=search.ended.device)
     search.take(rows)
     return [here[row] for row in stay], rows

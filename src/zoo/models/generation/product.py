@@ -41,13 +41,13 @@ class Product:
             return [product(x) for product in self.vector_products]
         if self.reordered is None:
             self.reordered = ReorderedMatrix.of(self.weights).matrix
-        said = multiply(x, self.reordered, self.bias, self.after)
-        return torch.split(said, self.widths, dim=-1) if len(self.widths) > 1 else (said,)
+        stacked = multiply(x, self.reordered, self.bias, self.after)
+        return torch.split(stacked, self.widths, dim=-1) if len(self.widths) > 1 else (stacked,)
 
     def __call__(self, x: Tensor) -> Tensor:
         """Return the output of the only map."""
-        (said,) = self.outputs(x)
-        return said
+        (output,) = self.outputs(x)
+        return output
 
 
 class SharedProduct:

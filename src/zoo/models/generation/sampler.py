@@ -72,7 +72,7 @@ class Sampler(Search):
     def results(self) -> list[Generated]:
         found = []
         for row, gains in zip(self.tokens[:, : self.steps].tolist(), self.log_probabilities.tolist(), strict=True):
-            said = [token for token in row if token != NO_TOKEN]
-            score = sum(gains) / len(said) ** self.settings.length_penalty
-            found.append(Generated([token for token in said if token != self.end], score))
+            tokens = [token for token in row if token != NO_TOKEN]
+            score = sum(gains) / len(tokens) ** self.settings.length_penalty
+            found.append(Generated([token for token in tokens if token != self.end], score))
         return found

@@ -110,14 +110,14 @@ class RecurrentDecoder(Decoder):
         steps, recorder = Recorder(), given.recorders.get("decoder.cross")
         if source is not None and recorder is not None:
             source = replace(source, recorder=steps)
-        said = target.to_rows(self.unroll(target.to_steps(x), target.sizes, source))
+        states = target.to_rows(self.unroll(target.to_steps(x), target.sizes, source))
         if "decoder.self" in given.recorders:
             given.recorders["decoder.self"].layers = [None] * self.n_layers
         if recorder is not None and memory is not None and steps.layers:
             weights = torch.cat([w for w in steps.layers if w is not None]).squeeze(2)  # one query per step
             recorder.write(spread_to_rows(target.to_rows(weights), documents.numbers, memory))
             recorder.end_layer()
-        return said
+        return states
 
     def first_states(self, like: Tensor, rows: int, source: TargetSources | None) -> Vectors:
         """Return s_0 of each layer; without a source it is 0, of the dtype and on the device of `like`."""
@@ -187,15 +187,15 @@ class RecurrentDecoder(Decoder):
 
     def step(self, tokens: Tokens, documents: Numbers | None, state: RecurrentDecoderState) -> States:
         there = torch.ones_like(tokens) if documents is None else documents
-        words, said = self.embed(tokens, None, torch.zeros_like(tokens), [], 1), []
+        words, outputs = self.embed(tokens, None, torch.zeros_like(tokens), [], 1), []
         for at in range(tokens.shape[1]):
             context = self.context(state.vectors, state.source)
             new = self.advance(words[:, at], state.vectors, context)
             state.replace_vectors(
                 [keep_at_padding(old, n, there[:, at] > 0) for old, n in zip(state.vectors, new, strict=True)]
             )
-            said.append(self.read_out(state.vectors[-1][0], words[:, at], context))
-        return torch.stack(said, dim=1)
+            outputs.append(self.read_out(state.vectors[-1][0], words[:, at], context))
+        return torch.stack(outputs, dim=1)
 
     def settle(self, state: RecurrentDecoderState) -> None:
         state.in_place = True

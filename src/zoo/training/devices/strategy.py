@@ -98,12 +98,12 @@ def shard(model: nn.Module, dtype: torch.dtype | None, accelerator: Accelerator)
     fully_shard(model, mesh=mesh)  # last: it shards the parameters that no block has taken
 
 
-def require_gradient(part: nn.Module, given: tuple[object, ...], said: Tensor | Memory) -> None:
+def require_gradient(part: nn.Module, given: tuple[object, ...], output: Tensor | Memory) -> None:
     """Make the hidden states that heads read require a gradient, even if nothing below them is trained.
 
     FSDP's backward hooks run when these states get their gradient; without it, the heads' gradients are not reduced.
     """
-    states = said.states if isinstance(said, Memory) else said
+    states = output.states if isinstance(output, Memory) else output
     if torch.is_grad_enabled() and not states.requires_grad:
         states.requires_grad_()
 
