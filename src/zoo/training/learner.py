@@ -90,7 +90,7 @@ class Learner:
         """
         rate = self.schedule.rate(step + 1)
         for group in self.optimizer.param_groups:
-            group["lr"] = rate * group["share"]  # below 1 only with `layer_decay`
+            group["lr"] = rate * group["share"]  # the share is below 1 only with `layer_decay`
         # not scaler.step: `bad` also covers the loss, the other processes, and precisions without a loss scale
         step_unless(bad, self.optimizer)
         if self.moving_average is not None:
