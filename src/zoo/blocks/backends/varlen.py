@@ -15,7 +15,7 @@ from zoo.blocks.rows.view import View, Visibility
 WIDTHS, WIDEST = 8, 256  # the width of a head must be a multiple of 8, at most 256
 WIDEST_OF_CUDNN = 128  # width of a head
 # Width of a head. If it is wider and weights are dropped, torch has a backward kernel only for GPUs with as much shared
-# memory as an A100. On others (compute capability 8.6, 8.9, 12.0) it launches none and returns uninitialised gradients,
+# memory as an A100. On others (compute capability 8.6, 8.9, 12.0) it launches none and returns uninitialized gradients,
 # without an error (run_mha_bwd_hdim256, flash_bwd_launch_template.h). SDPA checks for that, this operator does not.
 WIDEST_WITH_DROPOUT = 192
 
