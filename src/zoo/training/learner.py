@@ -208,5 +208,8 @@ def reseed_dropout(seed: int, step: int, process: int, device: torch.device) -> 
 
 
 def hold_gradients(learner: Learner, hold: bool) -> AbstractContextManager[Any]:
-    """Return a context that skips the gradient exchange if `hold`: processes exchange once per step, at its end."""
+    """Return a context that skips DDP's gradient exchange if `hold`: processes exchange once per step, at its end.
+
+    FSDP goes on exchanging after every micro-batch: to wait, each process would have to keep all gradients unsharded.
+    """
     return learner.processes.accelerator.no_sync(learner.wrapped) if hold else nullcontext()
