@@ -9,7 +9,7 @@ INTRODUCTION = """\
 # Targets
 
 What `zoo export` writes and `zoo import` reads, in the order in which export tries them. Each example is a shipped
-model, with any changed settings, that exports to the target. `make variants` writes this page from the registry.
+model that exports to the target, some with changed settings. `make variants` writes this page from the registry.
 
 | target | models | transformers classes | example |
 |---|---|---|---|"""
