@@ -3,6 +3,7 @@
 import errno
 import os
 import shutil
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from hashlib import sha256
@@ -54,17 +55,22 @@ def resolve_output(path: Path, name: str, place: str = "") -> Path:
         place: prefix of messages, such as the option.
 
     Raises:
-        ValueError: it is a folder, a device or a link to itself, or its folder does not exist.
+        ValueError: it is a folder, a device or a link to itself, it cannot be reached, or its folder does not exist.
     """
     try:
-        is_folder, resolved = path.is_dir(), path.resolve()
-    except (OSError, RuntimeError):  # for a link to itself; RuntimeError in Python 3.11 and 3.12
-        raise ValueError(f"{place}{path}: is a link to itself, or too long a name; name another file") from None
-    if is_folder:
+        mode = path.stat().st_mode  # not is_dir and exists: which errors they raise depends on Python's version
+    except (FileNotFoundError, NotADirectoryError):
+        mode = None
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.ENAMETOOLONG):
+            raise ValueError(f"{place}{path}: is a link to itself, or too long a name; name another file") from None
+        raise ValueError(f"{place}{path}: cannot be written: {error.strerror}") from None
+    resolved = path.resolve()
+    if mode is not None and stat.S_ISDIR(mode):
         raise ValueError(f"{place}{path}: is a folder; name a file, such as {path / name}")
     if not resolved.parent.is_dir():
         raise ValueError(f"{place}{path}: no folder {resolved.parent}")
-    if path.exists() and not path.is_file():
+    if mode is not None and not stat.S_ISREG(mode):
         raise ValueError(f"{place}{path}: is not a regular file, but a device or a pipe; name a file")
     return resolved
 
