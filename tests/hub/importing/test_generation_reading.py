@@ -6,10 +6,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+import torch
 import transformers
-from strangers import change
+from strangers import OPUS, TOKENS, Stranger, change
+from tokenizers import Tokenizer as Backend
+from tokenizers.models import WordLevel
 
 from zoo.data.ids import NO_ROLES
+from zoo.hub.checkpoint import load_checkpoint
 from zoo.hub.exporting.config_files import generation_file
 from zoo.hub.exporting.trained_model import TrainedModel
 from zoo.hub.importing.generation import read_generation
@@ -136,6 +140,29 @@ def test_special_tokens_are_known_by_their_ids(tmp_path: Path):
     assert read(tmp_path, "gpt2", {}, both).special == {"pad": 5, "end": 7, "start": 7}
     assert read(tmp_path, "gpt2", {"eos_token_id": 8}, both).special == {"pad": 5, "end": 8, "start": 8}
     assert read(tmp_path, "t5", {}, both).special == {"pad": 5, "end": 7, "start": 5}
+
+
+def test_a_file_that_names_no_end_leaves_a_model_without_a_tokenizer_none(tmp_path: Path):
+    config = {"pad_token_id": 5, "eos_token_id": 7}
+    assert read(tmp_path, "t5", {"pad_token_id": 5}, config).special == {"pad": 5, "start": 5}
+    assert read(tmp_path, "t5", {"eos_token_id": 7}, config).special == {"pad": 5, "end": 7, "start": 5}
+
+
+@pytest.mark.parametrize(
+    ("said", "start"), [({"bos_token_id": 4}, 4), ({"bos_token_id": 4, "decoder_start_token_id": 6}, 6)]
+)
+def test_texts_start_from_what_generation_config_names_as_in_transformers(
+    said: dict[str, Any], start: int, tmp_path: Path
+):
+    sizes = {**TOKENS, **OPUS, "decoder_start_token_id": 9, "forced_eos_token_id": None}
+    Stranger("MarianMTModel", sizes, {}).save(tmp_path)
+    (tmp_path / "generation_config.json").write_text(json.dumps(said))
+    theirs = transformers.MarianMTModel.from_pretrained(tmp_path)
+    assert theirs.generate(torch.tensor([[3, 4, 1]]), max_new_tokens=2)[0, 0] == start
+    assert load_checkpoint(tmp_path).special.start == start
+    Backend(WordLevel({f"w{i}": i for i in range(sizes["vocab_size"])}, "w5")).save(str(tmp_path / "tokenizer.json"))
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps({"pad_token": "w0", "eos_token": "w1"}))
+    assert load_checkpoint(tmp_path).tokenizer.roles.start == start
 
 
 IMPOSSIBLE: list[tuple[str, dict[str, Any], dict[str, Any], set[str]]] = [

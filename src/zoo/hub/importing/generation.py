@@ -48,7 +48,7 @@ def read_generation(
         ValueError: the file is not JSON.
     """
     written = checkpoint.read_json(GENERATION)
-    keys = {**config, **written}
+    keys = merge_files(config, written)
     special = ids_by_role(keys, target, vocab_size)
     if not writes:
         return {}, special, ()
@@ -58,10 +58,22 @@ def read_generation(
     impossible = wanted.keys() - settings.keys()
     refused = [key for key, ours in SETTING_OF_KEY.items() if ours in impossible and said.get(key) is not None]
     left_out = [*unsupported_keys(said), *(f"{key} ({said[key]!r:.40})" for key in refused)]
-    left_out += differing_ends(keys, endless=said.get("eos_token_id") in (None, []), alone=alone, roles=roles)
+    endless = said.get("eos_token_id") in (None, [])
+    left_out += differing_ends(keys, endless, alone, roles)
     left_out += ["do_sample (with beams)"] * (said.get("do_sample") is True and "beams" in wanted)
+    special = {role: i for role, i in special.items() if role != "end" or not endless}
     counts_prompt = alone and "max_length" in said and "max_new_tokens" not in settings
     return settings, special, (*left_out, *["max_length (it counts the prompt)"] * counts_prompt)
+
+
+def merge_files(config: Json, written: Json) -> Json:
+    """The keys of config.json, overridden by those of generation_config.json (`written`).
+
+    If the latter names `bos_token_id` alone, transformers starts a decoder with an encoder from that token, even if
+    config.json has a `decoder_start_token_id`.
+    """
+    first = next((key for key in START_KEYS if written.get(key) is not None), None)
+    return {**config, **written, **({START_KEYS[0]: None} if first == START_KEYS[1] else {})}
 
 
 def unsupported_keys(said: Json) -> list[str]:

@@ -14,7 +14,7 @@ from zoo.data.tokenizers.backend import check_ids, explain_failure, read_backend
 from zoo.data.tokenizers.tokenizer import BACKEND_FILE, ROLES_FILE, Tokenizer
 from zoo.examples.template import Template
 from zoo.hub.exporting.tokenizer_files import DEFAULT_CHAT, ROLE_OF_TOKEN
-from zoo.hub.importing.generation import pick_id
+from zoo.hub.importing.generation import merge_files, pick_id
 from zoo.hub.sources.folder import (
     ADDED_TOKENS,
     CHAT,
@@ -48,7 +48,7 @@ def read_tokenizer(checkpoint: CheckpointFolder, config: Json, target: Target, c
     backend = find_backend(checkpoint, options, target)
     if isinstance(backend, str):
         return backend
-    config = {**config, **checkpoint.read_json(GENERATION)} if chosen.generates else config
+    config = merge_files(config, checkpoint.read_json(GENERATION)) if chosen.generates else config
     named = named_tokens(checkpoint, options, backend, target)
     every = special_tokens_by_name(named, config, backend, target, chosen.generates)
     class_adds = target.recipe is not None and target.recipe.adds_special_tokens_for(checkpoint.tokenizer_class)
