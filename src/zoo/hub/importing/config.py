@@ -142,16 +142,29 @@ def read_family(checkpoint: CheckpointFolder, config: ConfigReader) -> tuple[Tar
         raise ValueError(f"{config.place}: {unknown}; it imports: {', '.join(every)}")
     config.resolve_aliases(target.aliases)
     config.tree = dict(target.modernize(config.tree))
-    own = next((chosen for chosen in target.classes if chosen.name == checkpoint.class_name), None)
+    check_demands(config, target, checkpoint.class_name)
+    return target, settings
+
+
+def check_demands(config: ConfigReader, target: Target, class_name: str | None) -> None:
+    """Refuse values of keys that change the model and that the target cannot express.
+
+    Raises:
+        ValueError: there is such a value.
+    """
+    config.defaults = {key.theirs: key.default for key in target.keys}
+    own = next((chosen for chosen in target.classes if chosen.name == class_name), None)
     ignored, demands = ((), {}) if own is None else (own.ignored_constants, own.demands)
     demanded = {key: (value,) for key, value in target.constants.items() if key not in (*target.lenient, *ignored)}
-    for key, allowed in {**ACCEPTED, **demanded, **target.demands, **demands}.items():
+    for key, accepted in {**ACCEPTED, **demanded, **target.demands, **demands}.items():
         value = config.find(key)
-        if value is not REQUIRED and value not in allowed:
+        if value is REQUIRED:
+            continue
+        allowed = accepted(config) if callable(accepted) else accepted
+        if value not in allowed:
             found = f"{key} is {spell_value(value):.80}"
             only = f"with {join_values(allowed, ' or ')}" if allowed else "without that key"
             raise ValueError(f"{config.place}: {found}; zoo imports {target.family} only {only}")
-    return target, settings
 
 
 def read_flat(config: ConfigReader, target: Target) -> FlatSettings:

@@ -10,7 +10,14 @@ from zoo.hub.targets.declare.key import first_value, key
 from zoo.hub.targets.declare.recipes import GPT2
 from zoo.hub.targets.declare.registry import register
 from zoo.hub.targets.declare.renaming import TRANSPOSED, affine, same
-from zoo.hub.targets.declare.requirements import CAUSAL, activation, exactly, plain_blocks, plain_embeddings
+from zoo.hub.targets.declare.requirements import (
+    CAUSAL,
+    activation,
+    exactly,
+    plain_blocks,
+    plain_embeddings,
+    whole_cache,
+)
 from zoo.hub.targets.declare.target import Target
 
 OURS = "decoder.stack.blocks.{i}"
@@ -80,7 +87,7 @@ target = Target(
     longest="decoder.max_length",
     prefix="transformer.",
     strays=("attn.bias", "attn.masked_bias"),
-    demands=CAUSAL,
+    demands={**CAUSAL, **whole_cache("n_positions")},
     recipe=GPT2,
     aliases=ALIASES,
 )

@@ -10,7 +10,15 @@ from zoo.hub.targets.declare.flat_settings import FlatSettings
 from zoo.hub.targets.declare.key import Config, Key, first_value, key, value_of
 from zoo.hub.targets.declare.registry import register
 from zoo.hub.targets.declare.renaming import affine, same
-from zoo.hub.targets.declare.requirements import CAUSAL, activation, equal_to, exactly, plain_embeddings, rotary_blocks
+from zoo.hub.targets.declare.requirements import (
+    CAUSAL,
+    activation,
+    equal_to,
+    exactly,
+    plain_embeddings,
+    rotary_blocks,
+    whole_cache,
+)
 from zoo.hub.targets.declare.rotary_scaling import NEUTRAL_SCALING, max_length_keys, modernize_rope, scaling_keys
 from zoo.hub.targets.declare.target import NativeClass, Requirement, Target
 
@@ -40,6 +48,7 @@ KEYS = (
     key("rope_theta", "decoder.position.base", default=None, null_means=value_of("rope_parameters.rope_theta")),
     key("attention_dropout", "decoder.attention.dropout", "decoder.dropout", merge=first_value, default=0.0),
 )
+DEMANDS = {**NEUTRAL_SCALING, **CAUSAL}
 RENAMES = (
     same("decoder.stack.embeddings.tokens.weight", TOKENS),
     same(f"{OURS}.norms.mixer.weight", f"{THEIRS}.input_layernorm.weight"),
@@ -107,7 +116,7 @@ target = Target(
         key("mlp_bias", GATED_BIAS, default=False),
     ),
     modernize=modernize_rope,
-    demands={**NEUTRAL_SCALING, **CAUSAL},
+    demands={**DEMANDS, **whole_cache("max_position_embeddings")},
     renames=RENAMES,
     classes=classes("Llama"),
     longest="decoder.max_length",

@@ -15,7 +15,15 @@ from zoo.hub.targets.declare.flat_settings import FlatSettings
 from zoo.hub.targets.declare.key import first_value, key, value_of
 from zoo.hub.targets.declare.registry import register
 from zoo.hub.targets.declare.renaming import ROW, Rename, affine, same, split_halves
-from zoo.hub.targets.declare.requirements import NO_IS_CAUSAL, UNSCALED, activation, both_sides, exactly, plain_blocks
+from zoo.hub.targets.declare.requirements import (
+    NO_IS_CAUSAL,
+    UNSCALED,
+    activation,
+    both_sides,
+    exactly,
+    plain_blocks,
+    whole_cache,
+)
 from zoo.hub.targets.declare.target import ROLES, Copy, Requirement, Target
 
 TOKENS = "{}.stack.embeddings.tokens.weight"
@@ -155,7 +163,7 @@ target = Target(
     copies=COPIES,
     tables=TABLES,
     lenient=("forced_eos_token_id",),
-    demands=NO_IS_CAUSAL,
+    demands={**NO_IS_CAUSAL, **whole_cache("max_position_embeddings")},
     aliases=ALIASES,
 )
 register(target)

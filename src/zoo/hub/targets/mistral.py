@@ -7,9 +7,10 @@ position attends to distances below W.
 import dataclasses
 
 from zoo.hub.targets.declare.key import key
+from zoo.hub.targets.declare.layer_types import THEIRS
 from zoo.hub.targets.declare.registry import register
-from zoo.hub.targets.declare.requirements import cached_window, exactly
-from zoo.hub.targets.llama import KEYS, REQUIREMENTS, classes, sizes
+from zoo.hub.targets.declare.requirements import cached_window, exactly, whole_cache
+from zoo.hub.targets.llama import DEMANDS, KEYS, REQUIREMENTS, classes, sizes
 from zoo.hub.targets.llama import target as llama
 
 target = dataclasses.replace(
@@ -32,6 +33,7 @@ target = dataclasses.replace(
         *sizes(32000, 14336, 131072, 8, None),
         key("sliding_window", "decoder.attention.window", default=4096),
     ),
+    demands={**DEMANDS, **whole_cache("max_position_embeddings", *THEIRS.values())},
     classes=classes("Mistral"),
 )
 register(target)

@@ -15,7 +15,7 @@ from zoo.hub.targets.declare.registry import register
 from zoo.hub.targets.declare.renaming import same
 from zoo.hub.targets.declare.requirements import cached_window, equal_to, exactly
 from zoo.hub.targets.declare.rotary_scaling import modernize_rope
-from zoo.hub.targets.llama import KEYS, REQUIREMENTS, THEIRS, classes, sizes
+from zoo.hub.targets.llama import DEMANDS, KEYS, REQUIREMENTS, THEIRS, classes, sizes
 from zoo.hub.targets.llama import target as llama
 
 OURS = "decoder.stack.blocks.{i}.mixer.attention"
@@ -69,6 +69,7 @@ target = dataclasses.replace(
         same(f"{OURS}.key_norm.weight", f"{THEIRS}.self_attn.k_norm.weight"),
     ),
     modernize=modernize,
+    demands=DEMANDS,
     classes=classes("Qwen3"),
 )
 register(target)

@@ -14,7 +14,7 @@ from zoo.hub.targets.declare.key import Config, first_value, key, value_of
 from zoo.hub.targets.declare.recipes import T5
 from zoo.hub.targets.declare.registry import register
 from zoo.hub.targets.declare.renaming import Rename, same
-from zoo.hub.targets.declare.requirements import NO_IS_CAUSAL, both_sides, equal_to, exactly
+from zoo.hub.targets.declare.requirements import NO_IS_CAUSAL, both_sides, equal_to, exactly, whole_cache
 from zoo.hub.targets.declare.target import Copy, Requirement, Target
 
 FEED_FORWARDS = {
@@ -178,7 +178,7 @@ target = Target(
         "head_dim": "d_kv",
     },
     modernize=modernize,
-    demands=NO_IS_CAUSAL,
+    demands={**NO_IS_CAUSAL, **whole_cache("n_positions")},
     recipe=T5,
     strays=("EncDecAttention.relative_attention_bias.weight",),
 )

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from zoo.hub.targets.declare.flat_settings import FlatSettings
-from zoo.hub.targets.declare.key import Key, key
-from zoo.hub.targets.declare.target import Requirement
+from zoo.hub.targets.declare.key import Config, Key, key
+from zoo.hub.targets.declare.target import Accepted, Requirement
 
 # zoo's name -> transformers' name, in every family but GPT-1
 ACTIVATIONS = {"gelu": "gelu", "gelu_tanh": "gelu_new", "relu": "relu", "silu": "silu", "relu_squared": "relu2"}
@@ -95,6 +95,7 @@ def plain_blocks(side: str, block: str, position: str, ends_with_norm: bool) -> 
 CAUSAL: Mapping[str, tuple[Any, ...]] = {"is_causal": (True,)}
 UNMASKED: Mapping[str, tuple[Any, ...]] = {"is_causal": (False, None)}
 NO_IS_CAUSAL: Mapping[str, tuple[Any, ...]] = {"is_causal": ()}  # the sides differ, so every value is refused
+LAYER_TYPES, FULL = "layer_types", "full_attention"
 SEGMENTS = "embeddings.segments"
 # `flatten` writes the width out; null comes first, so that import leaves a derived width unset
 SAME_WIDTH = Requirement("embeddings.width", lambda flat: (None, *flat["encoder.d_model"]), "as encoder.d_model")
@@ -110,3 +111,30 @@ def plain_embeddings(segments: bool = False) -> tuple[Requirement, ...]:
     """Require unscaled token embeddings, with any number of segment embeddings or with none."""
     none, some = Requirement(SEGMENTS, (0,)), Requirement(SEGMENTS, lambda flat: (flat[SEGMENTS][0] or 1,), "or more")
     return Requirement("embeddings.scale", (False,)), some if segments else none
+
+
+def whole_cache(longest: str, *kinds: str) -> Mapping[str, Accepted]:
+    """For `demands`: transformers' key/value cache must keep every position that the model reads.
+
+    The cache of any family follows these keys, even if its attention has no window: `generate` then drops positions,
+    and gives other texts than the logits promise.
+
+    Args:
+        longest: the key of the maximum length. kinds: the kinds of layers in `layer_types`, of which all have one; by
+            default, they have no window. A family with a window has a key for it.
+    """
+
+    def long_enough(theirs: str) -> Accepted:
+        def accepted(config: Config) -> tuple[Any, ...]:
+            window, most = config(theirs), config(longest)
+            return (None, window if type(window) is type(most) is int and window > most else most)
+
+        return accepted
+
+    def alike(config: Config) -> tuple[Any, ...]:
+        layers = config(LAYER_TYPES)
+        known = isinstance(layers, list) and any(all(each == kind for each in layers) for kind in kinds or (FULL,))
+        return (None, layers) if known else (None,)
+
+    windows = ("attention_chunk_size", *([] if kinds else ["sliding_window"]))
+    return {**{theirs: long_enough(theirs) for theirs in windows}, LAYER_TYPES: alike}

@@ -9,13 +9,14 @@ from torch import Tensor
 
 from zoo.examples.template import Template
 from zoo.hub.targets.declare.flat_settings import FlatSettings, flatten
-from zoo.hub.targets.declare.key import Key
+from zoo.hub.targets.declare.key import Config, Key
 from zoo.hub.targets.declare.recipes import Recipe
 from zoo.hub.targets.declare.renaming import Rename
 from zoo.hub.targets.declare.spelling import format_heads, join_values, name_parts
 from zoo.models.settings import ModelSettings
 
 Allowed = tuple[Any, ...] | Callable[[FlatSettings], tuple[Any, ...]]
+Accepted = tuple[Any, ...] | Callable[[Config], tuple[Any, ...]]  # values of a key, or a function of the other keys
 ROLES = {"pad_token_id": "pad", "bos_token_id": "start", "eos_token_id": "end"}
 
 
@@ -138,7 +139,8 @@ class Target:
         longest: path of the setting that becomes the tokenizer's maximum length (tokens).
         prefix: prefix of tensor names, which files of the headless class omit.
         copies: tied tensors that files may hold twice. strays: suffixes of tensors in old files that are no weights.
-        demands: key -> the values that zoo can import, for keys that export does not write.
+        demands: key -> the values that zoo can import, for keys that export does not write; a function computes them
+            from other keys.
         lenient: constants that do not describe the model, so import accepts any value. aliases: other names of keys ->
             the keys of this declaration.
         modernize: converts a config.json of any transformers version to the newest form.
@@ -167,7 +169,7 @@ class Target:
     prefix: str = ""
     copies: tuple[Copy, ...] = ()
     strays: tuple[str, ...] = ()
-    demands: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+    demands: Mapping[str, Accepted] = field(default_factory=dict)
     lenient: tuple[str, ...] = ()
     aliases: Mapping[str, str] = field(default_factory=dict)
     modernize: Callable[[Mapping[str, Any]], Mapping[str, Any]] = dict
