@@ -47,8 +47,11 @@ class Generation(NamedTuple):
     left_out: tuple[str, ...]
 
 
-def read(folder: Path, name: str, said: dict[str, Any], config: dict[str, Any] | None = None) -> Generation:
-    (folder / "generation_config.json").write_text(json.dumps(said))
+def read(folder: Path, name: str, said: dict[str, Any] | None, config: dict[str, Any] | None = None) -> Generation:
+    """What a folder says; None: it has no generation_config.json."""
+    (folder / "generation_config.json").unlink(missing_ok=True)
+    if said is not None:
+        (folder / "generation_config.json").write_text(json.dumps(said))
     return Generation(*read_generation(CheckpointFolder(folder), config or {}, targets[name], True, 100, NO_ROLES))
 
 
@@ -90,16 +93,17 @@ def test_what_zoo_has_no_setting_for_is_named(tmp_path: Path):
         ({"eos_token_id": None, "pad_token_id": 0}, {}, True),
         ({"eos_token_id": [], "pad_token_id": 0}, {}, True),
         ({"eos_token_id": 2}, {}, False),
-        ({}, {"eos_token_id": None}, True),
-        ({}, {"eos_token_id": 2}, False),
-        ({}, {}, True),  # the default of its class ends nothing
+        ({}, {"eos_token_id": 2}, True),
+        (None, {"eos_token_id": None}, True),
+        (None, {"eos_token_id": 2}, False),
+        (None, {}, True),  # the default of its class ends nothing
     ],
 )
 def test_a_model_whose_texts_end_nowhere_ends_them_here_and_that_is_told(
-    said: dict[str, Any], config: dict[str, Any], told: bool, tmp_path: Path
+    said: dict[str, Any] | None, config: dict[str, Any], told: bool, tmp_path: Path
 ):
     """Transformers reads `generation_config.json`, or config.json where there is none."""
-    if said:
+    if said is not None:
         (tmp_path / "generation_config.json").write_text(json.dumps(said))
     folder, roles = CheckpointFolder(tmp_path), replace(NO_ROLES, end=2)
     *_, left_out = read_generation(folder, config, targets["llama"], True, 100, roles)
@@ -132,20 +136,30 @@ def test_older_folders_say_it_in_their_config(tmp_path: Path):
 
 def test_special_tokens_are_known_by_their_ids(tmp_path: Path):
     config = {"pad_token_id": 58, "eos_token_id": [0, 3], "decoder_start_token_id": 58, "bos_token_id": 400}
-    assert read(tmp_path, "marian", {}, config).special == {"pad": 58, "end": 0, "start": 58}
-    assert read(tmp_path, "gpt2", {}, {"eos_token_id": 7}).special == {"pad": 7, "end": 7, "start": 7}
-    assert read(tmp_path, "t5", {}).special == {"pad": 0, "start": 0}
-    assert read(tmp_path, "gpt2", {}, {"eos_token_id": 100, "pad_token_id": -1}).special == {"pad": 0, "start": 0}
+    assert read(tmp_path, "marian", None, config).special == {"pad": 58, "end": 0, "start": 58}
+    assert read(tmp_path, "gpt2", None, {"eos_token_id": 7}).special == {"pad": 7, "end": 7, "start": 7}
+    assert read(tmp_path, "t5", None).special == {"pad": 0, "start": 0}
+    assert read(tmp_path, "gpt2", None, {"eos_token_id": 100, "pad_token_id": -1}).special == {"pad": 0, "start": 0}
     both = {"eos_token_id": 7, "pad_token_id": 5}
-    assert read(tmp_path, "gpt2", {}, both).special == {"pad": 5, "end": 7, "start": 7}
+    assert read(tmp_path, "gpt2", None, both).special == {"pad": 5, "end": 7, "start": 7}
     assert read(tmp_path, "gpt2", {"eos_token_id": 8}, both).special == {"pad": 5, "end": 8, "start": 8}
-    assert read(tmp_path, "t5", {}, both).special == {"pad": 5, "end": 7, "start": 5}
+    assert read(tmp_path, "t5", None, both).special == {"pad": 5, "end": 7, "start": 5}
 
 
 def test_a_file_that_names_no_end_leaves_a_model_without_a_tokenizer_none(tmp_path: Path):
     config = {"pad_token_id": 5, "eos_token_id": 7}
     assert read(tmp_path, "t5", {"pad_token_id": 5}, config).special == {"pad": 5, "start": 5}
     assert read(tmp_path, "t5", {"eos_token_id": 7}, config).special == {"pad": 5, "end": 7, "start": 5}
+
+
+def test_an_empty_file_hides_what_config_says_as_in_transformers(tmp_path: Path):
+    config = {**TOKENS, "num_beams": 4}
+    Stranger("MarianMTModel", {**TOKENS, **OPUS}, {}).save(tmp_path)
+    found = read(tmp_path, "marian", {}, config)
+    change(tmp_path, **config)
+    theirs = transformers.MarianMTModel.from_pretrained(tmp_path).generation_config
+    assert (theirs.num_beams, theirs.eos_token_id) == (None, None)
+    assert found.settings == {} and "end" not in found.special
 
 
 @pytest.mark.parametrize(

@@ -52,7 +52,8 @@ def read_generation(
     special = ids_by_role(keys, target, vocab_size)
     if not writes:
         return {}, special, ()
-    said, alone = written or config, "encoder" not in target.sides  # transformers reads one file only
+    # transformers reads one file only, even if it is empty
+    said, alone = written if checkpoint.has(GENERATION) else config, "encoder" not in target.sides
     wanted = translate_settings(said, not alone)
     settings = keep_valid(wanted)
     impossible = wanted.keys() - settings.keys()
