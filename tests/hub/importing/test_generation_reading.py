@@ -83,6 +83,8 @@ def test_what_zoo_has_no_setting_for_is_named(tmp_path: Path):
     assert left_out == ("eos_token_id (but 1)", "bos_token_id (4)")
     *_, left_out = read_generation(CheckpointFolder(tmp_path), {}, targets["llama"], True, 100, roles)
     assert left_out == ("eos_token_id (but 1)",)
+    assert read(tmp_path, "gpt2", {}, {"prefix": "Say:"}).left_out == ("prefix",)
+    assert read(tmp_path, "t5", {}, {"prefix": "translate"}).left_out == ()
     assert read(tmp_path, "gpt2", {"max_length": 50}).left_out == ("max_length (it counts the prompt)",)
 
 

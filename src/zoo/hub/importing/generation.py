@@ -61,6 +61,7 @@ def read_generation(
     left_out = [*unsupported_keys(said), *(f"{key} ({said[key]!r:.40})" for key in refused)]
     endless = said.get("eos_token_id") in (None, [])
     left_out += differing_ends(keys, endless, alone, roles)
+    left_out += ["prefix"] * bool(alone and config.get("prefix"))  # transformers' pipeline puts it before each prompt
     left_out += ["do_sample (with beams)"] * (said.get("do_sample") is True and "beams" in wanted)
     special = {role: i for role, i in special.items() if role != "end" or not endless}
     counts_prompt = alone and "max_length" in said and "max_new_tokens" not in settings
