@@ -1,11 +1,14 @@
 """Decoders with Llama's choices, and transformers' Llama."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 from rotary_models import draw_decoder
+from strangers import Stranger, change
 
+import zoo
 from zoo.hub.targets.choose import obstacles
 from zoo.hub.targets.declare.registry import targets
 from zoo.models.settings import load_settings
@@ -96,3 +99,13 @@ def test_heads_that_do_not_divide_the_width_are_in_the_way():
     found = obstacles(load_settings("gpt-modern", sets))
     assert found["llama"] == f"decoder.n_heads is 4; {LLAMA} has 1 or 2 or 5 or 10 (divisors of d_model)"
     assert "mistral" not in found
+
+
+@pytest.mark.parametrize("family", ["Llama", "Mistral", "Qwen3"])
+def test_a_tagger_without_a_bias_is_refused(family: str, tmp_path: Path):
+    sizes = {"vocab_size": 31, "hidden_size": 8, "num_attention_heads": 2, "num_key_value_heads": 2, "head_dim": 4}
+    sizes |= {"num_hidden_layers": 1, "intermediate_size": 7, "max_position_embeddings": 12}
+    Stranger(f"{family}ForTokenClassification", sizes, {}).save(tmp_path)
+    zoo.load(change(tmp_path, token_classification_bias=True))
+    with pytest.raises(ValueError, match="token_classification_bias is false; zoo imports .* only with true"):
+        zoo.load(change(tmp_path, token_classification_bias=False))

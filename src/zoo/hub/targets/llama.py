@@ -48,7 +48,7 @@ KEYS = (
     key("rope_theta", "decoder.position.base", default=None, null_means=value_of("rope_parameters.rope_theta")),
     key("attention_dropout", "decoder.attention.dropout", "decoder.dropout", merge=first_value, default=0.0),
 )
-DEMANDS = {**NEUTRAL_SCALING, **CAUSAL}
+DEMANDS = {**NEUTRAL_SCALING, **CAUSAL, "token_classification_bias": (True,)}
 RENAMES = (
     same("decoder.stack.embeddings.tokens.weight", TOKENS),
     same(f"{OURS}.norms.mixer.weight", f"{THEIRS}.input_layernorm.weight"),
