@@ -34,7 +34,7 @@ from matplotlib import pyplot as plt
 
 EDGES = [1, 8, 10, 12, 14, 17, 40]  # words
 BOOTSTRAP_SAMPLES = 1000  # per interval
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")  # Okabe & Ito: colour-blind safe
+COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")  # Okabe & Ito: color-blind safe
 MARKERS = "osD^vP"
 Figures = dict[str, Any]
 
@@ -135,14 +135,14 @@ def scores_by_length(translations: Sequence[str], examples: Sequence[Example], e
 
 
 def plot(figures: Figures, path: Path) -> None:
-    """Plot one line per run over the groups; each group is labelled with its range of words and number of examples."""
+    """Plot one line per run over the groups; each group is labeled with its range of words and number of examples."""
     first = next(iter(figures["runs"].values()))["groups"]
     axes = plt.subplots(figsize=(7, 4.2))[1]
     for number, (name, run) in enumerate(figures["runs"].items()):
         x = [i + 0.06 * (number - (len(figures["runs"]) - 1) / 2) for i in range(len(first))]
         heights, errors = ([group[key] for group in run["groups"]] for key in ("bleu", "interval"))
         label = f"{name} ({run['parameters'] / 1e6:.1f} M parameters, {run['all']['bleu']:.1f} on all)"
-        style = {"color": COLOURS[number % len(COLOURS)], "marker": MARKERS[number % len(MARKERS)]}
+        style = {"color": COLORS[number % len(COLORS)], "marker": MARKERS[number % len(MARKERS)]}
         axes.errorbar(x, heights, errors, label=label, capsize=3, linewidth=1.6, markersize=6, **style)
     ticks = [f"{g['words'][0]}–{g['words'][1]}\nn = {g['examples']}" for g in first]
     axes.set_xticks(range(len(first)), ticks)

@@ -1,4 +1,4 @@
-"""zoo on a corpus of any size: memory of each command, speed of tokenising, time of a warm start and of a seek.
+"""zoo on a corpus of any size: memory of each command, speed of tokenizing, time of a warm start and of a seek.
 
 The corpus is made of the shared Wikipedia: articles cut at random positions, with random words appended; most of it in
 files of JSON lines, some in one compressed file and some in one long text (`documents: file`).

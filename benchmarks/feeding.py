@@ -4,7 +4,7 @@
 
 A row is planned, packed, read, annotated and collated as `zoo pretrain` does it, in a thread or in N processes. The
 second figure is an upper bound: a GPU that spends all of its time in matrix products, at `--peak` FLOP/s; by default
-the measured rate of bfloat16 products on an H200. The data is the tasks' validation splits, which tokenise quickly.
+the measured rate of bfloat16 products on an H200. The data is the tasks' validation splits, which tokenize quickly.
 """
 
 import argparse

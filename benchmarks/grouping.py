@@ -1,4 +1,4 @@
-"""Text to rows of tokens as transformers' example `run_clm.py` does it: tokenise with two processes, then group.
+"""Text to rows of tokens as transformers' example `run_clm.py` does it: tokenize with two processes, then group.
 
     python benchmarks/grouping.py FOLDER LENGTH
 

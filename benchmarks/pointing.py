@@ -1,16 +1,16 @@
-"""Does a captioner attend to what it names? Measured at colour words, which can be checked against pixels.
+"""Does a captioner attend to what it names? Measured at color words, which can be checked against pixels.
 
     python benchmarks/pointing.py runs/captioner --split test
 
 The model reads every caption of a split with its image (teacher forcing). At `red`, `snow` and the other words of
-COLOURS, the attention weights (mean over layers and heads) are compared with the image. Printed per word: the share of
-the weights on pixels of that colour, and two baselines: the same share at the other words of the captions (attention
-that ignores the word), and the colour's share of the image (uniform attention). Also the pointing game: how often the
-grid position with the largest weight has the colour, and how often any position has it. Only images with the colour on
+COLORS, the attention weights (mean over layers and heads) are compared with the image. Printed per word: the share of
+the weights on pixels of that color, and two baselines: the same share at the other words of the captions (attention
+that ignores the word), and the color's share of the image (uniform attention). Also the pointing game: how often the
+grid position with the largest weight has the color, and how often any position has it. Only images with the color on
 2 to 60 % of their pixels count. The last line gives the share of all weight on the rim of the grid, the rim's share of
 the positions, and over how many positions a word's attention spreads.
 
-Source: Zhang et al. 2018, arXiv:1608.00507, section 4.2 (pointing game); the bounds of the colours are ours.
+Source: Zhang et al. 2018, arXiv:1608.00507, section 4.2 (pointing game); the bounds of the colors are ours.
 """
 
 import argparse
@@ -31,11 +31,11 @@ from zoo.examples.form import inputs
 from zoo.hub.checkpoint import load_checkpoint
 from zoo.inference.loaded import Loaded
 
-MIN_AREA, MAX_AREA = 0.02, 0.6  # bounds on the share of pixels with the colour
+MIN_AREA, MAX_AREA = 0.02, 0.6  # bounds on the share of pixels with the color
 Floats = NDArray[np.float64]
 
 
-class Colour(NamedTuple):
+class Color(NamedTuple):
     """Bounds on the hue (degrees), saturation and value of a pixel; a range of hues may wrap around 360."""
 
     hue: tuple[float, float] = (0, 360)
@@ -43,27 +43,27 @@ class Colour(NamedTuple):
     value: tuple[float, float] = (0, 1)
 
     def share(self, picture: NDArray[np.uint8], grid: tuple[int, int]) -> Floats:
-        """The share of pixels with the colour in each cell of a grid, (rows, columns)."""
+        """The share of pixels with the color in each cell of a grid, (rows, columns)."""
         hsv = np.asarray(Image.fromarray(picture.transpose(1, 2, 0)).convert("HSV")) / 255
         hue, (low, high) = hsv[..., 0] * 360, self.hue
-        has_colour = (low <= hue) & (hue <= high) if low <= high else (low <= hue) | (hue <= high)
+        has_color = (low <= hue) & (hue <= high) if low <= high else (low <= hue) | (hue <= high)
         for channel, (lowest, highest) in enumerate([self.saturation, self.value], 1):
-            has_colour &= (lowest <= hsv[..., channel]) & (hsv[..., channel] <= highest)
-        shares = Image.fromarray(has_colour.astype(np.float32)).resize(grid[::-1], Image.Resampling.BOX)
+            has_color &= (lowest <= hsv[..., channel]) & (hsv[..., channel] <= highest)
+        shares = Image.fromarray(has_color.astype(np.float32)).resize(grid[::-1], Image.Resampling.BOX)
         return np.asarray(shares, dtype=np.float64)
 
 
-PALE = Colour(saturation=(0, 0.2), value=(0.75, 1))
-PLANTS = Colour((60, 165), (0.25, 1), (0.2, 1))
-COLOURS = {
-    "red": Colour((345, 15), (0.5, 1), (0.3, 1)),
-    "orange": Colour((15, 40), (0.6, 1), (0.5, 1)),
-    "yellow": Colour((42, 66), (0.5, 1), (0.5, 1)),
-    "green": Colour((70, 165), (0.25, 1), (0.2, 1)),
-    "blue": Colour((190, 255), (0.35, 1), (0.25, 1)),
-    "pink": Colour((290, 350), (0.25, 1), (0.5, 1)),
+PALE = Color(saturation=(0, 0.2), value=(0.75, 1))
+PLANTS = Color((60, 165), (0.25, 1), (0.2, 1))
+COLORS = {
+    "red": Color((345, 15), (0.5, 1), (0.3, 1)),
+    "orange": Color((15, 40), (0.6, 1), (0.5, 1)),
+    "yellow": Color((42, 66), (0.5, 1), (0.5, 1)),
+    "green": Color((70, 165), (0.25, 1), (0.2, 1)),
+    "blue": Color((190, 255), (0.35, 1), (0.25, 1)),
+    "pink": Color((290, 350), (0.25, 1), (0.5, 1)),
     "white": PALE,
-    "black": Colour(value=(0, 0.2)),
+    "black": Color(value=(0, 0.2)),
     "grass": PLANTS,
     "grassy": PLANTS,
     "snow": PALE,
@@ -72,13 +72,13 @@ COLOURS = {
 
 
 class WordMeasurement(NamedTuple):
-    """What is measured at one colour word of a caption.
+    """What is measured at one color word of a caption.
 
     Args:
-        weight: share of the attention weights on the word's colour.
+        weight: share of the attention weights on the word's color.
         elsewhere: the same share at the other words of the caption.
-        area: the colour's share of the image.
-        hit: 1 if the grid position with the largest weight has the colour, else 0.
+        area: the color's share of the image.
+        hit: 1 if the grid position with the largest weight has the color, else 0.
         chance: the share of positions that have it.
     """
 
@@ -89,7 +89,7 @@ class WordMeasurement(NamedTuple):
     chance: float
 
 
-Measurements = dict[str, list[WordMeasurement]]  # colour word -> its measurements
+Measurements = dict[str, list[WordMeasurement]]  # color word -> its measurements
 
 
 class CaptionMaps(NamedTuple):
@@ -101,9 +101,9 @@ class CaptionMaps(NamedTuple):
 
 
 def single_token_words(loaded: Loaded) -> dict[int, str]:
-    """Token id -> colour word, for the words that are a single token inside a text."""
-    start, *texts = loaded.tokenizer.encode(["a", *(f"a {word}" for word in COLOURS)])
-    pairs = zip(COLOURS, texts, strict=True)
+    """Token id -> color word, for the words that are a single token inside a text."""
+    start, *texts = loaded.tokenizer.encode(["a", *(f"a {word}" for word in COLORS)])
+    pairs = zip(COLORS, texts, strict=True)
     return {int(ids[-1]): word for word, ids in pairs if len(ids) == len(start) + 1}
 
 
@@ -133,21 +133,21 @@ def caption_maps(loaded: Loaded, picture: NDArray[np.uint8], texts: list[str]) -
 
 
 def measure_words(caption: CaptionMaps, words: dict[int, str]) -> Iterator[tuple[str, WordMeasurement]]:
-    """Yield each colour word of a caption with its measurements.
+    """Yield each color word of a caption with its measurements.
 
     Args:
-        words: token id -> colour word.
+        words: token id -> color word.
     """
     for index, token in enumerate(caption.ids):
         if token not in words:
             continue
-        shares = COLOURS[words[token]].share(caption.picture, caption.maps.shape[1:])
+        shares = COLORS[words[token]].share(caption.picture, caption.maps.shape[1:])
         others = [i for i, other in enumerate(caption.ids) if other != token]
         if others and MIN_AREA <= shares.mean() <= MAX_AREA:
             weights, other_weights = caption.maps[index], caption.maps[others].mean(0)
             hit = float(shares.flat[weights.argmax()] >= 0.5)
-            on_colour, elsewhere = (weights * shares).sum(), (other_weights * shares).sum()
-            yield words[token], WordMeasurement(on_colour, elsewhere, shares.mean(), hit, (shares >= 0.5).mean())
+            on_color, elsewhere = (weights * shares).sum(), (other_weights * shares).sum()
+            yield words[token], WordMeasurement(on_color, elsewhere, shares.mean(), hit, (shares >= 0.5).mean())
 
 
 def rim_and_spread(maps: Floats) -> Floats:
@@ -161,7 +161,7 @@ def measure(loaded: Loaded, options: argparse.Namespace) -> tuple[Measurements, 
     """Measure a split; returns all measurements, `rim_and_spread` of every token, and the shape of the grid."""
     rows = load_rows(loaded.task, inputs(), options.data, [options.split])[options.split]
     assert loaded.traits.image_size is not None
-    measurements: Measurements = {word: [] for word in COLOURS}
+    measurements: Measurements = {word: [] for word in COLORS}
     rims_and_spreads, words, grid = [], single_token_words(loaded), ()
     pictures = rows.pictures(rows.parts[0])
     for number, captions in enumerate(row["text"] for row in islice(rows, options.limit)):
@@ -175,7 +175,7 @@ def measure(loaded: Loaded, options: argparse.Namespace) -> tuple[Measurements, 
 
 
 def print_results(measurements: Measurements, rims_and_spreads: Floats, grid: tuple[int, ...]) -> None:
-    """Print a line per colour word, and the rim and the spread."""
+    """Print a line per color word, and the rim and the spread."""
     table = Table("word", "times", "weight on it", "at other words", "of the picture", "points at it", "by chance")
     all_words = [one for measured in measurements.values() for one in measured]
     for word, measured in {**measurements, "all": all_words}.items():

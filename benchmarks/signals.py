@@ -3,7 +3,7 @@
     python benchmarks/signals.py --trials 100
 
 Each trial trains a small GPT in one or two processes and sends one of the two signals to all of them, or to only one:
-during imports, while data is read and tokenised, once the run's folder exists, at a step, before or during a
+during imports, while data is read and tokenized, once the run's folder exists, at a step, before or during a
 validation, or around a save. Every process must exit with 143 or 130 and no traceback. The newest checkpoint must be
 that of the last logged step, or of the next one if its validation was interrupted. No partial cache may be left. The
 resumed run must be bit-identical to an uninterrupted one: weights, state, and metrics.jsonl without timings. If a run

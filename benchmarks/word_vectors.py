@@ -1,4 +1,4 @@
-"""How much word vectors from unlabelled text help a classifier with few or many labelled examples.
+"""How much word vectors from unlabeled text help a classifier with few or many labeled examples.
 
     python benchmarks/word_vectors.py runs/word-vectors
 
@@ -79,7 +79,7 @@ def compute_vectors(texts: Iterable[str], width: int, max_words: int, window: in
     """A unit vector for each frequent word, from its co-occurrences.
 
     Args:
-        window: words to either side that count as neighbours.
+        window: words to either side that count as neighbors.
     """
     vocabulary, indexed = index_words(texts, max_words)
     pmi = positive_pmi(count_cooccurrences(indexed, len(vocabulary), window))

@@ -42,7 +42,7 @@ def test_a_group_without_examples_is_refused(by_length: Any):
         by_length.scores_by_length(SENTENCES, examples(by_length), [1, 8, 10])
 
 
-def test_neighbours_are_joined_on_both_sides_and_what_is_left_over_goes(by_length: Any):
+def test_neighbors_are_joined_on_both_sides_and_what_is_left_over_goes(by_length: Any):
     joined = by_length.join_examples(examples(by_length), 2)
     assert [e.source for e in joined] == [
         "the red cat sleeps a blue dog runs home",

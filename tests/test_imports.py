@@ -198,7 +198,7 @@ def test_training_waits_for_no_metric_that_does_not_measure_it():
 
 
 @pytest.mark.parametrize("start", [WORKER, "zoo.cli.commands.tokenize"])
-def test_processes_that_tokenise_load_no_torch(start: str):
+def test_processes_that_tokenize_load_no_torch(start: str):
     loaded = packages(start)
     assert "tokenizers" in loaded and not loaded & {*HEAVY, "torch"}
 

@@ -5,7 +5,7 @@ from collections import defaultdict
 from pathlib import Path
 
 SOURCE = Path(__file__).parents[1] / "src" / "zoo"
-TAKEN = {  # words that torch and its neighbours use for something else
+TAKEN = {  # words that torch and its neighbors use for something else
     *("Batch", "Dataset", "DataLoader", "ProcessGroup", "Optimizer", "Scheduler", "Tensor", "Module"),
     *("Parameter", "Device", "Stream", "Event", "Graph", "Trainer", "Accelerator", "Config"),
 }

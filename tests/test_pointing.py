@@ -1,4 +1,4 @@
-"""Claims about the benchmark of where a captioner looks: its colours, its figures, and what it says of a run."""
+"""Claims about the benchmark of where a captioner looks: its colors, its figures, and what it says of a run."""
 
 from types import ModuleType
 
@@ -24,18 +24,18 @@ def pointing() -> ModuleType:
     return load_program("benchmarks/pointing.py")
 
 
-def plain(*colours: tuple[int, int, int]) -> np.ndarray:
-    """A picture of 4 x 4 pixels a colour, side by side."""
-    return np.concatenate([np.full((4, 4, 3), colour, dtype=np.uint8) for colour in colours], 1).transpose(2, 0, 1)
+def plain(*colors: tuple[int, int, int]) -> np.ndarray:
+    """A picture of 4 x 4 pixels a color, side by side."""
+    return np.concatenate([np.full((4, 4, 3), color, dtype=np.uint8) for color in colors], 1).transpose(2, 0, 1)
 
 
-def test_a_colour_is_found_where_it_is_and_no_other(pointing: ModuleType):
+def test_a_color_is_found_where_it_is_and_no_other(pointing: ModuleType):
     for word, rgb in RGB.items():
-        assert [other for other in RGB if pointing.COLOURS[other].share(plain(rgb), (2, 2)).any()] == [word]
-    shares = pointing.COLOURS["red"].share(plain(RGB["red"], RGB["blue"], RGB["red"]), (1, 2))
+        assert [other for other in RGB if pointing.COLORS[other].share(plain(rgb), (2, 2)).any()] == [word]
+    shares = pointing.COLORS["red"].share(plain(RGB["red"], RGB["blue"], RGB["red"]), (1, 2))
     np.testing.assert_allclose(shares, [[4 / 6, 4 / 6]], atol=1e-6)
-    assert pointing.COLOURS["snow"].share(plain(RGB["white"]), (1, 1)) == 1
-    assert pointing.COLOURS["grass"].share(plain(RGB["green"]), (1, 1)) == 1
+    assert pointing.COLORS["snow"].share(plain(RGB["white"]), (1, 1)) == 1
+    assert pointing.COLORS["grass"].share(plain(RGB["green"]), (1, 1)) == 1
 
 
 def test_a_word_points_where_its_weight_lies_beside_the_others_and_chance(pointing: ModuleType):
@@ -46,7 +46,7 @@ def test_a_word_points_where_its_weight_lies_beside_the_others_and_chance(pointi
     (found,) = pointing.measure_words(pointing.CaptionMaps(picture, [5, 9, 6], maps), {9: "blue"})
     assert found == ("blue", pytest.approx((0.1, 0.25, 0.25, 0.0, 0.25), abs=1e-6))
     caption = pointing.CaptionMaps(picture, [5, 9, 6], maps)
-    assert not list(pointing.measure_words(caption, {9: "green"}))  # nothing of that colour
+    assert not list(pointing.measure_words(caption, {9: "green"}))  # nothing of that color
 
 
 def test_the_rim_and_the_spread_of_weights_that_look_everywhere_and_at_one_place(pointing: ModuleType):

@@ -1,4 +1,4 @@
-"""Word vectors from the words that stand near: counts, information, and neighbours that mean the same."""
+"""Word vectors from the words that stand near: counts, information, and neighbors that mean the same."""
 
 import math
 from argparse import Namespace
@@ -19,7 +19,7 @@ def benchmark() -> Any:
     return load_program("benchmarks/word_vectors.py")
 
 
-def test_neighbours_are_counted_inside_texts_up_to_the_window(benchmark: Any):
+def test_neighbors_are_counted_inside_texts_up_to_the_window(benchmark: Any):
     known, texts = benchmark.index_words(["a b a c", "B a!"], 3)
     assert known == ["a", "b", "c"]
     counts = benchmark.count_cooccurrences(texts, 3, 2).toarray()

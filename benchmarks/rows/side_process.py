@@ -25,7 +25,7 @@ from rows.gpu_profile import KernelRecorder
 from zoo.devices.compiling import failures
 
 PROGRAM = Path(__file__).parents[1] / "bench_side.py"
-TURN_TIMEOUT = 3600.0  # seconds; before the first turn, data may have to be tokenised
+TURN_TIMEOUT = 3600.0  # seconds; before the first turn, data may have to be tokenized
 GO, PROFILE, END = "go", "profile", "end"
 TIMED_OUT = "was not done in time"
 

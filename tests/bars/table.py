@@ -207,7 +207,7 @@ LINES = (  # options that change what is computed, and slots whose variants each
 
 
 def stage_bars() -> Iterator[Bar]:
-    """A network in which that stage is the one that reads neighbours."""
+    """A network in which that stage is the one that reads neighbors."""
     for name in stages.names():
         width = {"width": 16} if "width" in stages.options(name) else {}
         layers = [*STAGES.get(name, [PIXELS]), {"name": name, **width}]

@@ -2,7 +2,7 @@
 
 from random import Random
 
-from toys import COLOURS, LETTERS, Tree, different, toy
+from toys import COLORS, LETTERS, Tree, different, toy
 from words import BLIND, UNORDERED
 
 WRITTEN = {"generate": {"max_new_tokens": 24}}
@@ -92,7 +92,7 @@ def order_of_sentences(random: Random) -> Tree:
 
 
 def noise(random: Random, side: int = 16) -> list[list[list[int]]]:
-    """Grey pixels, each for itself."""
+    """Gray pixels, each for itself."""
     return [[[random.randrange(90, 160)] * 3 for _ in range(side)] for _ in range(side)]
 
 
@@ -111,9 +111,9 @@ def stripes(random: Random) -> Tree:
 
 @toy({"captioning": {"label_smoothing": 0.0}}, "sequence_accuracy", POINTWISE, rows=(50, 400), **WRITTEN)
 def caption(random: Random) -> Tree:
-    """The colour of a square, and on which side it is."""
-    pixels, colour, side = noise(random), random.choice(list(COLOURS)), random.choice(("left", "right"))
+    """The color of a square, and on which side it is."""
+    pixels, color, side = noise(random), random.choice(list(COLORS)), random.choice(("left", "right"))
     top, left = random.randrange(10), random.randrange(2) + (0 if side == "left" else 9)
     for row in pixels[top : top + 5]:
-        row[left : left + 5] = [list(COLOURS[colour])] * 5
-    return {"image": pixels, "text": f"a {colour} square on the {side}"}
+        row[left : left + 5] = [list(COLORS[color])] * 5
+    return {"image": pixels, "text": f"a {color} square on the {side}"}

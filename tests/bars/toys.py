@@ -14,7 +14,7 @@ from PIL import Image
 Tree = dict[str, Any]
 Draw = Callable[[Random], Tree]
 LETTERS = "abcdefgh"
-COLOURS = {"red": (220, 40, 30), "green": (30, 200, 60), "blue": (40, 60, 210)}
+COLORS = {"red": (220, 40, 30), "green": (30, 200, 60), "blue": (40, 60, 210)}
 ANSWERS = ("tags", "label", "target", "answers", "text")  # which column a model has to say: the first that there is
 WORDS = {"name": "wordpiece", "vocab_size": 400, "min_frequency": 1}
 BASE = {"tokenizer": WORDS, "length": 96, "longest": 24}

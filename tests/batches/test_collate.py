@@ -75,7 +75,7 @@ def test_a_part_of_few_positions_has_as_many_scored_ones_as_a_row_may_have():
 
 
 def test_each_row_has_its_own_picture_and_an_empty_one_is_black():
-    pictures = [np.full((3, 2, 2), colour, dtype=np.uint8) for colour in (5, 9)]
+    pictures = [np.full((3, 2, 2), color, dtype=np.uint8) for color in (5, 9)]
     nothing = np.zeros(0, dtype=np.int64)
     built = [[Example(nothing, nothing > 0, nothing, picture=picture)] for picture in pictures]
     laid = stack_images(built, 3, ModelTraits(causal=False, image_size=2))
@@ -153,7 +153,7 @@ def test_segments_are_left_out_where_the_model_has_none():
     assert "segments" not in first_part(given, 1)[1].inputs
 
 
-def test_an_unlabelled_document_has_a_position_but_no_target():
+def test_an_unlabeled_document_has_a_position_but_no_target():
     given = examples("classification", ModelTraits(causal=False), RowShape(16), text=[2, 3])
     given = Examples(given.form, given.mixture, given.lengths._replace(labels=None), given.read, ROLES, given.shape)
     _, part = first_part(given, 1)

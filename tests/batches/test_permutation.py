@@ -16,7 +16,7 @@ def test_the_formula_permutes_any_size():
         assert sorted(permute(np.arange(size, dtype=np.uint64), size, 0, size).tolist()) == list(range(size))
 
 
-def test_neighbours_are_parted_and_each_epoch_and_seed_parts_them_otherwise():
+def test_neighbors_are_parted_and_each_epoch_and_seed_parts_them_otherwise():
     size = 10_000
     found = [permute(np.arange(size, dtype=np.uint64), size, *key).astype(np.int64) for key in ((0, 0), (0, 1), (1, 0))]
     for places in found:

@@ -14,7 +14,7 @@ def test_dropout_drops_its_share_and_keeps_the_mean():
     torch.testing.assert_close(out.max(), torch.tensor(1 / (1 - share)), rtol=1e-4, atol=0)
 
 
-def test_neighbours_are_dropped_independently():
+def test_neighbors_are_dropped_independently():
     torch.manual_seed(1)
     dropped = (dropout(torch.ones(50_000, 4), 0.5, training=True) == 0).double()
     together = torch.corrcoef(dropped.T)

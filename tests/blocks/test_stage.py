@@ -118,7 +118,7 @@ def test_replicate_reads_the_nearest_position_beyond_the_rim():
     torch.testing.assert_close(see(stage, grid(torch.float64)), F.conv2d(around, stage.filters.weight), **EXACT)
 
 
-def test_a_residual_block_of_kernel_1_learns_nothing_of_its_neighbours_but_by_its_norms():
+def test_a_residual_block_of_kernel_1_learns_nothing_of_its_neighbors_but_by_its_norms():
     stage, x = build({"name": "residual", "width": 16, "kernel": 1}, torch.float64), grid(torch.float64)
     turned = x.flip(2, 3)
     torch.testing.assert_close(see(stage, turned), see(stage, x).flip(2, 3), **EXACT)

@@ -172,13 +172,13 @@ def test_a_head_that_was_never_trained_is_not_evaluated_and_exported_with_a_warn
     run = str(tmp_path / "run")
     assert zoo("import", str(folder), run).status == 0
     said = zoo("evaluate", run, str(data / "classify.yaml"), "--data", str(data))
-    assert said.status == 2 and "the head 'classification' is newly initialised" in said.err
+    assert said.status == 2 and "the head 'classification' is newly initialized" in said.err
     exported = zoo("export", run, str(tmp_path / "out"))
     assert exported.status == 0
-    assert "newly initialised and never trained, so the answers are random: heads.classification\n" in exported.log
+    assert "newly initialized and never trained, so the answers are random: heads.classification\n" in exported.log
     card = (tmp_path / "out" / "README.md").read_text()
-    assert "- Newly initialised and never trained, so the answers are random: classification." in card
+    assert "- Newly initialized and never trained, so the answers are random: classification." in card
     again = zoo("import", str(tmp_path / "out"), str(tmp_path / "again"))
-    assert again.status == 0 and "newly initialised, never trained before the export: classification" in again.out
+    assert again.status == 0 and "newly initialized, never trained before the export: classification" in again.out
     said = zoo("evaluate", str(tmp_path / "again"), str(data / "classify.yaml"), "--data", str(data))
-    assert said.status == 2 and "the head 'classification' is newly initialised" in said.err
+    assert said.status == 2 and "the head 'classification' is newly initialized" in said.err

@@ -1,4 +1,4 @@
-"""Pictures through the command line: a captioner and a classifier that tell three colours apart, and clear refusals."""
+"""Pictures through the command line: a captioner and a classifier that tell three colors apart, and clear refusals."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -13,18 +13,18 @@ from PIL import Image
 from zoo.strict_yaml import read_yaml
 
 Zoo = Callable[..., Said]
-COLOURS = {"red": (200, 40, 40), "green": (40, 180, 60), "blue": (30, 60, 200)}
+COLORS = {"red": (200, 40, 40), "green": (40, 180, 60), "blue": (30, 60, 200)}
 TRAINING = "{batch: 12, warmup_steps: 5, learning_rate: 1e-2, schedule: constant, evaluate_every: 0, precision: float32"
 TASKS = {
-    "name": f"""# name.yaml: which colour
+    "name": f"""# name.yaml: which color
 objective: classification
 source: {{files: {{train: train.parquet, validation: validation.parquet}}}}
-columns: {{image: picture, label: colour}}
+columns: {{image: picture, label: color}}
 augment: {{flip: true, shift: 0.1}}
 metrics: [accuracy]
 training: {TRAINING}, steps: 25}}
 """,
-    "tell": f"""# tell.yaml: say which colour
+    "tell": f"""# tell.yaml: say which color
 objective: captioning
 source: {{files: {{train: train.parquet, validation: validation.parquet}}}}
 columns: {{image: picture, text: captions}}
@@ -43,15 +43,15 @@ training: {steps: 2}
 
 
 def paint(name: str, seed: int) -> Image.Image:
-    """A picture of a colour with some noise."""
+    """A picture of a color with some noise."""
     noise = np.random.default_rng(seed).integers(-30, 31, size=(20, 24, 3))
-    return Image.fromarray((np.array(COLOURS[name]) + noise).clip(0, 255).astype(np.uint8))
+    return Image.fromarray((np.array(COLORS[name]) + noise).clip(0, 255).astype(np.uint8))
 
 
 def write_pictures(folder: Path) -> None:
-    """Tables of pictures with the name of their colour and two captions each."""
+    """Tables of pictures with the name of their color and two captions each."""
     for split, count in {"train": 36, "validation": 6}.items():
-        names = [list(COLOURS)[number % 3] for number in range(count)]
+        names = [list(COLORS)[number % 3] for number in range(count)]
         stored = []
         for number, name in enumerate(names):
             path = folder / f"{split}-{number}.png"
@@ -59,7 +59,7 @@ def write_pictures(folder: Path) -> None:
             stored.append({"bytes": path.read_bytes(), "path": path.name})
         captions = [[f"the wall is all {name}", f"a {name} wall is here"] for name in names]
         warm = ["yes" if name == "red" else "no" for name in names]
-        columns = {"picture": stored, "colour": names, "captions": captions, "warm": warm}
+        columns = {"picture": stored, "color": names, "captions": captions, "warm": warm}
         Dataset.from_dict(columns).to_parquet(folder / f"{split}.parquet")
     for name, text in TASKS.items():
         (folder / f"{name}.yaml").write_text(text)
@@ -67,7 +67,7 @@ def write_pictures(folder: Path) -> None:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The data, and two runs: `cnn` names colours, `captioner` says them."""
+    """The data, and two runs: `cnn` names colors, `captioner` says them."""
     made = tmp_path_factory.mktemp("pictures")
     write_pictures(made)
     for run, model, task in (("cnn", "cnn-attention-nano", "name"), ("captioner", "captioner-rnn-nano", "tell")):
@@ -92,7 +92,7 @@ def test_it_needs_no_tokenizer_and_can_be_trained_on_other_classes(zoo: Zoo, fol
     assert not (folder / "cnn" / "tokenizer.json").exists()
     said = zoo("finetune", folder / "cnn", folder / "other.yaml", "-o", tmp_path / "run", "--data", folder)
     assert said.status == 0, said.err
-    assert "newly initialised (missing from the checkpoint): heads.classification\n" in said.log
+    assert "newly initialized (missing from the checkpoint): heads.classification\n" in said.log
     assert read_yaml(tmp_path / "run" / "task.yaml")["labels"] == ["no", "yes"]
     assert zoo("check", tmp_path / "run").status == 0
 
@@ -100,7 +100,7 @@ def test_it_needs_no_tokenizer_and_can_be_trained_on_other_classes(zoo: Zoo, fol
 def test_a_captioner_says_what_pictures_show_that_it_has_not_seen(zoo: Zoo, folder: Path):
     files = [folder / f"validation-{number}.png" for number in range(3)]
     outputs = [found["output"] for found in zoo("predict", folder / "captioner", *files, "--json").json]
-    assert all(name in output for name, output in zip(COLOURS, outputs, strict=True)), outputs
+    assert all(name in output for name, output in zip(COLORS, outputs, strict=True)), outputs
 
 
 def test_its_evaluation_has_bleu_against_all_captions(zoo: Zoo, folder: Path):
@@ -156,7 +156,7 @@ WRONG: list[tuple[str, str, list[str], str]] = [
     ("captioner-rnn-nano", "tell", ["task.tokenizer=null"], "task.tokenizer: missing"),
     ("cnn-attention-nano", "name", ["task.augment.shift=2"], "augment.shift: 2.0 must be at least 0 and below 1"),
     ("cnn-attention-nano", "name", ["task.augment.turn=true"], "unknown key 'turn'; allowed: flip, shift"),
-    ("cnn-attention-nano", "name", ["task.columns.image=colour"], "two inputs cannot read the same column"),
+    ("cnn-attention-nano", "name", ["task.columns.image=color"], "two inputs cannot read the same column"),
 ]
 
 

@@ -72,7 +72,7 @@ def test_a_fine_tuned_run_keeps_the_hashes_of_its_base(zoo: Zoo, data: Path, tmp
     assert record["data"] == json.loads((run_of("mlm") / "data.json").read_text())
     continued = zoo(*words, "--resume", "training.steps=4")
     assert "heads.classification" in said.log and continued.status == 0
-    assert "newly initialised" not in continued.log and "left out" not in continued.log
+    assert "newly initialized" not in continued.log and "left out" not in continued.log
     again = ("finetune", tmp_path / "run", data / "pairs.yaml", "-o", tmp_path / "again", "--data", data)
     assert zoo(*again).status == 0
     assert read_yaml(tmp_path / "again" / "request.yaml")["base"]["base"] == record

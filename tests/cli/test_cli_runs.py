@@ -62,7 +62,7 @@ def test_finetuning_inherits_no_training_setting(zoo: Zoo, data: Path, tmp_path:
     said = zoo(*words, "--set", "dropout=0")
     assert said.status == 0, said.err
     assert "left out (the task does not train it): heads.masked_lm" in said.log
-    assert "newly initialised (missing from the checkpoint): heads.classification, pooler" in said.log
+    assert "newly initialized (missing from the checkpoint): heads.classification, pooler" in said.log
     assert read_yaml(tmp_path / "run" / "training.yaml")["clip"] == 1.0
     assert load(tmp_path / "run").settings.dropout == 0
     kept = [open_run(folder).tokenizer["tokenizer.json"] for folder in (tmp_path / "first", tmp_path / "run")]

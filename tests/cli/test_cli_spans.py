@@ -56,7 +56,7 @@ def test_an_answer_in_a_text_is_one_line_of_which_nothing_is_obeyed(capsys: pyte
 
 @pytest.mark.parametrize("output", [ANSWER, Prediction("Ann left.", [{"tag": "a", "start": 0, "end": 3}], [1.0])])
 @pytest.mark.parametrize("terminal", [True, False])
-def test_tags_and_answers_are_in_colour_on_a_terminal_alone(
+def test_tags_and_answers_are_in_color_on_a_terminal_alone(
     monkeypatch: pytest.MonkeyPatch, output: Prediction, terminal: bool
 ):
     shown = Console(file=io.StringIO(), force_terminal=terminal, color_system="standard" if terminal else None)

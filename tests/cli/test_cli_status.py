@@ -135,7 +135,7 @@ def test_names_in_a_table_with_headings_are_cut_nowhere(monkeypatch: pytest.Monk
     monkeypatch.setattr(output, "results", terminal)
     with terminal.capture() as printed:
         say_rows([(name, "m" * 50)], header=("xx", "yy"))
-    said = re.sub(r"\x1b\[\d*m", "", printed.get())  # without colours
+    said = re.sub(r"\x1b\[\d*m", "", printed.get())  # without colors
     assert (said.count("n"), said.count("m"), name in said) == (len(name), 50, whole)
 
 

@@ -119,7 +119,7 @@ def test_what_is_right_and_any_question_for_help_pass():
     check_words("show", ["bert-tiny", "numbers-words", "task.length=32"])
 
 
-def test_a_missing_checkpoint_names_its_neighbour(tmp_path: Path):
+def test_a_missing_checkpoint_names_its_neighbor(tmp_path: Path):
     (tmp_path / "first").mkdir()
     with pytest.raises(ValueError, match=r"frist: no such file or folder \(did you mean 'first'\?\)"):
         check_words("predict", [str(tmp_path / "frist"), "text"])
@@ -166,7 +166,7 @@ def test_pretraining_goes_on_from_a_checkpoint_with_its_tokenizer(
 ):
     words = ("pretrain", data / "mlm.yaml", "--from", run_of("mlm"), "-o", tmp_path / "run", "--data", data)
     said = zoo(*words, "training.steps=1", "training.learning_rate=1e-9")
-    assert said.status == 0 and "newly initialised" not in said.err, said.err
+    assert said.status == 0 and "newly initialized" not in said.err, said.err
     before, after = open_run(run_of("mlm")), open_run(tmp_path / "run")
     assert before.tokenizer == after.tokenizer
     assert all(torch.allclose(before.weights[name], tensor, atol=1e-6) for name, tensor in after.weights.items())

@@ -6,7 +6,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from zoo.data.sources.rows import refuse_unlabelled
+from zoo.data.sources.rows import refuse_unlabeled
 from zoo.experiments.fill_in import fit_data, fit_length, fit_vocabulary, grow_vocabulary
 from zoo.experiments.layers import origin
 from zoo.experiments.request import Request
@@ -59,8 +59,8 @@ def test_data_without_labels_is_refused_where_they_are_learned(objective: str, c
     said = f"data.csv: no column is read as 'label', which {objective} needs; found: {', '.join(columns)}; name it"
     for rows in ({"train": lacks}, {"train": has, "validation": lacks}):
         with pytest.raises(ValueError, match=said):
-            refuse_unlabelled(rows, given.mixture.labelled)
-    refuse_unlabelled({"train": has, "validation": has}, given.mixture.labelled)
+            refuse_unlabeled(rows, given.mixture.labeled)
+    refuse_unlabeled({"train": has, "validation": has}, given.mixture.labeled)
 
 
 @pytest.mark.parametrize(

@@ -113,7 +113,7 @@ def test_the_head_of_a_generator_is_not_put_on_another_stack(
     of_head = [name for name in after if name.startswith("heads.masked_lm.")]
     assert of_head and all(torch.equal(after[name], before[name]) for name in of_head)
     assert torch.equal(after[TABLE], given.state_dict()[TABLE])
-    assert "heads.masked_lm" in caplog.text.partition("newly initialised")[2]
+    assert "heads.masked_lm" in caplog.text.partition("newly initialized")[2]
 
 
 def test_a_generator_goes_on_with_its_head():

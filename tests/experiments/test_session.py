@@ -89,7 +89,7 @@ def small_texts(folder: Path) -> tuple[Experiment, dict[str, SplitRows], Tokeniz
     return given, load_rows(given.task, inputs(), folder), tokenizer
 
 
-def test_the_memory_of_tokenising_is_freed_before_training(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_the_memory_of_tokenizing_is_freed_before_training(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     given, rows, tokenizer = small_texts(tmp_path)
     cached: list[bool] = []
     monkeypatch.setattr(session, "trim_heap", lambda: cached.append("word_cache" in vars(tokenizer)))

@@ -89,7 +89,7 @@ def test_berts_fill_masks_in_their_pipeline(build: Any, export: Export, heads: l
 
 
 class Rows(torch.utils.data.Dataset[dict[str, Any]]):
-    """Two labelled texts."""
+    """Two labeled texts."""
 
     def __init__(self, folder: Path) -> None:
         tokenizer = transformers.AutoTokenizer.from_pretrained(folder)

@@ -192,7 +192,7 @@ def test_what_a_checkpoint_was_not_trained_for_is_not_measured(tmp_path: Path) -
     said = "task.labels: the task's labels are of kind 'number', but those of the checkpoint 'one'"
     with pytest.raises(ValueError, match=said):
         on_task(loaded, read_task(tree, "task"))
-    with pytest.raises(ValueError, match="the head 'classification' is newly initialised"):
+    with pytest.raises(ValueError, match="the head 'classification' is newly initialized"):
         evaluate_split(replace(loaded, untrained=("classification",)), "test", tmp_path, GenerateSettings())
     with pytest.raises(ValueError, match="--batch must be at least 1, got 0"):
         evaluate_split(loaded, "test", tmp_path, GenerateSettings(), batch=0)

@@ -178,7 +178,7 @@ def test_a_typed_text_that_is_too_long_is_named_by_its_number():
 
 def test_a_head_that_was_never_trained_does_not_answer(tmp_path: Path):
     bert = replace(loaded("bert-nano", BOTH), untrained=("masked_lm",))
-    with pytest.raises(ValueError, match=r"the head 'masked_lm' is newly initialised .* with zoo finetune on a task"):
+    with pytest.raises(ValueError, match=r"the head 'masked_lm' is newly initialized .* with zoo finetune on a task"):
         predict(bert, ["a [MASK] dog"], None, SETTINGS)
     assert predict(bert, ["a dog"], ["runs"], SETTINGS)[0].output.startswith("is")
 

@@ -15,10 +15,10 @@ def randomized(module: nn.Module, seed: int = 0) -> nn.Module:
     """In evaluation mode, with parameters that are all different: biases, gains and zeroed rows too."""
     generator = torch.Generator().manual_seed(seed)
     for name, parameter in module.named_parameters():
-        centre = (
+        center = (
             1.0 if name.endswith(("norm.weight", "Norm.weight", "ln_1.weight", "ln_2.weight", "ln_f.weight")) else 0
         )
-        nn.init.normal_(parameter, centre, 0.2, generator=generator)
+        nn.init.normal_(parameter, center, 0.2, generator=generator)
     return module.eval()
 
 

@@ -74,9 +74,9 @@ def test_a_picture_has_five_captions_or_a_label() -> None:
     captioned = rows("flickr8k", "test")["test"]
     assert {len(row["text"]) for row in captioned} == {5}
     assert captioned.pictures(captioned.parts[0]).read(999, 112).shape == (3, 112, 112)
-    labelled = rows("cifar10", "test")["test"]
-    assert Counter(row["label"] for row in labelled) == dict.fromkeys(range(10), 1_000)
-    assert labelled.pictures(labelled.parts[0]).read(0, 32).shape == (3, 32, 32)
+    labeled = rows("cifar10", "test")["test"]
+    assert Counter(row["label"] for row in labeled) == dict.fromkeys(range(10), 1_000)
+    assert labeled.pictures(labeled.parts[0]).read(0, 32).shape == (3, 32, 32)
 
 
 def test_shakespeare_is_cut_as_is_customary() -> None:

@@ -27,7 +27,7 @@ def translation() -> AttentionMaps:
 
 
 def caption() -> AttentionMaps:
-    """A word for each quarter of a grey picture, and a grid that reads itself."""
+    """A word for each quarter of a gray picture, and a grid that reads itself."""
     grid, small = PositionLabels((), (2, 2)), PositionLabels((), (4, 4))
     quarters = np.eye(4, dtype=np.float32)[None]
     own = AttentionMap("encoder.self", small, small, {2: shares(1, 16, 16)})

@@ -30,7 +30,7 @@ def test_the_name_of_a_file_is_no_formula():
     assert draw_curves(lines) is not None
 
 
-def test_a_long_run_is_drawn_by_means_of_neighbours():
+def test_a_long_run_is_drawn_by_means_of_neighbors():
     points = downsample([(float(step), step % 2) for step in range(1, 1001)])
     assert len(points) == 200 and points[0] == (3.0, 0.6)
     assert downsample([(1, 5.0), (2, 6.0)]) == [(1, 5.0), (2, 6.0)]

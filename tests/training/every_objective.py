@@ -183,12 +183,12 @@ def cases() -> list[Case]:
     wanted: list[Objectives] = [*({name: {}} for name in objectives.names()), *MIXTURES]
     models = [(objective, [m for stream, m in streams.items() if fits(objective, stream)]) for objective in wanted]
     exact = [Case(objective, model, torch.float64) for objective, fitting in models for model in fitting]
-    labelled = [
+    labeled = [
         Case({"classification": {"label_smoothing": 0.1}}, "bert-nano", torch.float64, {"several": ["a", "b", "c"]}),
         Case({"classification": {}}, "bert-nano", torch.float64, "number"),
         Case({"classification": {"class_weights": {"a": 0.1, "c": 3.0}}}, "bert-nano", torch.float64, ["a", "b", "c"]),
     ]
-    return exact + labelled + [Case(objective, fitting[0], torch.float32) for objective, fitting in models]
+    return exact + labeled + [Case(objective, fitting[0], torch.float32) for objective, fitting in models]
 
 
 class Step(NamedTuple):

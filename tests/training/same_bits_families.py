@@ -109,7 +109,7 @@ FAMILIES = {
     "rnn-seq2seq": Family("rnn-seq2seq-nano", "letters"),
     "captioner-rnn": Family("captioner-rnn-nano", "captions"),
     "captioner-transformer": Family("captioner-transformer-nano", "captions"),
-    "cnn-attention": Family("cnn-attention-nano", "colours"),
+    "cnn-attention": Family("cnn-attention-nano", "colors"),
 }
 
 

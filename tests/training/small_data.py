@@ -11,7 +11,7 @@ from PIL import Image
 Tree = dict[str, Any]
 
 SYLLABLES = ("ka", "lo", "mi", "ra", "tu", "sen", "dor", "vi", "pé", "ün")
-COLOURS = {"red": (220, 40, 30), "green": (30, 200, 60), "blue": (40, 60, 210)}
+COLORS = {"red": (220, 40, 30), "green": (30, 200, 60), "blue": (40, 60, 210)}
 PLACES = {"left": (2, 3), "right": (13, 9)}
 DIGITS = "zero one two three four five six seven eight nine".split()
 TOPICS = ("river", "stone", "cloud")
@@ -54,19 +54,19 @@ def write_pairs(folder: Path, random: Random) -> None:
 
 
 def write_pictures(folder: Path, random: Random) -> None:
-    """Noise with a coloured square on one side, named by its colour and described by two captions."""
+    """Noise with a colored square on one side, named by its color and described by two captions."""
     noise = np.random.default_rng(0)
     for split, size in SIZES.items():
         lines = []
         for number in range(size // 2):
-            colour, place = random.choice(list(COLOURS)), random.choice(list(PLACES))
+            color, place = random.choice(list(COLORS)), random.choice(list(PLACES))
             pixels = noise.integers(0, 120, (18, 22, 3), dtype=np.uint8)
             x, y = PLACES[place]
-            pixels[y : y + 7, x : x + 7] = COLOURS[colour]
+            pixels[y : y + 7, x : x + 7] = COLORS[color]
             name = f"{split}-{number}.png"
             Image.fromarray(pixels).save(folder / name)
-            captions = [f"a {colour} square on the {place}", f"{place} of the noise is something {colour}"]
-            lines.append(json.dumps({"image": name, "label": colour, "captions": captions}) + "\n")
+            captions = [f"a {color} square on the {place}", f"{place} of the noise is something {color}"]
+            lines.append(json.dumps({"image": name, "label": color, "captions": captions}) + "\n")
         (folder / f"pictures-{split}.jsonl").write_text("".join(lines))
 
 
@@ -113,7 +113,7 @@ TASKS: dict[str, Tree] = {
     "pairs": {**PAIRS, "tokenizer": tokens("bpe", 100), "generate": {"beams": 3, "max_new_tokens": 20}},
     "letters": {**PAIRS, "tokenizer": "characters", "generate": {"max_new_tokens": 20}},
     "captions": {**PICTURES, **CAPTIONS, "tokenizer": tokens("bpe", 100)},
-    "colours": {
+    "colors": {
         **PICTURES,
         "columns": {"image": "image", "label": "label"},
         "objective": "classification",

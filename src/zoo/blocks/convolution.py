@@ -16,14 +16,14 @@ def tap_offsets(kernel: int, dilation: int, causal: bool) -> list[int]:
     Args:
         kernel: number of offsets, 0 included.
         dilation: distance between them (tokens).
-        causal: whether no offset is positive; else they are centred on 0.
+        causal: whether no offset is positive; else they are centered on 0.
     """
     refuse_below(1, kernel=kernel, dilation=dilation)
     last = 0 if causal else (kernel - 1) // 2
     return [dilation * (last - k) for k in reversed(range(kernel))]
 
 
-def neighbours(
+def neighbors(
     x: Float[Tensor, "batch length d_model"], documents: Int[Tensor, "batch length"], offsets: Sequence[int]
 ) -> Float[Tensor, "batch length kernel d_model"]:
     """Gather the vectors at some offsets from every position; zeros outside the position's document."""

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves, tree_map_only
 
 from zoo.blocks.attention import Attention
-from zoo.blocks.convolution import neighbours, tap_offsets
+from zoo.blocks.convolution import neighbors, tap_offsets
 from zoo.blocks.recurrence import CellOption, cells, keep_at_padding
 from zoo.blocks.residual import IntoStream
 from zoo.blocks.rows.cache import Cache
@@ -172,13 +172,13 @@ class RecurrentMixer(Mixer):
 
 @mixers.register("convolution")
 class ConvolutionMixer(Mixer):
-    """Every position reads its neighbours at fixed distances, with one linear map per distance.
+    """Every position reads its neighbors at fixed distances, with one linear map per distance.
 
     Source: Gehring et al. 2017, arXiv:1705.03122; van den Oord et al. 2016, arXiv:1609.03499 (causal, dilation); Kaiser
     et al. 2018, arXiv:1706.03059 (depthwise).
 
     Args:
-        kernel: number of positions read: if causal, the position itself and earlier ones; else centred on it.
+        kernel: number of positions read: if causal, the position itself and earlier ones; else centered on it.
         dilation: distance between them (tokens).
         depthwise: one weight per distance and feature, then one linear map of their sum, instead of a map per distance.
     """
@@ -201,7 +201,7 @@ class ConvolutionMixer(Mixer):
     def convolve(
         self, x: Float[Tensor, "batch length d_model"], documents: Int[Tensor, "batch length"]
     ) -> Float[Tensor, "batch length d_model"]:
-        read = neighbours(x, documents, self.taps)
+        read = neighbors(x, documents, self.taps)
         if self.filters is None:
             return self.output(read.flatten(2))
         # nn.Conv1d serves for its parameters, (d_model, 1, kernel), and their initialization; its kernel would read

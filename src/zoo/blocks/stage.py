@@ -56,7 +56,7 @@ def group_norm(groups: int, d_input: int) -> nn.GroupNorm:
 
 
 def convolve(d_input: int, width: int, kernel: int, stride: int, padding: Padding) -> nn.Conv2d:
-    """Build a centred convolution without bias.
+    """Build a centered convolution without bias.
 
     Raises:
         ValueError: a size is below 1, or the kernel is even.

@@ -32,7 +32,7 @@ results = PipeConsole(highlight=False, soft_wrap=True)
 # they change the direction of the text that follows
 DIRECTION_CONTROLS = "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
 LONGEST = 1 << 16  # width of a table in a file or a pipe
-COLOURS = ("red", "green", "yellow", "blue", "magenta", "cyan")  # of tags; a tag has the same colour in every text
+COLORS = ("red", "green", "yellow", "blue", "magenta", "cyan")  # of tags; a tag has the same color in every text
 
 
 def escape_controls(text: str) -> str:
@@ -41,7 +41,7 @@ def escape_controls(text: str) -> str:
 
 
 def is_harmless(character: str) -> bool:
-    """Whether a terminal only displays a character, or shapes its neighbours.
+    """Whether a terminal only displays a character, or shapes its neighbors.
 
     Spaces of any width, joiners and marks are part of texts: French, Persian, Hindi and emoji are written with them.
     """
@@ -92,7 +92,7 @@ def say_rows(rows: Iterable[Iterable[object]], title: str | None = None, header:
 
 
 def say_spans(text: str, spans: Iterable[Mapping[str, Any]]) -> None:
-    """Print a text with the tag after each of its spans, in colour on a terminal.
+    """Print a text with the tag after each of its spans, in color on a terminal.
 
     If spans overlap, as those of tokens for single bytes of one character do, only the first is shown.
     """
@@ -102,18 +102,18 @@ def say_spans(text: str, spans: Iterable[Mapping[str, Any]]) -> None:
             continue
         shown.append(escape_controls(text[at : span["start"]]))
         shown.append(escape_controls(text[span["start"] : span["end"]]), "bold")
-        shown.append(escape_controls(f"[{span['tag']}]"), COLOURS[crc32(span["tag"].encode()) % len(COLOURS)])
+        shown.append(escape_controls(f"[{span['tag']}]"), COLORS[crc32(span["tag"].encode()) % len(COLORS)])
         at = span["end"]
-    say_coloured(shown.append(escape_controls(text[at:])))
+    say_colored(shown.append(escape_controls(text[at:])))
 
 
 def say_found(text: str) -> None:
-    """Print the part of a text that was found, in colour on a terminal."""
-    say_coloured(Text(escape_controls(text), "bold green"))
+    """Print the part of a text that was found, in color on a terminal."""
+    say_colored(Text(escape_controls(text), "bold green"))
 
 
-def say_coloured(text: Text) -> None:
-    """Print a text that is escaped already: in colour on a terminal, else plain, since rich turns tabs into spaces."""
+def say_colored(text: Text) -> None:
+    """Print a text that is escaped already: in color on a terminal, else plain, since rich turns tabs into spaces."""
     if results.is_terminal:
         results.print(text)
     else:

@@ -39,7 +39,7 @@ class Bars:
 
     def tokenize(self, split: str, done: int, total: int) -> None:
         """Show how many documents of a split are tokenized."""
-        self.draw(f"tokenising {split}", done, total)
+        self.draw(f"tokenizing {split}", done, total)
 
     def step(self, line: Line) -> None:
         """Show how many steps are done."""

@@ -20,7 +20,7 @@ COMMANDS = {
     "export": ("zoo.cli.commands.export:export", "Write a checkpoint as a folder that plain transformers loads."),
     "push": ("zoo.cli.commands.push:push", "Export a checkpoint and publish it on the Hugging Face Hub."),
     "import": ("zoo.cli.commands.import_:import_command", "Import a transformers checkpoint as a zoo run."),
-    "tokenize": ("zoo.cli.commands.tokenize:tokenize", "Tokenise a task's data ahead of a run, on all cores."),
+    "tokenize": ("zoo.cli.commands.tokenize:tokenize", "Tokenize a task's data ahead of a run, on all cores."),
     "check": (
         "zoo.cli.commands.check:check",
         "Check a run, checkpoint, export or YAML file for damage and mistakes, or show what a task's data holds.",

@@ -18,7 +18,7 @@ class ExamplePlan(NamedTuple):
         length: tokens in the row that the head scores, special tokens included.
         source_length: tokens in the source row; 0 if there is no source.
         pieces: the pieces to read from the store, in the order of the form's template.
-        label: a class, a number or several classes; -1: unlabelled.
+        label: a class, a number or several classes; -1: unlabeled.
         final: whether the document ends with this example; false for all but the last part of a cut text.
         truncated: how much of the document was left out, in tokens or the form's own unit (`Form.truncation_unit`).
     """

@@ -188,7 +188,7 @@ def copy_weights(model: Model, tensors: Mapping[str, Tensor], log: bool = True) 
     if dropped and log:
         logger.info("left out (the task does not train it): %s", ", ".join(dropped))
     if fresh and log:
-        logger.info("newly initialised (missing from the checkpoint): %s", ", ".join(fresh))
+        logger.info("newly initialized (missing from the checkpoint): %s", ", ".join(fresh))
 
 
 def extend_positions(model: Model, tensors: Mapping[str, Tensor], log: bool) -> None:

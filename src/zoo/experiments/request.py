@@ -56,7 +56,7 @@ class Request:
 
     @property
     def changes(self) -> list[Tree]:
-        """Every change, as request.yaml records it, without those cancelled by a later call."""
+        """Every change, as request.yaml records it, without those canceled by a later call."""
         named = {path for path, _ in self.sets}
         repeated = [(path, value) for path, value in self.repeated if CANCELS.get(path, ()) not in named]
         return [{".".join(path): value} for path, value in (*repeated, *self.sets)]

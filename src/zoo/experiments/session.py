@@ -13,7 +13,7 @@ from zoo.batches.mixing import feed_of
 from zoo.batches.order import Examples
 from zoo.data.sources.file_cache import remember
 from zoo.data.sources.find import load_rows
-from zoo.data.sources.rows import SplitRows, refuse_unlabelled
+from zoo.data.sources.rows import SplitRows, refuse_unlabeled
 from zoo.data.store.split import Split
 from zoo.data.store.store import Progress
 from zoo.data.tokenizers.tokenizer import Tokenizer
@@ -99,7 +99,7 @@ def run_session(request: Request, experiment: Experiment, start: Start, watcher:
         rows = load_rows(experiment.task, inputs(), request.data)
         if "train" not in rows:
             raise ValueError(f"{request.task}: its source has no split 'train'; it has: {', '.join(rows)}")
-        refuse_unlabelled(rows, experiment.mixture.labelled)
+        refuse_unlabeled(rows, experiment.mixture.labeled)
         experiment = fit_data(experiment, rows["train"])
         tokenizer = None
         if experiment.traits.has_text:

@@ -10,7 +10,7 @@ from zoo import config
 from zoo.data.ids import PICTURE, StoredFields
 from zoo.data.sources.file_cache import remember
 from zoo.data.sources.find import load_rows
-from zoo.data.sources.rows import SplitRows, refuse_unlabelled
+from zoo.data.sources.rows import SplitRows, refuse_unlabeled
 from zoo.data.store.filling import Filling, FillRequest, plan
 from zoo.data.store.store import StoreRecipe
 from zoo.data.task import Task
@@ -24,7 +24,7 @@ from zoo.experiments.tokenizers import check_tokenizer, train_tokenizer
 from zoo.lazy_import import import_object
 
 # loaded late: they import torch, which takes longer than everything else before filling starts
-STORED, LABELLED = "zoo.objectives.mixture:stored_by", "zoo.objectives.mixture:labelled_by"
+STORED, LABELED = "zoo.objectives.mixture:stored_by", "zoo.objectives.mixture:labeled_by"
 DECIDING = ("data/ids.py", "objectives/**/*.py", "examples/**/*.py")  # source files that decide what they return
 
 
@@ -48,7 +48,7 @@ def plan_filling(
         )
     task, _ = resolve_task(name, config.read_layers(name, "tasks"), [(SET, pair) for pair in sets])
     rows = load_rows(task, inputs(), data)
-    refuse_unlabelled(rows, ask_objectives(LABELLED, task.objective))
+    refuse_unlabeled(rows, ask_objectives(LABELED, task.objective))
     stored = stored_fields(task, next(iter(rows.values())).inputs)
     if stored.names == (PICTURE,):
         tokenizer = None

@@ -191,7 +191,7 @@ def refuse_unscored(name: str, examples: Examples) -> None:
     Raises:
         ValueError: it has none, such as `masked_lm` with `whole_word` if every word is longer than what it may mask.
     """
-    waiting = {member.head: which for which, member in examples.mixture.members.items() if not member.labelled}
+    waiting = {member.head: which for which, member in examples.mixture.members.items() if not member.labeled}
     for example in (example for row in examples.rows_in_order() for example in examples.build(row)):
         chosen = example.places  # lacks heads that score every position
         waiting = {head: which for head, which in waiting.items() if head in chosen and not len(chosen[head])}

@@ -224,8 +224,8 @@ class Evaluation:
         if needs in METRIC_COLLECTORS:
             compared = total.compared.get((needs, chosen.objective))
             if not compared:
-                labelled = loaded.mixture.members[chosen.objective].labelled
-                why = "no row of this split has a label" if labelled else "nothing in this split is predicted"
+                labeled = loaded.mixture.members[chosen.objective].labeled
+                why = "no row of this split has a label" if labeled else "nothing in this split is predicted"
                 raise ValueError(f"{chosen.name}: {why}, so no answer can be compared")
             given = METRIC_COLLECTORS[needs].arguments(compared, EvaluatedSplit(loaded, self.examples, self.split))
             return compute(chosen.registered, **given)

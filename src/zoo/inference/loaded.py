@@ -78,7 +78,7 @@ class Loaded:
         head = self.mixture.members[objective].head
         if head in self.untrained:
             raise ValueError(
-                f"the head '{head}' is newly initialised (the imported checkpoint has no trained one), so its "
+                f"the head '{head}' is newly initialized (the imported checkpoint has no trained one), so its "
                 f"answers would be random: train it first, with zoo finetune on a task of objective {objective}"
             )
 

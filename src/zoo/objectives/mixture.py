@@ -93,9 +93,9 @@ class Mixture:
         return list(self.names_by_head)
 
     @property
-    def labelled(self) -> list[str]:
+    def labeled(self) -> list[str]:
         """The names of the objectives that learn from the column 'label'."""
-        return [name for name, member in self.members.items() if member.labelled]
+        return [name for name, member in self.members.items() if member.labeled]
 
     def document_length(self, task: Task) -> int:
         """Maximum length of a document (tokens): an example's, or its share of a row if examples have several."""
@@ -270,10 +270,10 @@ def stored_by(objective: Mapping[str, Any], columns: Collection[str], language: 
     return mixture.stored_fields_in(mixture.form_class(columns), language)
 
 
-def labelled_by(objective: Mapping[str, Any]) -> list[str]:
-    """The task's objectives that learn from the column 'label', as `Mixture.labelled`.
+def labeled_by(objective: Mapping[str, Any]) -> list[str]:
+    """The task's objectives that learn from the column 'label', as `Mixture.labeled`.
 
     Raises:
         ValueError: the objectives are wrong.
     """
-    return Mixture.parse(objective).labelled
+    return Mixture.parse(objective).labeled

@@ -65,7 +65,7 @@ class Objective(ABC):
         selects_best: whether its metrics can select the best checkpoint; else the loss does.
         assumed_on_import: whether an imported model with its head is assumed to be trained on it.
         trained_with: objectives that must be trained with it, with their default options.
-        labelled: whether it learns from the column 'label'.
+        labeled: whether it learns from the column 'label'.
         exact_accuracy: whether accuracy is always computed from float32 logits, as predictions are, whatever the number
             of classes.
         draws: whether it sets `Example.draws`, the random numbers that the model samples by.
@@ -96,7 +96,7 @@ class Objective(ABC):
     selects_best: ClassVar[bool] = True
     assumed_on_import: ClassVar[bool] = True
     trained_with: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
-    labelled: ClassVar[bool] = False
+    labeled: ClassVar[bool] = False
     exact_accuracy: ClassVar[bool] = False
     draws: ClassVar[bool] = False
     form_options: Mapping[str, Any] = {}

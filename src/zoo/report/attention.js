@@ -20,7 +20,7 @@ function drawMatrix() {
   heatmap(small, one, layer(), state.head);
   pen.imageSmoothingEnabled = false;
   pen.drawImage(small, left, top, columns * cell, rows * cell);
-  pen.strokeStyle = colours.line;
+  pen.strokeStyle = colors.line;
   pen.strokeRect(left, top, columns * cell, rows * cell);
   pen.textAlign = "right";
   one.queries.labels.forEach((label, i) => write(pen, label, left - 5, top + (i + 0.5) * cell, 0));
@@ -31,7 +31,7 @@ function write(pen, label, x, y, turned) {
   pen.save();
   pen.translate(x, y);
   pen.rotate(turned);
-  pen.fillStyle = colours.text;
+  pen.fillStyle = colors.text;
   pen.fillText(label, 0, 0, 140);
   pen.restore();
 }
@@ -155,13 +155,13 @@ function listen() {
     if (e.key === "ArrowRight" || e.key === "ArrowLeft") { step(e.key === "ArrowRight" ? 1 : -1); e.preventDefault(); }
   });
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
-    readColours();
+    readColors();
     overview();
     chooseHead();
   });
 }
 function begin() {
-  readColours();
+  readColors();
   document.querySelector("h1").textContent = data.title;
   for (const [name, text] of Object.entries(data.texts)) find("texts").append(make("dt", {}, name), make("dd", { dir: "auto" }, text));
   data.maps.forEach((one, i) => find("kinds").append(make("button", { "data-map": i, "data-kind": one.kind }, one.name)));

@@ -47,21 +47,21 @@ function placeName(places, i) {
   return `row ${Math.floor(i / places.grid[1]) + 1}, column ${(i % places.grid[1]) + 1}`;
 }
 
-/* Drawing. The strongest colour is the largest weight, or so many even shares where that is more: what reads everything
+/* Drawing. The strongest color is the largest weight, or so many even shares where that is more: what reads everything
    evenly stays pale. */
 const strongest = (all, keys, shares) => all.reduce((a, b) => Math.max(a, b), Math.min(1, shares / keys));
-const colours = {}; // of the scheme, light or dark, that the reader has now
-function readColours() {
+const colors = {}; // of the scheme, light or dark, that the reader has now
+function readColors() {
   const style = getComputedStyle(document.documentElement);
-  for (const name of ["heat", "line", "text", "accent"]) colours[name] = style.getPropertyValue(`--${name}`).trim();
+  for (const name of ["heat", "line", "text", "accent"]) colors[name] = style.getPropertyValue(`--${name}`).trim();
 }
-const heat = (share) => `rgba(${colours.heat}, ${share.toFixed(3)})`;
+const heat = (share) => `rgba(${colors.heat}, ${share.toFixed(3)})`;
 function heatmap(canvas, map, layer, head) {
   const rows = size(map.queries), columns = size(map.keys), all = weights(map, layer, head);
   canvas.width = columns;
   canvas.height = rows;
   const pen = canvas.getContext("2d"), image = pen.createImageData(columns, rows);
-  const [red, green, blue] = colours.heat.split(",").map(Number), { data: pixels } = image;
+  const [red, green, blue] = colors.heat.split(",").map(Number), { data: pixels } = image;
   const most = 255 / Math.sqrt(strongest(all, columns, HEATMAP));
   for (let i = 0; i < all.length; i++) {
     pixels[4 * i] = red;

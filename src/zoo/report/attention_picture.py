@@ -1,4 +1,4 @@
-"""Attention maps as one PNG image: a labelled heatmap per head, or each word's weights over the image."""
+"""Attention maps as one PNG image: a labeled heatmap per head, or each word's weights over the image."""
 
 import io
 import warnings
@@ -31,7 +31,7 @@ SCALES = {  # whether the keys are an image grid -> legend
     False: "rows attend to columns; darker is more (square root of the weight, per panel)",
     True: "an image is dark where it gets little attention",
 }
-HEATMAP, SPOTLIGHT = 4, 2  # the strongest colour is at least this multiple of a uniform weight
+HEATMAP, SPOTLIGHT = 4, 2  # the strongest color is at least this multiple of a uniform weight
 BLANK = 255  # value of all pixels if there is no image
 
 
@@ -107,7 +107,7 @@ def draw_group(figure: Any, one: PanelGroup, top: float, picture: Picture | None
 
 
 def strongest_weight(weights: NDArray[np.float32], keys: int, shares: float) -> float:
-    """The weight with the strongest colour: the largest, but at least `shares` / `keys`: uniform weights stay pale."""
+    """The weight with the strongest color: the largest, but at least `shares` / `keys`: uniform weights stay pale."""
     return max(float(weights.max()), min(1.0, shares / keys))
 
 

@@ -11,7 +11,7 @@ except ImportError:  # the extra `plots` is not installed: then there are no cur
 
 from zoo.runs.metrics import VALIDATION, is_metric
 
-MOST_POINTS = 200  # most points of a curve; neighbours are averaged
+MOST_POINTS = 200  # most points of a curve; neighbors are averaged
 WIDTH, HEIGHT, DPI = 4.2, 2.8, 100  # inches of one panel, and dots in an inch
 Lines = Sequence[Mapping[str, Any]]
 Curve = list[tuple[float, float]]
@@ -52,7 +52,7 @@ def curve(lines: Lines, name: str) -> Curve:
 
 
 def downsample(points: Curve) -> Curve:
-    """Average neighbouring points so that at most `MOST_POINTS` are left."""
+    """Average neighboring points so that at most `MOST_POINTS` are left."""
     size = -(-len(points) // MOST_POINTS)
     groups = [points[i : i + size] for i in range(0, len(points), size)] if size > 1 else []
     means = [tuple(sum(values) / len(values) for values in zip(*group, strict=True)) for group in groups]

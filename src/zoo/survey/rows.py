@@ -226,7 +226,7 @@ class SourceSurvey:
     def refuse_unknown_labels(self) -> None:
         """Raise a ValueError if a split has a label that neither train nor the task names."""
         for reader, source in dict.fromkeys((reader, source) for reader, source, _ in self.parts):
-            if reader.labelled:  # without train nothing names them: evaluation uses the checkpoint's
+            if reader.labeled:  # without train nothing names them: evaluation uses the checkpoint's
                 reader.numbers(source)
 
     def refuse_broken(self) -> None:

@@ -11,7 +11,7 @@ from zoo.data.ids import ANSWERS, CHOICES
 from zoo.data.processes import LARGE, processes_for
 from zoo.data.scratch import Scratch
 from zoo.data.sources.find import load_rows
-from zoo.data.sources.rows import SplitRows, refuse_unlabelled
+from zoo.data.sources.rows import SplitRows, refuse_unlabeled
 from zoo.data.store.store import SHARDS, Progress, StoreRecipe, open_store
 from zoo.data.task import Task
 from zoo.examples.form import inputs
@@ -63,7 +63,7 @@ class TaskSurvey:
         Raises:
             ValueError: the source cannot be read, or training refuses it.
         """
-        refuse_unlabelled(self.rows, self.mixture.labelled)
+        refuse_unlabeled(self.rows, self.mixture.labeled)
         with Scratch() as scratch:
             source = survey_rows(self.task, self.rows, inputs(), self.data, scratch.folder)
             source.refuse_unknown_labels()

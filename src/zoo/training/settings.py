@@ -182,8 +182,8 @@ def merge_training(below: Tree, level: Mapping[str, Any]) -> Tree:
     lengths = [key for key in ("steps", "epochs") if level.get(key) is not None]
     if len(lengths) == 2:
         raise ValueError(f"training: name either steps ({level['steps']}) or epochs ({level['epochs']}), not both")
-    cancelled = {key: None for key in ("steps", "epochs") if lengths and key not in lengths}
-    merged: Tree = merge(below, {**nest_optimizer_options(level), **cancelled})
+    canceled = {key: None for key in ("steps", "epochs") if lengths and key not in lengths}
+    merged: Tree = merge(below, {**nest_optimizer_options(level), **canceled})
     return merged
 
 

@@ -27,12 +27,12 @@ def stored(image: Image.Image, kind: str = "PNG", **options: Any) -> bytes:
     return stream.getvalue()
 
 
-def plain(mode: str, colour: Any, size: tuple[int, int] = (6, 4)) -> Image.Image:
-    return Image.new(mode, size, colour)
+def plain(mode: str, color: Any, size: tuple[int, int] = (6, 4)) -> Image.Image:
+    return Image.new(mode, size, color)
 
 
 def shown(image: Image.Image, kind: str = "PNG", **options: Any) -> list[int]:
-    """The colour of a picture of one colour, as it is decoded."""
+    """The color of a picture of one color, as it is decoded."""
     picture = decode(stored(image, kind, **options), "x", 4)
     assert picture.shape == (3, 4, 4) and picture.dtype == np.uint8
     assert (picture == picture[:, :1, :1]).all()
@@ -59,14 +59,14 @@ def test_what_is_transparent_lies_on_white():
     assert shown(palette) == [255, 0, 0] and shown(palette, transparency=1) == [255, 255, 255]
 
 
-def deep_png(colour: Sequence[int], transparent: Sequence[int]) -> bytes:
-    """A PNG of 16 bits, of one colour, with a transparent one; Pillow writes none in red, green and blue."""
+def deep_png(color: Sequence[int], transparent: Sequence[int]) -> bytes:
+    """A PNG of 16 bits, of one color, with a transparent one; Pillow writes none in red, green and blue."""
 
     def chunk(kind: bytes, held: bytes) -> bytes:
         return struct.pack(">I", len(held)) + kind + held + struct.pack(">I", zlib.crc32(kind + held))
 
-    header = struct.pack(">IIBBBBB", 6, 4, 16, {1: 0, 3: 2}[len(colour)], 0, 0, 0)
-    row = b"\0" + np.array([colour] * 6, dtype=">u2").tobytes()
+    header = struct.pack(">IIBBBBB", 6, 4, 16, {1: 0, 3: 2}[len(color)], 0, 0, 0)
+    row = b"\0" + np.array([color] * 6, dtype=">u2").tobytes()
     key = np.array(transparent, dtype=">u2").tobytes()
     parts = (b"IHDR", header), (b"tRNS", key), (b"IDAT", zlib.compress(row * 4))
     return b"\x89PNG\r\n\x1a\n" + b"".join(chunk(*part) for part in (*parts, (b"IEND", b"")))
@@ -83,7 +83,7 @@ def test_the_transparent_value_of_16_bits_lies_on_white(channels: int):
         assert (decode(deep_png([value] * channels, [5] * channels), "x", 4) == seen).all()
 
 
-def test_the_transparent_colour_of_8_bits_is_compared_whole():
+def test_the_transparent_color_of_8_bits_is_compared_whole():
     white = stored(plain("RGB", (5, 5, 5)), transparency=(5, 5, 5))
     assert (decode(white, "x", 4) == 255).all()
     assert (decode(stored(plain("RGB", (5, 5, 5)), transparency=(6, 5, 5)), "x", 4) == 5).all()
@@ -94,14 +94,14 @@ def test_deep_pixels_of_other_files_than_ppm_are_refused():
         decode(stored(Image.fromarray(np.full((4, 6), 1000, dtype=np.int32)), "TIFF"), "x", 4)
 
 
-def test_a_grey_ppm_of_more_than_8_bits_is_read():
+def test_a_gray_ppm_of_more_than_8_bits_is_read():
     for most in (4095, 65535):
         pixels = np.full((4, 6), 77 * (most + 1) // 256, dtype=">u2")
         for header, body in ((b"P5", pixels.tobytes()), (b"P2", b" ".join(b"%d" % pixel for pixel in pixels.flat))):
             assert (decode(b"%s\n6 4\n%d\n%s" % (header, most, body), "x", 4) == 77).all()
 
 
-def test_a_picture_is_brought_to_its_size_by_two_neighbours_each_way():
+def test_a_picture_is_brought_to_its_size_by_two_neighbors_each_way():
     pixels = np.random.default_rng(0).integers(0, 256, (9, 9, 3), dtype=np.uint8)
     resized = Image.fromarray(pixels).resize((4, 4), Image.Resampling.BILINEAR)
     assert (decode(stored(Image.fromarray(pixels)), "x", 4) == np.asarray(resized).transpose(2, 0, 1)).all()

@@ -89,7 +89,7 @@ def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[DataHub]:
 
 
 def fill(name: str = "org/name") -> list[int]:
-    """Tokenise the split, and give the number at the beginning of each document."""
+    """Tokenize the split, and give the number at the beginning of each document."""
     rows = load_rows(task(hub=name), inputs(), splits=["validation"])
     tokenizer = Tokenizer.train(tokenizers.parse("characters", ""), ["0123456789 abcdefghijklmnopqrstuvwxyz"])
     split = open_store(rows, StoredFields(("text",)), tokenizer)["validation"]

@@ -36,15 +36,15 @@ class Letters:
         return [np.array([ord(letter) for letter in text if letter != " "], dtype=np.int64) for text in texts]
 
 
-def colour(number: int) -> tuple[int, int, int]:
+def color(number: int) -> tuple[int, int, int]:
     return (10 * number, 255 - number, 128)
 
 
 def write_table(folder: Path, split: str, count: int, *, halved: bool = False, **columns: list[object]) -> None:
-    """A parquet table of pictures, each of one colour that tells its number, or half of it black."""
+    """A parquet table of pictures, each of one color that tells its number, or half of it black."""
     names = [f"{split}-{number}.png" for number in range(count)]
     for number, name in enumerate(names):
-        picture = Image.new("RGB", (8, 8), colour(number))
+        picture = Image.new("RGB", (8, 8), color(number))
         if halved:
             picture.paste((0, 0, 0), (4, 0, 8, 8))
         picture.save(folder / name)
@@ -73,8 +73,8 @@ def test_every_caption_of_train_is_an_example_with_its_picture(captioned: dict[s
     made = examples(captioned["train"])
     part = collate(list(made.rows_in_order()), made, 4)
     assert part.inputs["source"].shape == (4, 3, SIZE, SIZE)
-    colours = part.inputs["source"][:, :, 0, 0].tolist()
-    assert colours == [list(colour(0)), list(colour(0)), list(colour(1)), [0, 0, 0]]
+    colors = part.inputs["source"][:, :, 0, 0].tolist()
+    assert colors == [list(color(0)), list(color(0)), list(color(1)), [0, 0, 0]]
     assert part.inputs["source_documents"].numbers.tolist() == [[1], [1], [1], [0]]
     assert part.inputs["documents"].numbers.sum(1).tolist() == [3, 4, 2, 0]  # with `<s>`
     assert part.targets["captioning"][1].tolist() == [*map(ord, "abc"), 3, -1, -1]
@@ -92,7 +92,7 @@ def test_pictures_of_several_files_are_those_of_their_rows(tmp_path: Path):
     rows = load_rows(read_task({"objective": "captioning", "source": source}, "task"), inputs(), tmp_path)["train"]
     made = examples(rows)
     seen = [example.picture for row in made.rows_in_order() for example in made.build(row)]
-    assert [picture[:, 0, 0].tolist() for picture in seen] == [list(colour(n)) for n in (0, 1, 0, 1, 2)]
+    assert [picture[:, 0, 0].tolist() for picture in seen] == [list(color(n)) for n in (0, 1, 0, 1, 2)]
     assert [bool(picture[:, 0, -1].any()) for picture in seen] == [True, True, False, False, False]
     split = open_store({"train": rows}, forms["image_text"].stored, Letters())["train"]
     assert [split.line(n).rpartition("/")[2] for n in (1, 2)] == ["a.parquet: row 2", "b.parquet: row 1"]
@@ -130,7 +130,7 @@ def test_pictures_are_classified_without_a_tokenizer_and_held_out_by_their_bytes
     made = Examples(form, mixture, split.lengths, split.reader(SIZE), NO_ROLES, RowShape(1, pack=False))
     part = collate(list(made.rows_in_order())[:2], made, 3)
     first = min(numbers[1])
-    assert part.inputs["tokens"][0, :, 0, 0].tolist() == list(colour(first))
+    assert part.inputs["tokens"][0, :, 0, 0].tolist() == list(color(first))
     assert part.inputs["documents"].numbers.tolist() == [[1], [1], [0]]
     assert part.inputs["places"]["classification"].tolist() == [0, 1, -1]
     assert part.targets["classification"].tolist()[0] == first % 2
@@ -141,7 +141,7 @@ def test_a_table_may_name_files_beside_it(tmp_path: Path):
     (tmp_path / "train.csv").write_text("image,label\ntrain-0.png,a\ntrain-1.png,b\ntrain-2.png,a\n")
     task = {"objective": "classification", "source": {"files": {"train": "train.csv", "validation": "train.csv"}}}
     rows = load_rows(read_task(task, "task"), inputs(), tmp_path)
-    assert rows["train"].pictures(rows["train"].parts[0]).read(1, 2)[:, 0, 0].tolist() == list(colour(1))
+    assert rows["train"].pictures(rows["train"].parts[0]).read(1, 2)[:, 0, 0].tolist() == list(color(1))
 
 
 @pytest.mark.parametrize("name", ["set[1]", "set*"])
@@ -157,7 +157,7 @@ def test_the_name_of_a_folder_of_pictures_is_no_pattern(name: str, tmp_path: Pat
 def test_captions_of_one_picture_are_held_out_together(tmp_path: Path):
     names = [f"{number}.png" for number in range(20)]
     for number, name in enumerate(names):
-        Image.new("RGB", (8, 8), colour(number)).save(tmp_path / name)
+        Image.new("RGB", (8, 8), color(number)).save(tmp_path / name)
     lines = [f"{name},caption {n} of {name}" for name in names for n in range(5)]
     (tmp_path / "captions.csv").write_text("\n".join(["image,caption", *lines]) + "\n")
     source = {"files": {"train": "captions.csv"}, "validation": 0.3}
@@ -184,7 +184,7 @@ def test_pictures_are_those_of_the_file_that_is_there_though_an_older_one_had_it
         os.utime(tmp_path / "train.parquet", (1e9, 1e9))
         (part,) = load_rows(task, inputs(), tmp_path)["train"].parts
         found.append([part.pictures("image").read(number, 1)[:, 0, 0].tolist() for number in range(3)])
-    assert found == [[list(colour(n)) for n in numbers] for numbers in ((0, 1, 2), (2, 1, 0))]
+    assert found == [[list(color(n)) for n in numbers] for numbers in ((0, 1, 2), (2, 1, 0))]
 
 
 def test_pictures_of_two_folders_with_the_same_table_are_held_out_each_by_itself(
@@ -194,7 +194,7 @@ def test_pictures_of_two_folders_with_the_same_table_are_held_out_each_by_itself
     for folder, turned in (("a", False), ("b", True)):
         (tmp_path / folder).mkdir()
         for number in range(20):
-            picture = Image.new("RGB", (8, 8), colour(19 - number if turned else number))
+            picture = Image.new("RGB", (8, 8), color(19 - number if turned else number))
             picture.save(tmp_path / folder / f"{number}.png")
         (tmp_path / folder / "table.csv").write_text("image,text\n" + "".join(f"{n}.png,ab\n" for n in range(20)))
     held = []

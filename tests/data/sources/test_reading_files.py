@@ -194,7 +194,7 @@ def test_a_home_that_is_not_known_is_a_name_like_any_other() -> None:
         texts_of(files={"train": "~no such user/x"})
 
 
-def labelled(test: list[str], train: list[str]) -> list[dict[str, Any]]:
+def labeled(test: list[str], train: list[str]) -> list[dict[str, Any]]:
     """The rows of a test split of a classification."""
     for name, lines in {"train": train, "test": test}.items():
         Path(f"{name}.jsonl").write_text("".join(f"{line}\n" for line in lines))
@@ -204,10 +204,10 @@ def labelled(test: list[str], train: list[str]) -> list[dict[str, Any]]:
 
 def test_a_class_called_minus_one_is_no_hidden_label() -> None:
     lines = [f'{{"text": "row {n}", "label": "{n % 3 - 1}"}}' for n in range(9)]
-    assert [row["label"] for row in labelled(lines, lines)] == [0, 1, 2] * 3
+    assert [row["label"] for row in labeled(lines, lines)] == [0, 1, 2] * 3
     hidden = [f'{{"text": "row {n}", "label": "-1"}}' for n in range(3)]
     train = [f'{{"text": "row {n}", "label": "{n % 2}"}}' for n in range(4)]
-    assert [row["label"] for row in labelled(hidden, train)] == [-1] * 3
+    assert [row["label"] for row in labeled(hidden, train)] == [-1] * 3
 
 
 def test_a_label_of_half_a_character_is_refused_by_its_row() -> None:
@@ -215,7 +215,7 @@ def test_a_label_of_half_a_character_is_refused_by_its_row() -> None:
     with pytest.raises(
         ValueError, match=r"jsonl: line 2: 'label': character 1 is a lone surrogate; expected text in UTF-8"
     ):
-        labelled(lines, lines)
+        labeled(lines, lines)
 
 
 @pytest.mark.parametrize("name", ["a.jsonl", "a.jsonlines", "a.jl", "a.ndjson.gz"])

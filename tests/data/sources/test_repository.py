@@ -98,7 +98,7 @@ def test_another_revision_than_the_recorded_one_is_refused(asked: list[str | Non
 
 
 def fill() -> int:
-    """Tokenise the split, and count its documents."""
+    """Tokenize the split, and count its documents."""
     rows = load_rows(task(hub="org/name"), inputs())
     tokenizer = Tokenizer.train(tokenizers.parse("characters", ""), ["row 0123456789 abcdefghi"])
     split = open_store(rows, StoredFields(("text",)), tokenizer)["validation"]

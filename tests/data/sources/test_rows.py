@@ -1,4 +1,4 @@
-"""Splits from a source: held out, labelled, checked, one text a row in train."""
+"""Splits from a source: held out, labeled, checked, one text a row in train."""
 
 import logging
 from typing import Any

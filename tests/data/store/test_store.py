@@ -201,7 +201,7 @@ def test_a_missing_column_is_refused() -> None:
         opened("pair", text=["a"])
 
 
-def test_the_first_of_several_references_is_tokenised_and_all_are_kept() -> None:
+def test_the_first_of_several_references_is_tokenized_and_all_are_kept() -> None:
     split = opened("source_target", source=["a"], target=[["b", "c"]])
     assert ids(split, "target") == ["b"] and split.rows[0]["target"] == ["b", "c"]
 

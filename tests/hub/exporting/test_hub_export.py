@@ -78,7 +78,7 @@ def test_every_class_gives_our_logits(
 def test_a_users_export_is_checked_on_a_thousand_texts_and_several_generated_ones(
     build: Any, export: Export, thorough: None, name: str, sets: dict[str, Any], kind: str, wanted: str
 ):
-    """Here with the parameters as they are initialised: norms of one and biases of zero."""
+    """Here with the parameters as they are initialized: norms of one and biases of zero."""
     report = export(build(name, sets, kind, moved=False))
     assert report.class_name == wanted and report.check.rows >= 6 and report.check.texts >= 1000
     assert report.check.differences["float64"] < 1e-12

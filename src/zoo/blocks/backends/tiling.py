@@ -24,7 +24,7 @@ class Region(NamedTuple):
     """A slice of some rows that attends only to itself: one or more whole documents.
 
     Args:
-        queries, keys: the positions that are computed: the region's own, and perhaps some of its neighbours'.
+        queries, keys: the positions that are computed: the region's own, and perhaps some of its neighbors'.
         own: the region's own positions; results for the others are discarded. All of them in cross-attention.
         masked: whether its own queries need a mask beyond the causal one.
     """
@@ -132,7 +132,7 @@ def regions_of_row(row: int, lengths: Sequence[int], seen: Visibility, window: i
 
 
 def widened(own: slice, most: int) -> slice:
-    """Widen a slice by some of its neighbours to a rounded length, so that few different lengths occur.
+    """Widen a slice by some of its neighbors to a rounded length, so that few different lengths occur.
 
     oneDNN compiles and caches kernels per shape. Compiling takes milliseconds, and the cache fragments memory: with
     documents' exact lengths, a process grew for hundreds of steps.
@@ -169,7 +169,7 @@ def tiles_of(region: Region, reach: tuple[int | None, int | None], heads: int) -
                 continue
             first = answering.start if back is None else max(answering.start, start - back)
             last = answering.stop if ahead is None else min(answering.stop, stop + ahead)
-            # in one causal document only the square on the diagonal needs a mask; with a neighbour's queries, all keys
+            # in one causal document only the square on the diagonal needs a mask; with a neighbor's queries, all keys
             apart = masked or start < own.start or stop > own.stop
             hidden = slice(first, last) if apart else slice(start if ahead == 0 else stop, stop)
             yield Tile(slice(row, min(row + step, rows.stop)), slice(start, stop), slice(first, last), own, hidden)

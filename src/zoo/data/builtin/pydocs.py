@@ -54,7 +54,7 @@ class Pydocs(Origin):
 
 @builtins.register("pydocs-topic")
 class PydocsTopic(Pydocs):
-    """One document per docstring, labelled with its area of the library; text that names the area is removed."""
+    """One document per docstring, labeled with its area of the library; text that names the area is removed."""
 
     columns: ClassVar[tuple[str, ...]] = ("text", "label")
 

@@ -11,14 +11,14 @@ ALLOWED = "a list of texts, a map of two lists, 'text' and 'label', or a list of
 
 
 def normalize_choices(row: dict[str, Any]) -> None:
-    """Replace a row's labelled choices by their texts, and its label by the index of the right choice.
+    """Replace a row's labeled choices by their texts, and its label by the index of the right choice.
 
     Raises:
         ValueError: a choice lacks its text or its label, or the row's label is not that of exactly one choice.
     """
-    if CHOICES not in row or (labelled := read_choices(row[CHOICES])) is None:
+    if CHOICES not in row or (labeled := read_choices(row[CHOICES])) is None:
         return
-    texts, labels = labelled
+    texts, labels = labeled
     row[CHOICES] = texts
     if LABEL in row and not is_absent(row[LABEL]):
         if labels.count(str(row[LABEL])) != 1:

@@ -37,7 +37,7 @@ class Augment:
 
     Args:
         flip: mirror half of the images, drawn at random.
-        shift: move each image by up to this fraction of its side, and fill the gap with its reflection; a plain colour
+        shift: move each image by up to this fraction of its side, and fill the gap with its reflection; a plain color
             would mark the border, which no image outside training has.
     """
 
@@ -154,9 +154,9 @@ def decode(stored: bytes, place: str, size: int) -> Picture:
     """
     try:
         with Image.open(io.BytesIO(stored), formats=FORMATS) as image:
-            colour = image.info.get("transparency")
-            if isinstance(colour, tuple) and is_deep(stored):  # Pillow reduces pixels to 8 bits, not this
-                image.info["transparency"] = tuple(channel >> 8 for channel in colour)
+            color = image.info.get("transparency")
+            if isinstance(color, tuple) and is_deep(stored):  # Pillow reduces pixels to 8 bits, not this
+                image.info["transparency"] = tuple(channel >> 8 for channel in color)
             return square(image, size)
     except UnidentifiedImageError:
         raise ValueError(f"{place}: not an image; allowed: {', '.join(FORMATS)}") from None
@@ -185,14 +185,14 @@ def upright(image: Image.Image) -> Image.Image:
 
 
 def to_rgb(image: Image.Image, is_ppm: bool) -> Image.Image:
-    """Convert grey, palette, CMYK and 16-bit images to RGB; transparent pixels become white.
+    """Convert gray, palette, CMYK and 16-bit images to RGB; transparent pixels become white.
 
     Raises:
         ValueError: the image has 32-bit pixels.
     """
-    # Pillow opens a grey PPM of more than 8 bits in the 32-bit mode "I", with values scaled to 16 bits
+    # Pillow opens a gray PPM of more than 8 bits in the 32-bit mode "I", with values scaled to 16 bits
     if image.mode.startswith("I;16") or (image.mode == "I" and is_ppm):
-        image = grey_bytes(image)
+        image = gray_bytes(image)
     if image.mode in ("I", "F"):
         raise ValueError("32-bit pixels have no known range; save it with 8 or 16 bits")
     if image.has_transparency_data:
@@ -201,10 +201,10 @@ def to_rgb(image: Image.Image, is_ppm: bool) -> Image.Image:
     return image.convert("RGB")
 
 
-def grey_bytes(image: Image.Image) -> Image.Image:
-    """A 16-bit grey image in 8 bits, with an alpha channel if it has a transparent value."""
+def gray_bytes(image: Image.Image) -> Image.Image:
+    """A 16-bit gray image in 8 bits, with an alpha channel if it has a transparent value."""
     pixels, transparent = np.asarray(image), image.info.get("transparency")
-    grey = Image.fromarray((pixels >> 8).astype(np.uint8))
+    gray = Image.fromarray((pixels >> 8).astype(np.uint8))
     if transparent is not None:
-        grey.putalpha(Image.fromarray(pixels != transparent).convert("L"))
-    return grey
+        gray.putalpha(Image.fromarray(pixels != transparent).convert("L"))
+    return gray

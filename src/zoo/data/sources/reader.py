@@ -93,7 +93,7 @@ class SplitReader:
         found = list(self.chosen(source))
         if source != TEST or LABEL in found or TAGS in found:
             return found
-        return [*found, *([TAGS] if WORDS in found else [LABEL] if self.labelled else [])]
+        return [*found, *([TAGS] if WORDS in found else [LABEL] if self.labeled else [])]
 
     def fingerprint(self, split: str) -> str:
         """A hash of the sources' digests and of everything that determines what is read from them."""
@@ -184,7 +184,7 @@ class SplitReader:
         return self.reader_of(TRAIN).names_in(found, self.origin.place(TRAIN)) if found else ()
 
     @property
-    def labelled(self) -> bool:
+    def labeled(self) -> bool:
         """Whether rows have labels: classes or numbers."""
         source = self.origin.splits()[0]
         return bool(self.labels) or not self.reader_of(source).named
@@ -243,12 +243,12 @@ class SplitReader:
         found = self.found_labels(source)
         unknown = {label_key(None): reader.unknown}
         if not found:
-            if self.labelled and source != TEST and not self.tags(source):
+            if self.labeled and source != TEST and not self.tags(source):
                 names = self.chosen(source)
                 lacks = f"no column is read as 'label'; found: {', '.join(names)}; name it under 'columns'"
                 raise ValueError(f"{place}: {'it has no rows' if LABEL in names else lacks}")
             return unknown
-        if not self.labelled:
+        if not self.labeled:
             raise ValueError(f"{place}: list the 'labels' in the task: there is no train split to collect them from")
         values = [one.value for one in found]
         hidden = reader.hidden(values, self.labels) if source == TEST else [False] * len(found)

@@ -102,7 +102,7 @@ class SplitRows:
         return self.reader.read(self.split)
 
 
-def refuse_unlabelled(rows: Mapping[str, SplitRows], objectives: Sequence[str]) -> None:
+def refuse_unlabeled(rows: Mapping[str, SplitRows], objectives: Sequence[str]) -> None:
     """Refuse a train or validation split without labels if an objective learns from them.
 
     Args:

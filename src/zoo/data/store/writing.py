@@ -220,7 +220,7 @@ def units_of(
     """The ids of each row's units; a row without tokens has no units, or empty ones."""
     if field == PICTURE:  # an image is stored by its number
         return [[np.array([number])] for number in values]
-    assert tokenizer is not None, "texts are tokenised"
+    assert tokenizer is not None, "texts are tokenized"
     if field in stored.words:
         return encode_word_lists(tokenizer, values)
     if field in stored.lists:

@@ -38,7 +38,7 @@ def is_separable(spec: Mapping[str, Any]) -> bool:
         cuts_before_spaces(first)
         and all(step["type"] in FINER or only_maps_bytes(step) for step in rest)
         and all(keeps_words(step, first["type"] in AT_SPACES) for step in normalizers)
-        and not any(affects_neighbours(token, bool(words)) for token in spec["added_tokens"])
+        and not any(affects_neighbors(token, bool(words)) for token in spec["added_tokens"])
     )
 
 
@@ -98,7 +98,7 @@ def keeps_words(step: Mapping[str, Any], at_spaces: bool) -> bool:
     return kind == "Strip" and not step["strip_left"]  # strips the end of a text only; words hold no space at their end
 
 
-def affects_neighbours(token: Mapping[str, Any], words: bool) -> bool:
+def affects_neighbors(token: Mapping[str, Any], words: bool) -> bool:
     """Whether an added token may change how the words next to it are encoded.
 
     A token that is not special is matched in texts: with a space in its spelling, or if it strips the space next to it,

@@ -86,7 +86,7 @@ def export_model(
     random = trained.untrained_heads(native)
     if random:
         logger.warning(
-            "newly initialised and never trained, so the answers are random: heads.%s", ", heads.".join(random)
+            "newly initialized and never trained, so the answers are random: heads.%s", ", heads.".join(random)
         )
     folder = expand_user(folder)
     check_folder(folder)

@@ -32,7 +32,7 @@ ODD_STRINGS = (
 )
 N_TEXTS = 1000
 LENGTHS = (11, 25, 30, 17, 3)  # of rows of random ids, if there is no tokenizer
-# (Pillow mode, width, height): tall, wide and square, smaller and larger than models read, grey, transparent, palette
+# (Pillow mode, width, height): tall, wide and square, smaller and larger than models read, gray, transparent, palette
 IMAGES = (("RGB", 40, 30), ("RGB", 17, 41), ("L", 23, 23), ("RGBA", 31, 20), ("P", 12, 12), ("RGB", 96, 96))
 LONGEST = 64  # tokens per row: enough for every tensor to have an effect, and affordable with large models
 
@@ -90,7 +90,7 @@ def random_ids(trained: TrainedModel, length: int, seed: int) -> list[int]:
 
 
 def sample_images() -> list[str]:
-    """PNG files in base64, of different sizes and modes: a colour gradient with noise."""
+    """PNG files in base64, of different sizes and modes: a color gradient with noise."""
     generator, found = np.random.default_rng(0), []
     for mode, width, height in IMAGES:
         slope = np.linspace(0, 200, width)[None, :, None] * np.linspace(0.2, 1, height)[:, None, None]

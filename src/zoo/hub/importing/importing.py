@@ -74,8 +74,8 @@ class ImportReport:
     def remarks(self) -> list[str]:
         """What a user should know before using the model, one line each."""
         found = {
-            "newly initialised (missing from the checkpoint)": self.initialized,
-            "newly initialised, never trained before the export": self.untrained,
+            "newly initialized (missing from the checkpoint)": self.initialized,
+            "newly initialized, never trained before the export": self.untrained,
             f"left out, since {self.class_name} has no such tensor": self.dropped,
             "no tokenizer, so the model reads token ids only": self.no_tokenizer,
             "its tokenizer adds special tokens in another way than zoo": self.special_tokens,

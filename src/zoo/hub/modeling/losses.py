@@ -41,7 +41,7 @@ def mean_cost(answer: LabelLoss, logits: Tensor, labels: Tensor, count: Tensor |
 
 
 def detection_loss(logits: Tensor, labels: Tensor, count: Tensor | int | None = None) -> Tensor:
-    """The mean binary cross-entropy over the labelled positions; arguments as in `mean_loss`."""
+    """The mean binary cross-entropy over the labeled positions; arguments as in `mean_loss`."""
     return mean_cost(SeveralClasses(), logits, labels[..., None], count)
 
 

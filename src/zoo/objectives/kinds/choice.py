@@ -39,7 +39,7 @@ class RightChoice(Objective):
     forms = (CHOICES,)
     whole = True
     metrics = ("accuracy",)
-    labelled = True
+    labeled = True
     measured_metrics = ("accuracy",)
 
     def __init__(

@@ -26,7 +26,7 @@ class Classification(DocumentLabel):
     forms: ClassVar[tuple[str, ...]] = ("image", "pair", "text")  # not a constant: similarity overrides it
     whole = True
     metrics = tuple(dict.fromkeys(metric for answer in LABEL_LOSSES.values() for metric in answer.metrics))
-    labelled = True
+    labeled = True
 
     def __init__(
         self, *, weight: float = 1.0, label_smoothing: float = 0.0, class_weights: dict[str, float] | None = None

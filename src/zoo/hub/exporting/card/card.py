@@ -155,7 +155,7 @@ def limitations(trained: TrainedModel, native: NativeClass) -> list[str]:
         tried = f"It was evaluated on {split}, which also selected this checkpoint; expect other figures on other data."
     random = trained.untrained_heads(native)
     lines = [
-        *[f"Newly initialised and never trained, so the answers are random: {', '.join(random)}."] * bool(random),
+        *[f"Newly initialized and never trained, so the answers are random: {', '.join(random)}."] * bool(random),
         f"It reads {' and '.join(reads)}.",
         escape(hide_paths(own)) if own else "Its author has named no limitations.",
         "It reproduces what its data holds, mistakes and biases included.",
