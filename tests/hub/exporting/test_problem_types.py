@@ -41,6 +41,21 @@ def test_an_export_says_what_its_labels_are_and_is_imported_as_that(
     assert again.task.plain()["labels"] == LABELS[kind] and again.mixture.metrics == Mixture.of(given.task).metrics
 
 
+def test_one_label_without_a_problem_type_is_a_number_and_the_report_names_the_sigmoid_of_the_pipeline(
+    build: Any, export: Any, tmp_path: Any
+):
+    file = export(classifier(build, "bert-nano", "number")).folder / "config.json"
+    tree = json.loads(file.read_text())
+    assert not import_folder(file.parent, tmp_path / "named").raw_numbers
+    file.write_text(json.dumps({key: value for key, value in tree.items() if key != "problem_type"}))
+    report = import_folder(file.parent, tmp_path / "unnamed")
+    assert report.raw_numbers == ("classification",)
+    assert any(line.endswith("transformers' pipeline its sigmoid: classification") for line in report.lines())
+    theirs = transformers.pipeline("text-classification", str(file.parent))(TEXT)[0]["score"]
+    [ours] = Pipeline(load_run(open_run(tmp_path / "unnamed")))([TEXT])
+    assert theirs == pytest.approx(torch.tensor(ours["output"]).sigmoid().item(), abs=1e-5)
+
+
 @pytest.mark.parametrize("target", [None, "zoo"])
 def test_a_tagger_has_no_problem_type_and_one_in_its_file_means_nothing(
     build: Any, export: Any, tmp_path: Any, target: str | None

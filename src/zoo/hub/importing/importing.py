@@ -55,6 +55,7 @@ class ImportReport:
         tokenizer_options: what transformers makes of sample texts by tokenizer_config.json, where tokenizer.json says
             otherwise.
         unsupported_generation: keys of the folder that affect generated texts and that zoo has no setting for.
+        raw_numbers: heads that predict a number, whose sigmoid transformers' pipeline gives.
         ignored: keys that ask to run code from the folder.
     """
 
@@ -69,6 +70,7 @@ class ImportReport:
     special_tokens: tuple[str, ...]
     tokenizer_options: tuple[str, ...]
     unsupported_generation: tuple[str, ...]
+    raw_numbers: tuple[str, ...]
     ignored: tuple[str, ...]
 
     def remarks(self) -> list[str]:
@@ -81,6 +83,9 @@ class ImportReport:
             "its tokenizer adds special tokens in another way than zoo": self.special_tokens,
             "zoo follows tokenizer.json; transformers follows tokenizer_config.json and gives": self.tokenizer_options,
             "generation settings that zoo lacks": self.unsupported_generation,
+            "one label and no problem_type, so zoo predicts the number itself, transformers' pipeline its sigmoid": (
+                self.raw_numbers
+            ),
             "ignored, since zoo runs no code of a checkpoint": self.ignored,
         }
         return [f"{what}: {', '.join(names)}" for what, names in found.items() if names]
@@ -143,9 +148,8 @@ def import_folder(source: Path, folder: Path) -> ImportReport:
     read_task(files.task, config.place)  # refuse a task that the run could not be read with, before writing it
     tensors = fill_missing(settings, tensors) if missing else tensors
     random = [name for name in untrained_heads(checkpoint) if name in model.heads]
-    untrained = sorted({*missing_heads(model, missing), *random})
     with empty_on_failure(folder), create_run(folder, files) as run:
-        run.save(0, {"weights": tensors}, {"step": 0, "untrained": untrained})
+        run.save(0, {"weights": tensors}, {"step": 0, "untrained": sorted({*missing_heads(model, missing), *random})})
     return ImportReport(
         folder,
         target.name,
@@ -157,6 +161,7 @@ def import_folder(source: Path, folder: Path) -> ImportReport:
         (tokenizer,) if isinstance(tokenizer, str) and traits.has_text else (),
         *tokenizer_differences(checkpoint, tokenizer, traits.segments, target),
         unsupported,
+        tuple(chosen.heads) if labels.kind == "number" and config.tree.get("problem_type") is None else (),
         code_keys(config.tree, checkpoint.read_json(TOKENIZER_CONFIG)),
     )
 
