@@ -94,6 +94,8 @@ def captured_on_the_cpu(monkeypatch: pytest.MonkeyPatch, pays: int = 2) -> list[
         ("stream", lambda stream: nullcontext()),
     ):
         monkeypatch.setattr(torch.cuda, name, stand_in)
+    for name in ("_cuda_endAllocateToPool", "_cuda_releasePool"):  # torch for CUDA takes no stand-in of a pool
+        monkeypatch.setattr(torch._C, name, lambda device, pool: None)
     monkeypatch.setattr(captured, "side_stream", Stream)
     monkeypatch.setattr(captured, "MIN_STEPS_TO_CAPTURE", pays)
     monkeypatch.setattr(generate, "uses_cuda_graphs", lambda device, steps: True)

@@ -10,12 +10,50 @@ from hashlib import sha256
 from pathlib import Path
 
 PROBE = 4096  # bytes written to test whether a file can be
+NOTHING_THERE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)  # ELOOP: a link to itself
 LONGEST = 60  # characters of a file name: at up to 4 bytes each, within the usual limit of 255 bytes
 
 
 def expand_user(path: str | Path) -> Path:
     """Expand `~`; an unknown user's `~name` stays as it is."""
     return Path(os.path.expanduser(path))  # pathlib would raise a RuntimeError
+
+
+def file_mode(path: Path, follow_symlinks: bool = True) -> int:
+    """The `st_mode` of a path; 0 if nothing is there.
+
+    Where a folder may not be entered, Path.exists, is_file, is_dir and is_symlink raise an error up to Python 3.13.
+    From 3.14 on they return False, as if nothing were there.
+
+    Raises:
+        OSError: the path leads through a folder that may not be entered, or is too long, or the disk fails.
+    """
+    try:
+        return path.stat(follow_symlinks=follow_symlinks).st_mode
+    except OSError as error:
+        if error.errno in NOTHING_THERE:
+            return 0
+        raise
+
+
+def exists(path: Path) -> bool:
+    """Whether there is a file or folder; raises an OSError as `file_mode`."""
+    return file_mode(path) != 0
+
+
+def is_file(path: Path) -> bool:
+    """Whether a path is a regular file; raises an OSError as `file_mode`."""
+    return stat.S_ISREG(file_mode(path))
+
+
+def is_folder(path: Path) -> bool:
+    """Whether a path is a folder; raises an OSError as `file_mode`."""
+    return stat.S_ISDIR(file_mode(path))
+
+
+def is_link(path: Path) -> bool:
+    """Whether a path is a symbolic link; raises an OSError as `file_mode`."""
+    return stat.S_ISLNK(file_mode(path, follow_symlinks=False))
 
 
 def temporary_path(path: Path) -> Path:
@@ -58,19 +96,16 @@ def resolve_output(path: Path, name: str, place: str = "") -> Path:
         ValueError: it is a folder, a device or a link to itself, it cannot be reached, or its folder does not exist.
     """
     try:
-        mode = path.stat().st_mode  # not is_dir and exists: which errors they raise depends on Python's version
-    except (FileNotFoundError, NotADirectoryError):
-        mode = None
+        mode, resolved = file_mode(path), Path(os.path.realpath(path))
     except OSError as error:
-        if error.errno in (errno.ELOOP, errno.ENAMETOOLONG):
-            raise ValueError(f"{place}{path}: is a link to itself, or too long a name; name another file") from None
-        raise ValueError(f"{place}{path}: cannot be written: {error.strerror}") from None
-    resolved = path.resolve()
-    if mode is not None and stat.S_ISDIR(mode):
+        raise ValueError(f"{place}{path}: cannot be written: {error.strerror}; name another file") from None
+    if resolved.is_symlink():
+        raise ValueError(f"{place}{path}: is a link to itself; name another file")
+    if stat.S_ISDIR(mode):
         raise ValueError(f"{place}{path}: is a folder; name a file, such as {path / name}")
     if not resolved.parent.is_dir():
         raise ValueError(f"{place}{path}: no folder {resolved.parent}")
-    if mode is not None and not stat.S_ISREG(mode):
+    if mode and not stat.S_ISREG(mode):
         raise ValueError(f"{place}{path}: is not a regular file, but a device or a pipe; name a file")
     return resolved
 

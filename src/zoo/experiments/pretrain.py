@@ -6,7 +6,7 @@ from pathlib import Path
 
 from zoo.data.sources.rows import SplitRows
 from zoo.data.tokenizers.tokenizer import BACKEND_FILE, Tokenizer
-from zoo.disk import expand_user
+from zoo.disk import expand_user, is_file
 from zoo.experiments.experiment import Experiment
 from zoo.experiments.fill_in import fit_vocabulary
 from zoo.experiments.request import Request
@@ -45,7 +45,7 @@ def pretrain(request: Request, watcher: Watcher) -> State:
 
     def make_tokenizer(settled: Experiment, rows: Mapping[str, SplitRows]) -> Tokenizer:
         with refuse_unreadable(request.folder):
-            stored = {name: path.read_bytes() for name in TOKENIZER if (path := request.folder / name).is_file()}
+            stored = {name: path.read_bytes() for name in TOKENIZER if is_file(path := request.folder / name)}
         if request.resume and BACKEND_FILE in stored and can_resume(request.folder / CHECKPOINTS):
             return Tokenizer.from_files(stored, str(request.folder))
         tokenizer = train_tokenizer(settled.task, rows["train"])

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from torch import Tensor
 
-from zoo.disk import sync
+from zoo.disk import is_folder, sync
 from zoo.runs.files import (
     REPLACED,
     check_file,
@@ -171,7 +171,7 @@ def read_manifest(folder: Path) -> Checkpoint:
 def steps(checkpoints: Path) -> list[int]:
     """The steps that have a checkpoint, newest first; broken ones, even plain files, are included."""
     with refuse_unreadable(checkpoints):
-        names = os.listdir(checkpoints) if checkpoints.is_dir() else []
+        names = os.listdir(checkpoints) if is_folder(checkpoints) else []
     return sorted((int(name) for name in names if name.isdecimal() and name == str(int(name))), reverse=True)
 
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from zoo.disk import remove, sync
+from zoo.disk import exists, is_file, is_link, remove, sync
 from zoo.strict_json import parse_json
 
 TEMPORARY_PREFIX = ".partial-"
@@ -132,7 +132,7 @@ def check_file(path: Path, expected: str, recorded_by: str) -> None:
         recorded_by: what recorded the hash, for the message.
     """
     with refuse_unreadable(path):
-        found = digest(path) if path.is_file() else None
+        found = digest(path) if is_file(path) else None
     if found is None:
         raise ValueError(f"{path}: no such file, but {recorded_by} lists it")
     if found != expected:
@@ -174,7 +174,7 @@ def read_file(path: Path, most: int = -1) -> bytes:
         ValueError: it cannot be read, or is not a file.
     """
     try:
-        if path.exists() and not path.is_file():
+        if exists(path) and not is_file(path):
             raise ValueError(f"{path}: is not a file")  # reading a pipe would wait for ever
         with path.open("rb") as file:
             return file.read(most)
@@ -202,8 +202,8 @@ def refuse_outside(folder: Path) -> None:
     """
     root = folder.resolve()
     with refuse_unreadable(folder):
-        links = [path for pattern in ("*", "*/*") for path in folder.glob(pattern) if path.is_symlink()]
-        # os.path.islink, because Path.is_symlink raises without permission: that checkpoint just counts as damaged
+        links = [path for pattern in ("*", "*/*") for path in folder.glob(pattern) if is_link(path)]
+        # os.path.islink, because is_link raises an error without permission: that checkpoint just counts as damaged
         links += [path for path in folder.glob("*/*/*") if os.path.islink(path)]
     for path in links:
         # os.path.realpath, because Path.resolve raises on a link to itself: that file just counts as damaged

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from zoo import config
+from zoo.disk import exists
 from zoo.runs.files import refuse_unreadable
 from zoo.runs.layout import REQUEST
 from zoo.strict_yaml import read_yaml
@@ -54,5 +55,5 @@ def read_request(folder: Path) -> RequestRecord:
     """
     path = folder / REQUEST
     with refuse_unreadable(path):
-        is_there = path.exists()
+        is_there = exists(path)
     return config.build(RequestRecord, read_yaml(path), str(path)) if is_there else RequestRecord()

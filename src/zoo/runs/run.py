@@ -10,6 +10,7 @@ from typing import IO, Any
 
 from torch import Tensor
 
+from zoo.disk import exists
 from zoo.registry import plain
 from zoo.runs.checkpoint import Checkpoint, latest, prune, steps, undamaged_checkpoints, write_checkpoint
 from zoo.runs.files import (
@@ -244,7 +245,7 @@ def refuse_unwritable_folder(folder: Path) -> None:
         ValueError: the folder cannot be created or written to (a full disk).
     """
     try:
-        nearest = next(place for place in (folder, *folder.absolute().parents) if place.exists())
+        nearest = next(place for place in (folder, *folder.absolute().parents) if exists(place))
         with TemporaryFile(dir=nearest) as probe:  # an unnamed file, so that even a kill leaves nothing
             probe.write(bytes(PROBE))
             probe.flush()

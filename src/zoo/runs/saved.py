@@ -8,6 +8,7 @@ from pathlib import Path
 
 from torch import Tensor
 
+from zoo.disk import is_file, is_folder
 from zoo.runs.checkpoint import Checkpoint, latest, steps, verify
 from zoo.runs.files import check_file, read_json, read_sealed, refuse_outside, refuse_unreadable
 from zoo.runs.layout import CHECKPOINTS, CONFIG, DATA, ENVIRONMENT, METRICS, TASK, TOKENIZER, no_checkpoint_message
@@ -71,7 +72,7 @@ class SavedRun:
 def is_run(path: Path) -> bool:
     """Whether a path is a run folder or a checkpoint folder inside one."""
     with refuse_unreadable(path):
-        return (run_of(path) / CONFIG).is_file() and (run_of(path) / CHECKPOINTS).is_dir()
+        return is_file(run_of(path) / CONFIG) and is_folder(run_of(path) / CHECKPOINTS)
 
 
 def run_of(path: Path) -> Path:
@@ -80,7 +81,7 @@ def run_of(path: Path) -> Path:
     A folder with a config.yaml is a run even if its parent happens to be called `checkpoints`.
     """
     path = normalize_path(path)
-    return path.parent.parent if path.parent.name == CHECKPOINTS and not (path / CONFIG).is_file() else path
+    return path.parent.parent if path.parent.name == CHECKPOINTS and not is_file(path / CONFIG) else path
 
 
 def normalize_path(path: Path) -> Path:
@@ -96,13 +97,13 @@ def open_run(path: Path) -> SavedRun:
         ValueError: there is no run, or one of its files is damaged; the message names it.
     """
     folder = run_of(path)
-    if not (folder / CONFIG).is_file():
+    if not is_file(folder / CONFIG):
         raise ValueError(f"{path}: is not a run: it has no {CONFIG}" if path.is_dir() else f"{path}: no such folder")
     refuse_outside(folder)
     checkpoint = open_best(folder) if normalize_path(path) == folder else open_checkpoint(folder, path)
     check_run_files(folder, checkpoint)
     config, task = read_yaml(folder / CONFIG), read_yaml(folder / TASK)
-    tokenizer = {name: (folder / name).read_bytes() for name in TOKENIZER if (folder / name).is_file()}
+    tokenizer = {name: (folder / name).read_bytes() for name in TOKENIZER if is_file(folder / name)}
     data = read_json(folder / DATA) if DATA in checkpoint.run_files else {}
     return SavedRun(folder, config, task, checkpoint.training, tokenizer, checkpoint, data)
 
