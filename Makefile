@@ -2,7 +2,7 @@
 # They need Python 3.11 or newer, make and a package registry. Elsewhere than in .venv: make VENV=path.
 
 VENV ?= .venv
-PYTHON ?= $(shell for python in python3.11 python3 python3.12 python3.13; do \
+PYTHON ?= $(shell for python in python3.11 python3 python3.12 python3.13 python3.14; do \
 	$$python -c 'import sys, venv; sys.exit(sys.version_info < (3, 11))' 2> /dev/null && echo $$python && break; done)
 BIN := $(VENV)/bin
 READY := $(VENV)/ready
