@@ -1,5 +1,7 @@
 """Heads against their formulas, and the positions they score."""
 
+from typing import Any
+
 import pytest
 import torch
 from torch.nn import functional as F
@@ -76,6 +78,28 @@ def test_masked_lm_is_berts_transform_and_bias(states: torch.Tensor, table: torc
     expected = F.layer_norm(inner, (5,), head.norm.weight, head.norm.bias) @ table.T + head.bias
     torch.testing.assert_close(head(states, table), expected, **EXACT)
     assert (head.dense.bias is not None) == bias
+
+
+@pytest.mark.parametrize(
+    ("model", "changes", "said"),
+    [
+        ("bert-nano", {"heads.masked_lm.width": 16}, "masked_lm: its vectors are 16 wide, but the token embeddings 32"),
+        (
+            "electra-nano",
+            {"heads.masked_lm.width": None},
+            "masked_lm: its vectors are 8 wide, but the token .* 16; leave",
+        ),
+        ("electra-nano", {"heads": ["language"]}, "language: its vectors are 32 wide, but the token embeddings 16$"),
+    ],
+)
+def test_a_tied_head_of_another_width_than_the_token_vectors_is_refused(model: str, changes: dict[str, Any], said: str):
+    with pytest.raises(ValueError, match=rf"heads\.{said}"):
+        create_model(model, **changes)
+
+
+def test_a_tied_head_may_name_the_width_of_the_token_vectors():
+    model = create_model("bert-nano", **{"heads": ["masked_lm"], "embeddings.width": 24, "heads.masked_lm.width": 24})
+    assert model(TOKENS).logits.shape == (2, 6, 300)
 
 
 def test_the_pooler_is_tanh_of_a_linear_map(states: torch.Tensor):

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from zoo.blocks.rows.documents import Documents
 from zoo.blocks.rows.view import Recorder
 from zoo.models.generator import build_generator, generator_size, replace_tokens
-from zoo.models.heads.head import Head, heads
+from zoo.models.heads.head import Head, heads, refuse_other_width
 from zoo.models.heads.pooler import Pooler
 from zoo.models.heads.scores import Scores
 from zoo.models.initialize import initialize
@@ -113,7 +113,11 @@ class Model(nn.Module):
         # not the model's vocab_size: a stack may have its own
         size = self.settings.vocab_size if part.embeddings is None else part.embeddings.tokens.num_embeddings
         width = None if part.embeddings is None else part.embeddings.tokens.embedding_dim
-        return choice.inherit(dropout=self.settings.dropout, width=width).build(part.d_model, size, part.pooled)
+        choice = choice.inherit(dropout=self.settings.dropout, width=width)
+        head = choice.build(part.d_model, size, part.pooled)
+        if width is not None and head.ends_in_table:
+            refuse_other_width(choice, part.d_model, width)
+        return head
 
     @classmethod
     def from_seed(cls, settings: ModelSettings, seed: int) -> "Model":

@@ -7,7 +7,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from zoo.models.heads.scores import Scores
-from zoo.registry import Slot
+from zoo.registry import Choice, Slot
 
 HiddenStates = Float[Tensor, "*places d_model"]
 EmbeddingMatrix = Float[Tensor, "vocab_size width"]
@@ -46,3 +46,19 @@ class Head(nn.Module, ABC):
 
 
 heads: Slot[Head] = Slot("head")
+
+
+def refuse_other_width(choice: Choice[Head], d_model: int, width: int) -> None:
+    """Check that a head that ends in the token embedding matrix makes vectors of its width.
+
+    Args:
+        d_model: of the states that the head reads.
+        width: of the token embeddings.
+
+    Raises:
+        ValueError: it makes others.
+    """
+    own = choice.options.get("width") or d_model
+    if own != width:
+        hint = "; leave out its width" if "width" in choice.options else ""
+        raise ValueError(f"heads.{choice.name}: its vectors are {own} wide, but the token embeddings {width}{hint}")
