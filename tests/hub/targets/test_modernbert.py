@@ -1,12 +1,15 @@
 """Encoders with ModernBERT's choices, and transformers' ModernBERT."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 from rotary_models import draw_encoder
 from safetensors.torch import load_file
+from strangers import Stranger, change
 
+import zoo
 from zoo.hub.targets.choose import obstacles
 from zoo.hub.targets.declare.flat_settings import GLOBAL
 from zoo.hub.targets.declare.registry import targets
@@ -86,3 +89,11 @@ def test_the_choice_in_the_way_is_named(sets: dict[str, Any], wrong: str, right:
     found = obstacles(load_settings("bert-modern", pairs))["modernbert"]
     has = right or "gelu or gelu_tanh or relu or silu or relu_squared"
     assert found == f"{wrong}; {targets['modernbert'].family} has {has}"
+
+
+def test_rotary_positions_of_another_head_size_are_refused(tmp_path: Path):
+    sizes = {"vocab_size": 31, "hidden_size": 8, "num_attention_heads": 2, "num_hidden_layers": 2}
+    Stranger("ModernBertForMaskedLM", {**sizes, "intermediate_size": 7, "pad_token_id": 0}, {}).save(tmp_path)
+    zoo.load(change(tmp_path, head_dim=4))
+    with pytest.raises(ValueError, match="head_dim is 3; zoo imports transformers' ModernBERT only with null or 4"):
+        zoo.load(change(tmp_path, head_dim=3))

@@ -77,6 +77,12 @@ def bases(kind: str) -> tuple[Key, ...]:
     )
 
 
+def head_size(config: Config) -> tuple[int | None, ...]:
+    """The sizes of a head that transformers' rotary positions may be given: only that of the queries and keys."""
+    width, heads = config("hidden_size"), config("num_attention_heads")
+    return (None, width // heads) if type(width) is type(heads) is int and heads > 0 else (None,)
+
+
 def head(ours: str) -> tuple[Requirement, ...]:
     """Require the prediction head's norm to be the stack's: ModernBERT has one setting for both."""
     return (
@@ -161,6 +167,7 @@ target = Target(
         "rope_scaling": (None, {"rope_type": "default"}, {"type": "default"}),
         "rope_parameters.rope_type": (None,),
         "rope_parameters.rope_theta": (None,),
+        "head_dim": head_size,
         **UNMASKED,
     },
     roles={**ROLES, "eos_token_id": "separator", "cls_token_id": "start", "sep_token_id": "separator"},
