@@ -7,8 +7,10 @@ from typing import Any
 import pytest
 import transformers
 from published_tokenizers import backend, publish
+from strangers import saved
 from tokenizers.processors import TemplateProcessing
 
+import zoo
 from zoo.data.tokenizers.tokenizer import Tokenizer
 from zoo.hub.exporting.tokenizer_files import with_post_processor
 from zoo.hub.importing.tokenizer import read_tokenizer
@@ -80,3 +82,10 @@ def test_of_several_ends_that_of_the_older_file_is_the_tokenizers_own(tmp_path: 
     gpt2 = targets["gpt2"]
     ours = read_tokenizer(CheckpointFolder(tmp_path), {"eos_token_id": [*ids.values()]}, gpt2, gpt2.classes[0])
     assert isinstance(ours, Tokenizer) and ours.roles.end == ids["#"]
+
+
+def test_a_mask_token_that_also_surrounds_texts_is_refused(tmp_path: Path):
+    saved(tmp_path, "BertForMaskedLM", vocab_size=400)
+    publish(tmp_path, "bert", only_vocabulary=True, mask_token="[SEP]")
+    with pytest.raises(ValueError, match=r"\[SEP\] is the tokenizer's token for both 'mask' and 'separator'"):
+        zoo.pipeline(tmp_path)("the [SEP]")

@@ -4,8 +4,9 @@ import numpy as np
 import torch
 
 from zoo.data.tokenizers.tokenizer import Tokenizer
+from zoo.examples.template import roles_of
 from zoo.inference.loaded import Loaded
-from zoo.inference.model_inputs import build_examples, collate_inputs
+from zoo.inference.model_inputs import build_examples, collate_inputs, template_of
 from zoo.inference.predictors.predictor import InputBatch, Prediction, Predictor, predictors
 
 TOP = 5  # most likely tokens that are returned per masked position
@@ -20,6 +21,10 @@ class MaskFilling(Predictor):
 
     def obstacle(self, loaded: Loaded, text: str, pair: str | None) -> str | None:
         mask = loaded.tokenizer.roles.id("mask")
+        around = [role for role in roles_of(template_of(loaded, 1)) if getattr(loaded.tokenizer.roles, role) == mask]
+        if around:
+            both = f"{loaded.tokenizer.spell(mask)} is the tokenizer's token for both 'mask' and '{around[0]}'"
+            return f"{both}: masked positions cannot be told apart"
         if mask in loaded.tokenizer.encode_with_roles(text):
             return None
         return f"there is nothing to fill in {text!r}: write {loaded.tokenizer.spell(mask)} where a word is missing"
