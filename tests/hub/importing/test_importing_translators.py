@@ -71,8 +71,13 @@ def test_an_imported_model_gives_their_logits(name: str, config: dict[str, Any],
 
 
 @torch.no_grad()
-def test_a_head_of_its_own_is_imported_though_their_config_calls_it_tied(tmp_path: Path):
-    theirs = made("T5ForConditionalGeneration", T5 | V1_1)
+@pytest.mark.parametrize(
+    ("name", "config"), [("T5ForConditionalGeneration", T5 | V1_1), ("MarianMTModel", OPUS | APART)]
+)
+def test_a_head_of_its_own_is_imported_though_their_config_calls_it_tied(
+    name: str, config: dict[str, Any], tmp_path: Path
+):
+    theirs = made(name, config)
     theirs.lm_head.weight = torch.nn.Parameter(torch.randn_like(theirs.lm_head.weight))
     check(theirs, tmp_path)
     assert load_checkpoint(tmp_path / "run").model.heads["language"].output is not None

@@ -8,7 +8,7 @@ import torch
 from zoo.hub.sources.headers import TensorInfo, load_tensor
 from zoo.hub.targets.declare.flat_settings import FlatSettings, flatten
 from zoo.hub.targets.declare.renaming import Rename, Tensors, expand
-from zoo.hub.targets.declare.target import NativeClass, Target
+from zoo.hub.targets.declare.target import Copy, NativeClass, Target
 from zoo.models.cost import on_meta
 from zoo.models.kinds.part import PARTS
 from zoo.models.settings import ModelSettings
@@ -70,8 +70,13 @@ def resolve_ties(stored: Stored, flat: FlatSettings, target: Target, place: str)
     Raises:
         ValueError: they differ, and the target has no such head, or zoo always ties them.
     """
-    real = {r.theirs for r in target.renames if r.when is None or flat.get(r.when[0], (r.when[1],)) == (r.when[1],)}
-    for copy in target.copies:
+
+    def applies(declared: Rename | Copy) -> bool:
+        path, value = declared.when or ("", None)
+        return flat.get(path, (value,)) == (value,)
+
+    real = {rename.theirs for rename in filter(applies, target.renames)}
+    for copy in filter(applies, target.copies):
         if copy.theirs not in stored or copy.theirs in real:
             continue
         mine, other = stored[copy.theirs], stored.get(copy.of)

@@ -90,10 +90,12 @@ SIZES = (
     key("activation_dropout", *both_sides("feed_forward.dropout"), merge=first_value, default=0.0),
 )
 SHARED = "model.shared.weight"
+ENCODER_TABLE, DECODER_TABLE = (f"model.{side}.embed_tokens.weight" for side in ("encoder", "decoder"))
 COPIES = (
-    Copy("model.encoder.embed_tokens.weight", SHARED),
-    Copy("model.decoder.embed_tokens.weight", SHARED),
-    Copy("lm_head.weight", SHARED, untied="heads.language.tied"),
+    Copy(ENCODER_TABLE, SHARED),
+    Copy(DECODER_TABLE, SHARED),
+    Copy("lm_head.weight", SHARED, untied="heads.language.tied", when=("embeddings.shared", True)),
+    Copy("lm_head.weight", DECODER_TABLE, untied="heads.language.tied", when=("embeddings.shared", False)),
 )
 
 
@@ -136,8 +138,8 @@ target = Target(
     roles={**ROLES, "decoder_start_token_id": "start"},
     renames=(
         same(TOKENS.format("encoder"), SHARED, COLUMNS, when=("embeddings.shared", True)),
-        same(TOKENS.format("encoder"), "model.encoder.embed_tokens.weight", COLUMNS, when=("embeddings.shared", False)),
-        same(TOKENS.format("decoder"), "model.decoder.embed_tokens.weight", COLUMNS, when=("embeddings.shared", False)),
+        same(TOKENS.format("encoder"), ENCODER_TABLE, COLUMNS, when=("embeddings.shared", False)),
+        same(TOKENS.format("decoder"), DECODER_TABLE, COLUMNS, when=("embeddings.shared", False)),
         *LAYERS,
     ),
     classes=(

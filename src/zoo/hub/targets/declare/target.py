@@ -57,12 +57,14 @@ class Copy:
         of: name of the tensor that it is tied to.
         untied: path of the setting that is false if the two differ; None: they must be equal.
         rules: whether the class uses the copy, not the other tensor, where they differ.
+        when: (path, value): tied to that tensor only if the setting at `path` has this value.
     """
 
     theirs: str
     of: str
     untied: str | None = None
     rules: bool = False
+    when: tuple[str, Any] | None = None
 
 
 @dataclass(frozen=True)
