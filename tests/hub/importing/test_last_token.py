@@ -1,5 +1,6 @@
 """Decoders that classify a text by its last token: which one that is where the tokenizer ends each text with one."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -8,13 +9,14 @@ import transformers
 from published_tokenizers import ENDING, publish
 from strangers import change, saved
 from tokenizers import Tokenizer as Backend
-from tokenizers import processors
+from tokenizers import models, processors
 from untold import untold_run
 
 from zoo.data.tokenizers.tokenizer import Tokenizer
 from zoo.hub.checkpoint import load_checkpoint
 from zoo.hub.exporting.export import export_model
 from zoo.hub.exporting.reloading import reload
+from zoo.hub.importing.importing import import_folder
 from zoo.inference.predict import predict
 from zoo.models.generation.settings import GenerateSettings
 
@@ -43,3 +45,14 @@ def test_a_text_is_read_where_transformers_reads_it(padding: str, tmp_path: Path
     found = [list(answer.scores.values()) for answer in predict(loaded, texts, None, GenerateSettings())]
     assert found == [pytest.approx(scores, abs=1e-5) for scores in wanted]
     export_model(untold_run(loaded), tmp_path / "out", reload=reload)
+
+
+@pytest.mark.parametrize(("padding", "told"), [(0, ("<unk>",)), (1, ())])
+def test_unknown_words_that_are_padding_to_transformers_are_told(padding: int, told: tuple[str, ...], tmp_path: Path):
+    folder = saved(tmp_path / "hf", "GPT2ForSequenceClassification", pad_token_id=padding)
+    Backend(models.WordLevel({"<unk>": 0, "a": 1}, unk_token="<unk>")).save(str(folder / "tokenizer.json"))
+    named = {"tokenizer_class": "PreTrainedTokenizerFast", "unk_token": "<unk>", "pad_token": "<unk>"}
+    (folder / "tokenizer_config.json").write_text(json.dumps(named))
+    report = import_folder(folder, tmp_path / "run")
+    assert report.unknown_as_padding == told
+    assert any("skips it at the end of a text: <unk>" in remark for remark in report.remarks()) == bool(told)

@@ -226,9 +226,9 @@ def test_a_template_of_another_kind_is_said(tmp_path: Path, pair: str, said: tup
     (tmp_path / "tokenizer_config.json").write_text(json.dumps(names))
     (tmp_path / "tokenizer.json").write_text(made.to_str())
     tokenizer = read(tmp_path, "bert")
-    assert tokenizer_differences(CheckpointFolder(tmp_path), tokenizer, True, targets["bert"]) == (said, ())
+    assert tokenizer_differences(CheckpointFolder(tmp_path), tokenizer, True, targets["bert"])[:2] == (said, ())
     (tmp_path / "tokenizer_config.json").write_text(json.dumps({**names, "tokenizer_class": None}))  # its own class
-    assert tokenizer_differences(CheckpointFolder(tmp_path), read(tmp_path, "bert"), True, targets["bert"]) == ((), ())
+    assert not any(tokenizer_differences(CheckpointFolder(tmp_path), read(tmp_path, "bert"), True, targets["bert"]))
 
 
 @pytest.mark.parametrize(
@@ -263,7 +263,7 @@ def test_gpt2s_own_class_keeps_the_template_of_the_file(tmp_path: Path):
     made.save(str(tmp_path / "tokenizer.json"))
     (tmp_path / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": "GPT2Tokenizer"}))
     classifier = dataclasses.replace(targets["gpt2"], classes=(targets["gpt2"].classes[1],))
-    (first, *_), _ = tokenizer_differences(CheckpointFolder(tmp_path), read(tmp_path, "gpt2", 1), False, classifier)
+    (first, *_), *_ = tokenizer_differences(CheckpointFolder(tmp_path), read(tmp_path, "gpt2", 1), False, classifier)
     assert first.startswith(f"'{ENDING} {ENDING} a' (here ")
 
 
@@ -275,7 +275,7 @@ def test_what_stands_behind_a_text_that_is_continued_is_told(tmp_path: Path):
         made.post_processor = processors.TemplateProcessing(single=single, special_tokens=special)
         made.save(str(tmp_path / "tokenizer.json"))
         tokenizer = read(tmp_path, "gpt2")
-        assert tokenizer_differences(CheckpointFolder(tmp_path), tokenizer, False, targets["gpt2"]) == (told, ())
+        assert tokenizer_differences(CheckpointFolder(tmp_path), tokenizer, False, targets["gpt2"])[:2] == (told, ())
 
 
 @pytest.mark.parametrize("single", ["$A", f"{ENDING} $A", f"{ENDING} {ENDING} $A", f"$A {ENDING}", None])

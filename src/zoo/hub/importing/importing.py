@@ -54,6 +54,7 @@ class ImportReport:
         special_tokens: those that its tokenizer adds to texts, where zoo adds others.
         tokenizer_options: what transformers makes of sample texts by tokenizer_config.json, where tokenizer.json says
             otherwise.
+        unknown_as_padding: the token of unknown words, if transformers' class skips it as padding at the end of a text.
         unsupported_generation: keys of the folder that affect generated texts and that zoo has no setting for.
         raw_numbers: heads that predict a number, whose sigmoid transformers' pipeline gives.
         ignored: keys that ask to run code from the folder.
@@ -69,6 +70,7 @@ class ImportReport:
     no_tokenizer: tuple[str, ...]
     special_tokens: tuple[str, ...]
     tokenizer_options: tuple[str, ...]
+    unknown_as_padding: tuple[str, ...]
     unsupported_generation: tuple[str, ...]
     raw_numbers: tuple[str, ...]
     ignored: tuple[str, ...]
@@ -82,6 +84,7 @@ class ImportReport:
             "no tokenizer, so the model reads token ids only": self.no_tokenizer,
             "its tokenizer adds special tokens in another way than zoo": self.special_tokens,
             "zoo follows tokenizer.json; transformers follows tokenizer_config.json and gives": self.tokenizer_options,
+            "padding to transformers' class, which skips it at the end of a text": self.unknown_as_padding,
             "generation settings that zoo lacks": self.unsupported_generation,
             "one label and no problem_type, so zoo predicts the number itself, transformers' pipeline its sigmoid": (
                 self.raw_numbers

@@ -9,7 +9,8 @@ from tokenizers import Tokenizer as Backend
 from zoo.data.tokenizers.backend import read_backend
 from zoo.data.tokenizers.tokenizer import BACKEND_FILE, Tokenizer
 from zoo.hub.exporting.tokenizer_files import with_post_processor
-from zoo.hub.sources.folder import TOKENIZER_CONFIG, CheckpointFolder
+from zoo.hub.importing.tokenizer import counts_as_padding
+from zoo.hub.sources.folder import TOKENIZER_CONFIG, CheckpointFolder, Json
 from zoo.hub.targets.declare.target import Target
 from zoo.lazy_import import import_object
 
@@ -18,16 +19,21 @@ LETTERS = ("a", "b")  # sample texts that show the template around them
 VOCABULARY_ONLY = ("Bert", "GPT2", "Gemma", "Llama", "OpenAIGPT", "Pegasus", "Qwen2", "T5")
 DEFAULT_CLASSES = {"qwen3": "Qwen2Tokenizer"}  # the class of a family without a recipe, if a folder names none
 SAMPLE = "Ab \u00c9 \u6f22\u5b57"  # a text that options such as lower-casing change
+RARE_SAMPLE = "\u2603 \U0002a6a5"  # characters that few vocabularies have
 COMPOSED_SAMPLE = f" e\u0301 {SAMPLE}"  # the same after a space and a letter that NFC composes
 
 
 def tokenizer_differences(
     checkpoint: CheckpointFolder, tokenizer: Tokenizer | str, segments: bool, target: Target
-) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Describe where transformers encodes texts in another way than zoo: special tokens, and tokenizer options."""
+) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
+    """Describe where transformers reads texts in another way: special tokens, tokenizer options, unknown words."""
     if isinstance(tokenizer, str):
-        return (), ()
-    return template_differences(checkpoint, tokenizer, segments, target), option_differences(checkpoint, target)
+        return (), (), ()
+    return (
+        template_differences(checkpoint, tokenizer, segments, target),
+        option_differences(checkpoint, target),
+        unknown_as_padding(tokenizer, checkpoint.config, target),
+    )
 
 
 def template_differences(
@@ -70,6 +76,17 @@ def option_differences(checkpoint: CheckpointFolder, target: Target) -> tuple[st
     elif (rebuilt := rebuilt_backend(checkpoint.folder, named)) is not None:
         found += [(tokens(rebuilt, text), tokens(own, text)) for text in (SAMPLE, COMPOSED_SAMPLE)]
     return tuple(f"'{' '.join(theirs)}' (here '{' '.join(ours)}')" for theirs, ours in found if theirs != ours)
+
+
+def unknown_as_padding(tokenizer: Tokenizer, config: Json, target: Target) -> tuple[str, ...]:
+    """The token of unknown words, if a decoder's classifier in transformers skips it as padding at the end of a text.
+
+    Empty for tokenizers that spell unknown words in bytes.
+    """
+    unknown, roles = tokenizer.role_tokens.get("unk"), tokenizer.roles
+    if unknown is None or not counts_as_padding(unknown, tokenizer.backend, config, target, target.classes[0]):
+        return ()
+    return (unknown,) if roles.id("unk") in tokenizer.encode([RARE_SAMPLE])[0] else ()
 
 
 def rebuilt_backend(folder: Path, named: Any) -> Backend | None:
