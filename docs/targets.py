@@ -9,7 +9,8 @@ INTRODUCTION = """\
 # Targets
 
 What `zoo export` writes and `zoo import` reads, in the order in which export tries them. Each example is a shipped
-model that exports to the target, some with changed settings. `make variants` writes this page from the registry.
+model that exports to the target, in some rows with
+changed settings. `make variants` writes this page from the registry.
 
 | target | models | transformers classes | example |
 |---|---|---|---|"""

@@ -30,6 +30,8 @@ def file_mode(path: Path, follow_symlinks: bool = True) -> int:
     """
     try:
         return path.stat(follow_symlinks=follow_symlinks).st_mode
+    except ValueError:  # a NUL character, or one that no file name has
+        return 0
     except OSError as error:
         if error.errno in NOTHING_THERE:
             return 0

@@ -6,6 +6,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from zoo.disk import is_file
 from zoo.models.model import Model
 
 LARGEST = torch.finfo(torch.float32).max
@@ -17,7 +18,7 @@ def refuse_missing(path: Path) -> None:
     Raises:
         ValueError: it does not.
     """
-    if not path.is_file():
+    if not is_file(path):
         raise ValueError(f"embeddings.vectors: {path}: no such file")
 
 

@@ -226,7 +226,7 @@ def check_folder(folder: Path, resume: bool, resumable: bool = True) -> None:
     """
     there = [name for name in names_in(folder) if name != LOCK]
     for place in (folder / CHECKPOINTS, folder, *folder.parents):
-        if os.path.islink(place) and not place.exists():  # Path.is_symlink raises without permission
+        if os.path.islink(place) and not os.path.exists(place):  # neither raises an error without permission
             raise ValueError(f"{place}: is a broken link; choose another folder")
     if not there:
         return

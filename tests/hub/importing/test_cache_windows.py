@@ -78,3 +78,19 @@ def test_layers_of_another_kind_than_the_family_has_are_refused(name: str, kinds
         return
     with pytest.raises(ValueError, match=r"layer_types is .*; zoo imports transformers' \S+ only with null"):
         zoo.load(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "changes"),
+    [
+        ("LlamaForCausalLM", {"layer_types": ["full_attention"] * 2, "sliding_window": 3}),  # the cache keeps all
+        ("LlamaForSequenceClassification", {"sliding_window": 3, "pad_token_id": 0}),  # it has no cache
+    ],
+)
+def test_a_window_that_shortens_no_cache_is_not_refused(name: str, changes: dict[str, Any], tmp_path: Path):
+    Stranger(name, LLAMA, {}).save(tmp_path)
+    change(tmp_path, **changes)
+    if name == "LlamaForCausalLM":
+        cached, whole = generated_logits(tmp_path, name)
+        torch.testing.assert_close(cached, whole)
+    zoo.load(tmp_path)

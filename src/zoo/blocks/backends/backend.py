@@ -18,7 +18,7 @@ from zoo.registry import Slot
 
 @dataclass(frozen=True)
 class Rule:
-    """The settings of a layer that the backend must honour.
+    """The settings of a layer that the backend must honor.
 
     Args:
         score: computes scores from queries and keys, after rotation.

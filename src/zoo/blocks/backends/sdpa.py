@@ -110,7 +110,8 @@ def only(kernels: list[SDPBackend]) -> Iterator[None]:
     """Context in which torch chooses among these kernels, for one thread at a time.
 
     `sdpa_kernel` sets flags of the whole process. If two threads were inside at once, as `nn.DataParallel` has one per
-    GPU, each could run with the other's flags, and the last one to leave would set those of the first for good.
+    GPU, each could run with the other's flags, and the last one to leave would set those of the first for good. A
+    thread that does not limit the choice takes no lock: meanwhile it may get a slower kernel, never an unsafe one.
     """
     with lock, sdpa_kernel(kernels):
         yield

@@ -105,7 +105,7 @@ def needs_no_ends(width: int, view: View, rule: Rule) -> bool:
 
 
 def prefer_mask(view: View) -> bool:
-    """Whether documents are so short, on both sides, that a mask is cheaper than a tile per document."""
+    """Whether documents on both sides are so short that a mask is cheaper, or too many for one launch."""
     return view.visibility.queries.prefers_mask and view.visibility.keys.prefers_mask
 
 

@@ -17,7 +17,7 @@ from zoo.cli.survey_output import say_survey
 from zoo.data.store.checking import check_store, shards_of
 from zoo.data.task import Task
 from zoo.data.task_list import ListedTask, listed_tasks
-from zoo.disk import expand_user
+from zoo.disk import exists, expand_user
 from zoo.experiments.request import Pair
 from zoo.experiments.resolve import check_task, resolve_model_alone, resolve_training
 from zoo.hub.checkpoint import load_checkpoint
@@ -93,17 +93,18 @@ def check_folder(place: Path) -> Report:
     """
     with refuse_unreadable(place):
         store = shards_of(place)
+        there = {name for name in (MANIFEST, CONFIG, CHECKPOINTS, EXPORTED) if exists(place / name)}
     if store is not None:
         report = Report("token store")
         whole, report.faults = check_store(store)
         again = "; the next run rebuilds what is damaged" if report.faults else ""
         report.remarks.append(f"undamaged shards: {whole:,}{again}")
         return report
-    if (place / MANIFEST).exists():
+    if MANIFEST in there:
         report = check_checkpoint(place)
-    elif (place / CONFIG).exists() or (place / CHECKPOINTS).exists():
+    elif there & {CONFIG, CHECKPOINTS}:
         report = check_run(place)
-    elif (place / EXPORTED).exists():
+    elif EXPORTED in there:
         report = Report("exported model")
         report.faults += report.attempt(hash_faults, place, True) or []
     elif normalize_path(place).parent.name == CHECKPOINTS:  # last: a user's own folder may have this name

@@ -11,6 +11,7 @@ import numpy as np
 from PIL import Image, ImageOps, UnidentifiedImageError
 
 from zoo.data.ids import PICTURE, Picture
+from zoo.disk import exists, is_file
 
 FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "PPM")  # Pillow decodes them without another program
 MOST_PIXELS = 178_956_970  # Pillow's own limit
@@ -138,9 +139,9 @@ def read_file(path: Path, place: str) -> bytes:
     Raises:
         ValueError: the file does not exist or cannot be read.
     """
-    if not path.is_file():
-        raise ValueError(f"{place}: {path}: {'not a file' if path.exists() else 'no such file'}; expected an image")
     try:
+        if not is_file(path):
+            raise ValueError(f"{place}: {path}: {'not a file' if exists(path) else 'no such file'}; expected an image")
         return path.read_bytes()
     except OSError as error:
         raise ValueError(f"{place}: {path}: cannot be read: {error.strerror}") from None

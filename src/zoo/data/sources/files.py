@@ -16,7 +16,7 @@ from zoo.data.sources.origin import SPLITS, Origin
 from zoo.data.sources.part import ColumnFiles, FilePart, SourcePart
 from zoo.data.sources.settings import SourceSettings
 from zoo.data.sources.walking import matching, walk
-from zoo.disk import expand_user
+from zoo.disk import exists, expand_user, is_file, is_folder, is_link
 from zoo.wording import first_few
 
 Named = Mapping[str, Sequence[Path]]  # column -> its files; "" -> tables
@@ -131,17 +131,17 @@ def find_named(name: str, data_dir: Path | None, place: str) -> tuple[list[Path]
     wanted = expand_user(name)
     tried = list(dict.fromkeys(folder / wanted for folder in folders))  # a folder / an absolute path is that path
     for path, folder in zip(tried, folders, strict=False):
-        if path.is_dir():
+        if is_folder(path):
             return files_in_folder(path, place), str(path.absolute())
-        if path.exists():
-            if not path.is_file():
+        if exists(path):
+            if not is_file(path):
                 raise ValueError(f"{place}: {path} is not a regular file, expected a data file")
             return [path], str(path.absolute())
         if glob.has_magic(name):  # only the name is a pattern: the data folder's path is literal
             # sorted by the parts of the path, as in `files_in_folder`: a pattern and a folder give the same order
             begin, parts = (Path(wanted.anchor), wanted.parts[1:]) if wanted.anchor else (folder, wanted.parts)
             matches = sorted(set(matching(begin, parts, place)), key=lambda file: file.parts)
-            if files := [file for file in matches if file.is_file()]:
+            if files := [file for file in matches if is_file(file)]:
                 refuse_broken(matches, place)
                 return files, str(path.absolute())
     looked = ", ".join(str(path) for path in tried)
@@ -159,7 +159,7 @@ def files_in_folder(folder: Path, place: str) -> list[Path]:
     for within, names in walk(folder, place):
         paths = [within / name for name in names]
         refuse_broken([path for path in paths if format_name_of(path) is not None], place)
-        seen += [path for path in paths if path.is_file()]
+        seen += [path for path in paths if is_file(path)]
     seen.sort(key=lambda path: path.parts)
     refuse_saved_dataset(seen, place)
     files = [path for path in seen if format_name_of(path) is not None]
@@ -174,7 +174,7 @@ def files_in_folder(folder: Path, place: str) -> list[Path]:
 def refuse_broken(paths: Sequence[Path], place: str) -> None:
     """Raise a ValueError if a path is a broken link: its rows would be missing without notice."""
     for path in paths:
-        if path.is_symlink() and not path.exists():
+        if is_link(path) and not exists(path):
             raise ValueError(
                 f"{place}: {path} is a broken link to {path.readlink()}; restore that file, or remove the link"
             )

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from zoo.data.formats.compression import reason
+from zoo.disk import is_folder
 
 
 def matching(at: Path, parts: Sequence[str], place: str) -> Iterator[Path]:
@@ -21,10 +22,10 @@ def matching(at: Path, parts: Sequence[str], place: str) -> Iterator[Path]:
     first, rest = parts[0], parts[1:]
     if not glob.has_magic(first):
         yield from matching(at / first, rest, place) if os.path.lexists(at / first) else ()
-    elif first == "**" and at.is_dir():
+    elif first == "**" and is_folder(at):
         for below, _ in walk(at, place):
             yield from matching(below, rest or ["*"], place)
-    elif at.is_dir():
+    elif is_folder(at):
         try:
             names = fnmatch.filter(os.listdir(at), first)
         except OSError as error:

@@ -7,13 +7,14 @@ from zoo.data.sources.repeated import codes, duplicates
 from zoo.data.store import trained
 from zoo.data.store.shard import INDEX, Shard
 from zoo.data.store.store import SHARDS
+from zoo.disk import is_folder
 
 
 def shards_of(folder: Path) -> Path | None:
     """The folder of shards in a token store, given the store or that folder itself; None for any other path."""
-    if (folder / SHARDS).is_dir():
+    if is_folder(folder / SHARDS):
         return folder / SHARDS
-    return folder if folder.name == SHARDS and folder.is_dir() else None
+    return folder if folder.name == SHARDS and is_folder(folder) else None
 
 
 def check_store(shards: Path) -> tuple[int, list[str]]:

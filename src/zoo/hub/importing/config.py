@@ -152,11 +152,13 @@ def check_demands(config: ConfigReader, target: Target, class_name: str | None) 
     Raises:
         ValueError: there is such a value.
     """
-    config.defaults = {key.theirs: key.default for key in target.keys}
+    # so that a demand can look up other keys
+    config.defaults = dict.fromkeys(target.cache_demands) | {key.theirs: key.default for key in target.keys}
     own = next((chosen for chosen in target.classes if chosen.name == class_name), None)
     ignored, demands = ((), {}) if own is None else (own.ignored_constants, own.demands)
+    cache = target.cache_demands if own is None or own.generates else {}
     demanded = {key: (value,) for key, value in target.constants.items() if key not in (*target.lenient, *ignored)}
-    for key, accepted in {**ACCEPTED, **demanded, **target.demands, **demands}.items():
+    for key, accepted in {**ACCEPTED, **demanded, **target.demands, **cache, **demands}.items():
         value = config.find(key)
         if value is REQUIRED:
             continue

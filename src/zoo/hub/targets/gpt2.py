@@ -87,7 +87,8 @@ target = Target(
     longest="decoder.max_length",
     prefix="transformer.",
     strays=("attn.bias", "attn.masked_bias"),
-    demands={**CAUSAL, **whole_cache("n_positions")},
+    demands=CAUSAL,
+    cache_demands=whole_cache("n_positions"),
     recipe=GPT2,
     aliases=ALIASES,
 )

@@ -5,6 +5,8 @@
 Source: Touvron et al. 2023, arXiv:2302.13971 and arXiv:2307.09288; transformers' `models/llama`.
 """
 
+from dataclasses import replace
+
 from zoo.hub.targets.declare.classes import decoder_tagger, last_token_classifier, tied_causal_lm
 from zoo.hub.targets.declare.flat_settings import FlatSettings
 from zoo.hub.targets.declare.key import Config, Key, first_value, key, value_of
@@ -48,7 +50,7 @@ KEYS = (
     key("rope_theta", "decoder.position.base", default=None, null_means=value_of("rope_parameters.rope_theta")),
     key("attention_dropout", "decoder.attention.dropout", "decoder.dropout", merge=first_value, default=0.0),
 )
-DEMANDS = {**NEUTRAL_SCALING, **CAUSAL, "token_classification_bias": (True,)}
+DEMANDS = {**NEUTRAL_SCALING, **CAUSAL}
 RENAMES = (
     same("decoder.stack.embeddings.tokens.weight", TOKENS),
     same(f"{OURS}.norms.mixer.weight", f"{THEIRS}.input_layernorm.weight"),
@@ -83,10 +85,11 @@ def sizes(vocab_size: int, d_ff: int, max_length: int, n_kv_heads: int | None, d
 
 def classes(family: str) -> tuple[NativeClass, ...]:
     """A language model, a classifier of the last token, and a token classifier."""
+    tagger = decoder_tagger(f"{family}ForTokenClassification", "score")
     return (
         tied_causal_lm(f"{family}ForCausalLM", TOKENS, tied=False),
         last_token_classifier(f"{family}ForSequenceClassification"),
-        decoder_tagger(f"{family}ForTokenClassification", "score"),
+        replace(tagger, demands={**tagger.demands, "token_classification_bias": (True,)}),
     )
 
 
@@ -116,7 +119,8 @@ target = Target(
         key("mlp_bias", GATED_BIAS, default=False),
     ),
     modernize=modernize_rope,
-    demands={**DEMANDS, **whole_cache("max_position_embeddings")},
+    demands=DEMANDS,
+    cache_demands=whole_cache("max_position_embeddings"),
     renames=RENAMES,
     classes=classes("Llama"),
     longest="decoder.max_length",

@@ -165,7 +165,8 @@ target = Target(
     copies=COPIES,
     tables=TABLES,
     lenient=("forced_eos_token_id",),
-    demands={**NO_IS_CAUSAL, **whole_cache("max_position_embeddings")},
+    demands=NO_IS_CAUSAL,
+    cache_demands=whole_cache("max_position_embeddings"),
     aliases=ALIASES,
 )
 register(target)

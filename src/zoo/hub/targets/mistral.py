@@ -33,7 +33,8 @@ target = dataclasses.replace(
         *sizes(32000, 14336, 131072, 8, None),
         key("sliding_window", "decoder.attention.window", default=4096),
     ),
-    demands={**DEMANDS, **whole_cache("max_position_embeddings", *THEIRS.values())},
+    demands=DEMANDS,
+    cache_demands=whole_cache("max_position_embeddings", *THEIRS.values()),
     classes=classes("Mistral"),
 )
 register(target)

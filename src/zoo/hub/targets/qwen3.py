@@ -70,6 +70,7 @@ target = dataclasses.replace(
     ),
     modernize=modernize,
     demands=DEMANDS,
+    cache_demands={},  # its attention has the windows that its cache has
     classes=classes("Qwen3"),
 )
 register(target)

@@ -178,7 +178,8 @@ target = Target(
         "head_dim": "d_kv",
     },
     modernize=modernize,
-    demands={**NO_IS_CAUSAL, **whole_cache("n_positions")},
+    demands=NO_IS_CAUSAL,
+    cache_demands=whole_cache("n_positions"),
     recipe=T5,
     strays=("EncDecAttention.relative_attention_bias.weight",),
 )

@@ -114,7 +114,7 @@ def plain_embeddings(segments: bool = False) -> tuple[Requirement, ...]:
 
 
 def whole_cache(longest: str, *kinds: str) -> Mapping[str, Accepted]:
-    """For `demands`: transformers' key/value cache must keep every position that the model reads.
+    """For `cache_demands`: transformers' key/value cache must keep every position that the model reads.
 
     The cache of any family follows these keys, even if its attention has no window: `generate` then drops positions,
     and gives other texts than the logits promise.
@@ -127,14 +127,18 @@ def whole_cache(longest: str, *kinds: str) -> Mapping[str, Accepted]:
     def long_enough(theirs: str) -> Accepted:
         def accepted(config: Config) -> tuple[Any, ...]:
             window, most = config(theirs), config(longest)
-            return (None, window if type(window) is type(most) is int and window > most else most)
+            wide = type(window) is type(most) is int and window > most
+            return (None, window if wide or each_is(FULL, config) else most)
 
         return accepted
 
     def alike(config: Config) -> tuple[Any, ...]:
-        layers = config(LAYER_TYPES)
-        known = isinstance(layers, list) and any(all(each == kind for each in layers) for kind in kinds or (FULL,))
-        return (None, layers) if known else (None,)
+        known = any(each_is(kind, config) for kind in kinds or (FULL,))
+        return (None, config(LAYER_TYPES)) if known else (None,)
+
+    def each_is(kind: str, config: Config) -> bool:
+        layers = config(LAYER_TYPES)  # which the cache follows first
+        return isinstance(layers, list) and all(each == kind for each in layers)
 
     windows = ("attention_chunk_size", *([] if kinds else ["sliding_window"]))
     return {**{theirs: long_enough(theirs) for theirs in windows}, LAYER_TYPES: alike}

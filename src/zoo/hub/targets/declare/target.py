@@ -143,6 +143,7 @@ class Target:
         copies: tied tensors that files may hold twice. strays: suffixes of tensors in old files that are no weights.
         demands: key -> the values that zoo can import, for keys that export does not write; a function computes them
             from other keys.
+        cache_demands: the same for classes that generate: keys of transformers' key/value cache.
         lenient: constants that do not describe the model, so import accepts any value. aliases: other names of keys ->
             the keys of this declaration.
         modernize: converts a config.json of any transformers version to the newest form.
@@ -172,6 +173,7 @@ class Target:
     copies: tuple[Copy, ...] = ()
     strays: tuple[str, ...] = ()
     demands: Mapping[str, Accepted] = field(default_factory=dict)
+    cache_demands: Mapping[str, Accepted] = field(default_factory=dict)
     lenient: tuple[str, ...] = ()
     aliases: Mapping[str, str] = field(default_factory=dict)
     modernize: Callable[[Mapping[str, Any]], Mapping[str, Any]] = dict
