@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from zoo.data.home import home
-from zoo.disk import atomic_write, expand_user, refuse_unwritable
+from zoo.disk import atomic_write, exists, expand_user, is_file, is_folder, is_link, refuse_unwritable
 
 
 def test_what_was_there_stays_until_all_is_written(tmp_path: Path) -> None:
@@ -52,3 +52,22 @@ def test_the_home_of_nobody_is_a_name_like_any_other(monkeypatch: pytest.MonkeyP
     assert expand_user("~nobody-of-this-name/run") == Path("~nobody-of-this-name/run")
     monkeypatch.setenv("ZOO_CACHE", "~nobody-of-this-name/cache")
     assert home() == Path("~nobody-of-this-name/cache")
+
+
+def test_what_is_not_there_and_what_may_not_be_entered_are_told_apart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").touch()
+    (tmp_path / "link").symlink_to("file")
+    (tmp_path / "itself").symlink_to("itself")
+    assert is_folder(tmp_path) and is_file(tmp_path / "link") and is_link(tmp_path / "link")
+    for nothing in ("gone", "file/below", "itself", "nul\0"):
+        assert not exists(tmp_path / nothing) and not is_file(tmp_path / nothing)
+
+    def refuse(path: Path, **options: bool) -> None:  # who runs tests may enter any folder
+        raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+    monkeypatch.setattr(Path, "stat", refuse)
+    for ask in (exists, is_file, is_folder, is_link):
+        with pytest.raises(PermissionError):
+            ask(tmp_path / "file")

@@ -117,6 +117,25 @@ def test_a_folder_of_which_a_part_cannot_be_read_is_refused(named: str, monkeypa
         texts_of(files={"validation": named})
 
 
+@pytest.mark.parametrize("named", ["corpus", "corpus/**/*.txt", "corpus/listed/b.txt"])
+def test_a_file_that_is_listed_but_may_not_be_reached_is_not_left_out(
+    named: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Path("corpus/listed").mkdir(parents=True)
+    Path("corpus/a.txt").write_text("a\n")
+    Path("corpus/listed/b.txt").write_text("b\n")
+    stat = Path.stat
+
+    def refuse(path: Path, **options: bool) -> os.stat_result:  # as in a folder that may be listed, but not entered
+        if path.parent.name == "listed":
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return stat(path, **options)
+
+    monkeypatch.setattr(Path, "stat", refuse)
+    with pytest.raises(PermissionError, match="listed/b.txt"):
+        texts_of(files={"validation": named})
+
+
 def test_a_column_that_later_rows_alone_have_is_not_lost(tmp_path: Path) -> None:
     rows = '{"text": "a", "other": 1}\n{"text": "b", "label": "x"}\n'
     Path("rows.jsonl").write_text(rows)
