@@ -8,7 +8,8 @@ from zoo.data.scratch import Scratch
 from zoo.devices.choose import AS_STORED, Placement
 from zoo.disk import expand_user
 from zoo.hub.exporting.hashes import hash_faults
-from zoo.hub.importing.importing import ImportReport, import_folder
+from zoo.hub.importing.importing import import_folder
+from zoo.hub.importing.report import ImportReport
 from zoo.hub.sources.download import HUB, download
 from zoo.hub.sources.folder import CONFIG
 from zoo.inference.loaded import Loaded, load_run

@@ -233,11 +233,13 @@ class LabelNames:
     Args:
         names: names of the classes; empty if there are none.
         kind: kind of label, as in a task's `labels`. count: number of scores of the head.
+        assumed_number: whether the one label is a number, as transformers trains it, without a `problem_type`.
     """
 
     names: list[str]
     kind: str = "one"
     count: int = 0
+    assumed_number: bool = False
 
     def plain(self) -> Any:
         """The value of `labels` in a task."""
@@ -255,7 +257,8 @@ def read_labels(config: ConfigReader, chosen: NativeClass) -> LabelNames:
     names, problem = label_names(config), config.tree.get("problem_type")
     if not classifies(chosen):
         return LabelNames(names, count=len(names))
-    if problem is None:  # as transformers' classes decide it
+    assumed = problem is None
+    if assumed:  # as transformers' classes decide it
         problem = (OneNumber if len(names) == 1 else OneClass).problem
     kinds = {answer.problem: kind for kind, answer in LABEL_LOSSES.items()}
     if not isinstance(problem, str) or problem not in kinds:
@@ -264,7 +267,8 @@ def read_labels(config: ConfigReader, chosen: NativeClass) -> LabelNames:
         raise ValueError(
             f"{config.place}: problem_type is {problem!r} with {len(names)} outputs; zoo predicts one number"
         )
-    return LabelNames([] if kinds[problem] == "number" else names, kinds[problem], len(names))
+    number = kinds[problem] == "number"
+    return LabelNames([] if number else names, kinds[problem], len(names), assumed and number)
 
 
 def label_names(config: ConfigReader) -> list[str]:

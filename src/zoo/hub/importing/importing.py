@@ -3,7 +3,6 @@
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from zoo.hub.exporting.tokenizer_files import DEFAULT_CHAT, chat_template, to_js
 from zoo.hub.importing import weights
 from zoo.hub.importing.config import ConfigReader, LabelNames, build_settings, read_family, read_flat, read_labels
 from zoo.hub.importing.generation import read_generation
+from zoo.hub.importing.report import ImportReport
 from zoo.hub.importing.tokenizer import read_tokenizer
 from zoo.hub.importing.tokenizer_differences import tokenizer_differences
 from zoo.hub.sources.folder import TOKENIZER_CONFIG, CheckpointFolder
@@ -38,64 +38,6 @@ from zoo.runs.tensors import load_matching, part_of, unique_tensors
 
 CODE_KEYS = ("auto_map", "custom_pipelines", "custom_generate")
 INIT_SEED = 0  # so that missing tensors are initialized to the same values in each import
-
-
-@dataclass(frozen=True)
-class ImportReport:
-    """What was imported.
-
-    Args:
-        run: the new run.
-        target, class_name: what the folder was read as.
-        initialized: parts that are missing from the folder and newly initialized.
-        untrained: heads that were newly initialized when the folder was exported, and have not been trained.
-        dropped: modules of the folder that the model does not have.
-        no_tokenizer: why there is no tokenizer; empty if there is one, or if the model reads no text.
-        special_tokens: those that its tokenizer adds to texts, where zoo adds others.
-        tokenizer_options: what transformers makes of sample texts by tokenizer_config.json, where tokenizer.json says
-            otherwise.
-        unknown_as_padding: the token of unknown words, if transformers' class skips it as padding at the end of a text.
-        unsupported_generation: keys of the folder that affect generated texts and that zoo has no setting for.
-        raw_numbers: heads that predict a number, whose sigmoid transformers' pipeline gives.
-        ignored: keys that ask to run code from the folder.
-    """
-
-    run: Path
-    target: str
-    class_name: str
-    parameters: int
-    initialized: tuple[str, ...]
-    untrained: tuple[str, ...]
-    dropped: tuple[str, ...]
-    no_tokenizer: tuple[str, ...]
-    special_tokens: tuple[str, ...]
-    tokenizer_options: tuple[str, ...]
-    unknown_as_padding: tuple[str, ...]
-    unsupported_generation: tuple[str, ...]
-    raw_numbers: tuple[str, ...]
-    ignored: tuple[str, ...]
-
-    def remarks(self) -> list[str]:
-        """What a user should know before using the model, one line each."""
-        found = {
-            "newly initialized (missing from the checkpoint)": self.initialized,
-            "newly initialized, never trained before the export": self.untrained,
-            f"left out, since {self.class_name} has no such tensor": self.dropped,
-            "no tokenizer, so the model reads token ids only": self.no_tokenizer,
-            "its tokenizer adds special tokens in another way than zoo": self.special_tokens,
-            "zoo follows tokenizer.json; transformers follows tokenizer_config.json and gives": self.tokenizer_options,
-            "padding to transformers' class, which skips it at the end of a text": self.unknown_as_padding,
-            "generation settings that zoo lacks": self.unsupported_generation,
-            "one label and no problem_type, so zoo predicts the number itself, transformers' pipeline its sigmoid": (
-                self.raw_numbers
-            ),
-            "ignored, since zoo runs no code of a checkpoint": self.ignored,
-        }
-        return [f"{what}: {', '.join(names)}" for what, names in found.items() if names]
-
-    def lines(self) -> list[str]:
-        """The report as a terminal shows it."""
-        return [f"{self.run}: {self.class_name} ({self.target}), {self.parameters:,} parameters", *self.remarks()]
 
 
 def identify_model(
@@ -163,9 +105,9 @@ def import_folder(source: Path, folder: Path) -> ImportReport:
         modules_of(strange + extra),
         (tokenizer,) if isinstance(tokenizer, str) and traits.has_text else (),
         *tokenizer_differences(checkpoint, tokenizer, traits.segments, target),
-        unsupported,
-        tuple(chosen.heads) if labels.kind == "number" and config.tree.get("problem_type") is None else (),
-        code_keys(config.tree, checkpoint.read_json(TOKENIZER_CONFIG)),
+        unsupported_generation=unsupported,
+        raw_numbers=tuple(chosen.heads) if labels.assumed_number else (),
+        ignored=code_keys(config.tree, checkpoint.read_json(TOKENIZER_CONFIG)),
     )
 
 
