@@ -4,9 +4,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from any_text import TEXT
 from zoo import config
 from zoo.cli.commands.listing import description
 from zoo.config import find, merge, names, nest, parse_set, read_with_base
@@ -77,7 +78,7 @@ def test_aliases_cannot_blow_up():
         parse_yaml(bomb, "here")
 
 
-@given(st.text())
+@given(TEXT)
 def test_any_text_is_read_or_refused_with_its_place(text: str):
     try:
         parse_yaml(text, "here")
@@ -86,13 +87,14 @@ def test_any_text_is_read_or_refused_with_its_place(text: str):
 
 
 data = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
-    lambda inner: st.lists(inner) | st.dictionaries(st.text() | st.integers(), inner),
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | TEXT,
+    lambda inner: st.lists(inner) | st.dictionaries(TEXT | st.integers(), inner),
     max_leaves=8,
 )
 
 
-@given(st.dictionaries(st.text(), data))
+@settings(max_examples=50)
+@given(st.dictionaries(TEXT, data))
 def test_what_is_written_reads_back(tree: dict[str, Any]):
     assert parse_yaml(to_yaml(tree), "here") == tree
 

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from any_text import TEXT
 from zoo.annotations import PerLayer
 from zoo.config import build, dump
 from zoo.registry import Choice, Slot
@@ -114,8 +115,8 @@ def test_a_setting_of_a_stack_is_cycled_and_a_list_by_nature_is_not():
 
 WHOLE = st.integers(-(2**63), 2**63 - 1)
 data = st.recursive(
-    st.none() | st.booleans() | WHOLE | st.floats(allow_nan=False) | st.text(),
-    lambda inner: st.lists(inner) | st.dictionaries(st.text() | WHOLE, inner),
+    st.none() | st.booleans() | WHOLE | st.floats(allow_nan=False) | TEXT,
+    lambda inner: st.lists(inner) | st.dictionaries(TEXT | WHOLE, inner),
     max_leaves=8,
 )
 choices = st.one_of(
@@ -133,12 +134,12 @@ stacks = st.fixed_dictionaries(
         "mixed": choices | st.lists(choices, min_size=1, max_size=3),
         "window": st.none() | WHOLE | st.lists(st.none() | WHOLE, min_size=1, max_size=3),
         "widths": st.lists(WHOLE, max_size=3),
-        "extra": st.dictionaries(st.text(), data, max_size=2),
+        "extra": st.dictionaries(TEXT, data, max_size=2),
     },
 )
 wholes = st.fixed_dictionaries(
     {"d_model": WHOLE, "decoder": stacks},
-    optional={"encoder": st.none() | stacks, "several": st.lists(choices, max_size=3), "title": st.text()},
+    optional={"encoder": st.none() | stacks, "several": st.lists(choices, max_size=3), "title": TEXT},
 )
 
 

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from any_text import TEXT
 from zoo.annotations import PerLayer
 from zoo.registry import Choice, Slot, check, check_cycled, plain, refuse_below
 from zoo.wording import nearest, refuse_unknown
@@ -278,8 +279,8 @@ def test_a_list_is_kept_where_the_annotation_is_a_list(annotation: Any):
 
 
 values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
-    lambda inner: st.lists(inner) | st.dictionaries(st.text() | st.integers(), inner),
+    st.none() | st.booleans() | st.integers() | st.floats() | TEXT,
+    lambda inner: st.lists(inner) | st.dictionaries(TEXT | st.integers(), inner),
     max_leaves=8,
 )
 ANNOTATIONS = [annotation for _, annotation, _ in REFUSED + ACCEPTED]

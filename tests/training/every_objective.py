@@ -191,6 +191,11 @@ def cases() -> list[Case]:
     return exact + labeled + [Case(objective, fitting[0], torch.float32) for objective, fitting in models]
 
 
+def first_of_each(every: list[Case]) -> list[Case]:
+    """The first of each objective, type and kind of labels: what is summed over processes depends on no model."""
+    return list({(str(c.objective), str(c.labels), c.dtype): c for c in reversed(every)}.values())
+
+
 class Step(NamedTuple):
     """A step's log line and its gradients by parameter."""
 
@@ -228,8 +233,8 @@ def take_step(case: Case, folder: Path, micro_batch: int, processes: Processes) 
 
 
 def take_all(folder: Path, micro_batch: int) -> None:
-    """The step of every case, in each of several processes, which writes what came out."""
+    """The step of each objective, in each of several processes, which writes what came out."""
     with join(settings(), folder) as processes:
-        for number, case in enumerate(cases()):
+        for number, case in enumerate(first_of_each(cases())):
             step = take_step(case, folder / f"run-{number}", micro_batch, processes)
             step.write(folder / f"{number}-{processes.rank}")

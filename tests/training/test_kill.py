@@ -177,8 +177,8 @@ def test_a_changed_file_is_noticed(crashed: Path, name: str):
         assert path.name in str(damaged)
 
 
-@pytest.mark.parametrize("trials", [1, pytest.param(60, marks=pytest.mark.long)])
-def test_runs_killed_at_random_moments_come_to_the_same_bits(tmp_path: Path, trials: int):
+@pytest.mark.long
+def test_runs_killed_at_random_moments_come_to_the_same_bits(tmp_path: Path, trials: int = 60):
     command = [sys.executable, str(PROGRAM), "--trials", str(trials), "--seed", "1"]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "TMPDIR": str(tmp_path)}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=HANGS)
