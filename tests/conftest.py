@@ -16,6 +16,7 @@ from typing import Any
 import jaxtyping
 import pytest
 from hypothesis import settings
+from hypothesis.internal.conjecture import providers
 
 os.environ |= {"HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
 os.environ["TORCH_DYNAMO_RUN_GC_AFTER_COMPILE"] = "0"  # a tenth of a second for each graph
@@ -62,6 +63,8 @@ if STARTING not in sys.path:
 
 settings.register_profile("zoo", deadline=None, derandomize=True, database=None, max_examples=100)
 settings.load_profile("zoo")
+# it would read the source of all modules for constants to draw: seconds, and other draws in each process
+providers._get_local_constants = lambda: providers._local_constants
 
 opened: list[str] = []
 
