@@ -1,12 +1,14 @@
 """Claims about the numbers of a step: of nothing there is no loss; the peak is never that of a first product."""
 
 from collections.abc import Iterator
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
-from tiny import alone, settings
+from tiny import alone, lines, settings, train_tiny
+from torch import Tensor
 
 from zoo.training import logbook, meter
 from zoo.training.logbook import suspect_examples
@@ -97,3 +99,32 @@ def test_the_peak_is_measured_once_for_each_number_of_threads(clock: list[float]
     clock += [0.2, 0.1, 0.1, 0.1, 0.2, 0.05, 0.05, 0.05]
     found = [measure_peak(CPU, torch.float32, threads) for threads in (1, 1, 2)]
     assert found == pytest.approx([2 * N**3 / 0.1] * 2 + [2 * N**3 / 0.05]) and not clock
+
+
+def test_a_step_takes_as_long_as_the_gpu_takes_for_it_also_after_a_pause(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """A GPU that takes five seconds for each step, which the host queues in one; it is idle after every third step."""
+    now = idle = 0.0
+
+    def mark(device: torch.device) -> Any:
+        at = max(now, idle)
+        return SimpleNamespace(at=at, elapsed_time=lambda end: 1000 * (end.at - at))
+
+    def copy_to_host(tensor: Tensor) -> Any:
+        nonlocal now, idle
+        now, idle = now + 1, max(now, idle) + 5
+        done = idle
+
+        def read() -> list[float]:
+            nonlocal now
+            now = max(now, done)
+            return tensor.tolist()
+
+        return read, SimpleNamespace(at=done)
+
+    monkeypatch.setattr(meter, "mark", mark)
+    monkeypatch.setattr(meter, "copy_to_host", copy_to_host)
+    monkeypatch.setattr(meter.time, "perf_counter", lambda: now)
+    train_tiny(tmp_path, settings(steps=7, evaluate_every=0, save_every=3))
+    assert [line["seconds"] for line in lines(tmp_path)] == [5.0] * 7

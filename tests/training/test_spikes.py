@@ -49,7 +49,7 @@ def test_a_loss_that_stays_where_it_jumped_to_becomes_usual():
 
 
 def test_a_step_that_scored_nothing_makes_no_loss_usual():
-    tally, state = Tally(1, {}, {}), State()
+    tally, state = Tally(1, {"causal_lm": torch.ones(())}, {}), State()
     tally.skipped, tally.line = False, {"step": 1}
     assert note_spike(tally, state) == {} and state.usual.seen == 0
 

@@ -112,7 +112,7 @@ def read_line(tally: Tally, learner: Learner, state: State, speed: Speed, ended:
     """
     tally.read()
     note_skipped(tally, state, learner)
-    return {**tally.line, **speed.line(tally.tokens, ended - tally.began), **note_spike(tally, state)}
+    return {**tally.line, **speed.line(tally.tokens, tally.seconds(ended)), **note_spike(tally, state)}
 
 
 def write(learner: Learner, state: State, run: Run, observers: Observers, finished: bool = False) -> None:

@@ -29,6 +29,7 @@ class Tally:
 
     def __init__(self, step: int, counts: Mapping[str, Tensor], row_entries: Line) -> None:
         self.step, self.counts, self.row_entries, self.began = step, counts, row_entries, time.perf_counter()
+        self.start = mark(next(iter(counts.values())).device)
         self.examples: list[list[tuple[int, int, int]]] = []  # per micro-batch: (epoch, document, number) of each one
         self.rows: list[Tensor] = []  # per micro-batch: the sum of each term, then the sum and count of each metric
         self.weights: dict[str, float] = {}
@@ -62,7 +63,7 @@ class Tally:
         total = processes.sum(torch.cat([numbers, rest, (~finite).to(exact)[None]]))
         self.bad = (total[-1] > 0).float()  # 1 where a number of any process is not finite
         known = torch.stack(list(self.counts.values()))
-        self.await_copy = copy_to_host(torch.cat([known, norm.to(exact)[None], total]))
+        self.await_copy, self.end = copy_to_host(torch.cat([known, norm.to(exact)[None], total]))
 
     def read(self) -> None:
         """Wait for the sums, and build the log line from them."""
@@ -80,6 +81,18 @@ class Tally:
             "learning_rate": self.rate,
             **self.row_entries,
         }
+
+    def seconds(self, ended: float) -> float:
+        """Return the seconds that the step took, the longer of the host's and the device's; call it after `read`.
+
+        The host waits for a GPU one step late. After a pause, such as a validation, it waits for none, and begins the
+        second step while the GPU has just begun the first.
+
+        Args:
+            ended: when the host was done with the step, on the clock of `time.perf_counter`.
+        """
+        on_device = 0.0 if self.start is None or self.end is None else self.start.elapsed_time(self.end) / 1000
+        return max(ended - self.began, on_device)
 
     def losses(self, sums: list[float], counts: list[float]) -> Line:
         """Return the weighted loss and each term that scored a position; without any such term there is no loss."""
@@ -99,18 +112,31 @@ class Tally:
         return bool(faulty), [example for part in faulty or self.examples for example in part][:EXAMPLES_SHOWN]
 
 
-def copy_to_host(tensor: Tensor) -> Callable[[], list[float]]:
-    """Start to copy a tensor to the host. The returned function waits for the copy, not for later device work."""
+def mark(device: torch.device) -> torch.Event | None:
+    """Record an event in the work that is queued on a GPU; None on devices that the host does not run ahead of."""
+    if device.type != "cuda":
+        return None
+    event = torch.Event("cuda", enable_timing=True)
+    event.record()
+    return event
+
+
+def copy_to_host(tensor: Tensor) -> tuple[Callable[[], list[float]], torch.Event | None]:
+    """Start to copy a tensor to the host. Return a function that waits for it, and the event that the copy is done.
+
+    On a GPU the function does not wait for later work.
+    """
     if tensor.device.type != "cuda":
-        return tensor.tolist
-    copy, done = tensor.to("cpu", non_blocking=True), torch.Event("cuda")  # torch pins the copy
-    done.record()
+        return tensor.tolist, None
+    copy = tensor.to("cpu", non_blocking=True)  # torch pins the copy
+    done = mark(tensor.device)
+    assert done is not None
 
     def read() -> list[float]:
         done.synchronize()
         return copy.tolist()
 
-    return read
+    return read, done
 
 
 def at_least_float32(number: Tensor) -> Tensor:
