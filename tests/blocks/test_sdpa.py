@@ -173,21 +173,22 @@ def test_masks_have_the_dtype_of_the_queries_as_kernels_of_gpus_demand(
     torch.testing.assert_close(found, expected, **(EXACT if dtype == torch.float64 else {"atol": 0.02, "rtol": 0.02}))
 
 
-def test_threads_do_not_change_the_kernels_that_torch_chooses_among_for_each_other():
-    class OnGPU(torch.Tensor):
-        is_cuda = True
+class OnGPU(torch.Tensor):
+    is_cuda = True
 
+
+def test_threads_do_not_change_the_kernels_that_torch_chooses_among_for_each_other():
     queries, mask = torch.zeros(1, 1, 1, 1).as_subclass(OnGPU), torch.zeros(1)
     before, inside, leave = flags(), Event(), Event()
 
     def other() -> list[bool]:
-        with sdpa.kernels_for(queries, mask):
+        with sdpa.kernels_for(queries, queries, queries, mask):
             inside.set()
             leave.wait(10)
             return flags()
 
     with ThreadPoolExecutor(1) as thread:
-        with sdpa.kernels_for(queries, mask):
+        with sdpa.kernels_for(queries, queries, queries, mask):
             found = thread.submit(other)
             assert not inside.wait(0.2), "both are inside"
         leave.set()
@@ -204,3 +205,14 @@ def flags() -> list[bool]:
         kernels.mem_efficient_sdp_enabled(),
         kernels.math_sdp_enabled(),
     ]
+
+
+@pytest.mark.parametrize(("learned", "efficient"), [("mask", False), ("values", True), ("nothing", True)])
+def test_a_mask_that_alone_learns_meets_no_kernel_that_reads_beyond_memory(learned: str, efficient: bool):
+    """As T5's biases of positions do where the layers are frozen; on a GPU, torch's memory-efficient kernel would."""
+    given = {name: torch.zeros(1, 1, 2, 2) for name in ("queries", "keys", "values", "mask")}
+    given["queries"] = given["queries"].as_subclass(OnGPU)
+    if learned in given:
+        given[learned].requires_grad_()
+    with sdpa.kernels_for(*given.values()):
+        assert flags() == [False, False, efficient, True]

@@ -26,6 +26,9 @@ NARROW = (torch.bfloat16, torch.float16)  # the dtypes that flash attention and 
 TAKE_MASKS = [SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
 # Without gradients (prediction, generation), lengths vary, and cuDNN takes tens of milliseconds to plan each new shape.
 TAKE_LENGTHS = [SDPBackend.FLASH_ATTENTION, *TAKE_MASKS]
+# Where the mask alone has a gradient, the memory-efficient kernel reads memory that is not there in its backward pass
+# (https://github.com/pytorch/pytorch/issues/148476).
+TAKE_MASKS_TO_LEARN = [SDPBackend.MATH]
 lock = Lock()  # held while torch chooses among some kernels only
 
 
@@ -56,7 +59,7 @@ class Sdpa(Backend):
         if shared > 1 and queries.is_cuda and (mask is not None or queries.dtype not in NARROW):
             # the memory-efficient kernel, the only fused one for masks and float32, has no grouped-query attention
             keys, values, shared = *(x.repeat_interleave(shared, dim=1) for x in (keys, values)), 1
-        with kernels_for(queries, mask):
+        with kernels_for(queries, keys, values, mask):
             return F.scaled_dot_product_attention(  # a query that sees no key gets 0
                 queries, keys, values, mask, rule.dropout, causal, scale=rule.score.scale, enable_gqa=shared > 1
             )
@@ -97,11 +100,13 @@ class Sdpa(Backend):
 SDPA = Sdpa()  # stateless, so all layers share one
 
 
-def kernels_for(queries: Queries, mask: Tensor | None) -> AbstractContextManager[None]:
+def kernels_for(queries: Queries, keys: Keys, values: Values, mask: Tensor | None) -> AbstractContextManager[None]:
     """Context in which torch chooses among the kernels that are safe and fast for these inputs."""
     if not queries.is_cuda or (mask is None and torch.is_grad_enabled()):
         return nullcontext()
     kernels = TAKE_LENGTHS if mask is None else TAKE_MASKS
+    if mask is not None and mask.requires_grad and not any(x.requires_grad for x in (queries, keys, values)):
+        kernels = TAKE_MASKS_TO_LEARN  # a bias of positions above frozen layers
     return sdpa_kernel(kernels) if torch.compiler.is_compiling() else only(kernels)
 
 
