@@ -87,6 +87,15 @@ def test_a_signal_that_an_imported_library_swallows_ends_the_command_after_its_i
     assert (said.out, said.err) == ("", f"error: stopped by {name}\n")
 
 
+def test_float32_products_are_not_rounded_to_tf32_where_the_environment_asks_for_it():
+    """As in NVIDIA's containers. torch reads the variable when it is imported."""
+    code = "from zoo.cli.main import main; main(['list', 'models', '--json']); import torch; "
+    code += "print(torch.get_float32_matmul_precision())"
+    environment = os.environ | {"TORCH_ALLOW_TF32_CUBLAS_OVERRIDE": "1"}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.split()[-1] == "highest"
+
+
 def test_python_does_not_collect_garbage_once_more_at_its_end():
     code = "import atexit, gc; atexit.register(lambda: print(gc.get_freeze_count() > 0)); import zoo.__main__"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "True\n"

@@ -41,6 +41,8 @@ def run_command(name: str, arguments: list[str], debug: bool = False) -> None:
         logging.getLogger("zoo").setLevel(logging.INFO)
     else:  # read when torch is imported; else torch prints a C++ stack when process 0 is lost
         os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
+    # likewise; NVIDIA's containers set it to 1, and a GPU would round the inputs of float32 products to TF32, 10 bits
+    os.environ["TORCH_ALLOW_TF32_CUBLAS_OVERRIDE"] = "0"
     if alone:
         logger.info("zoo %s works in one process: process 0 of %d; the rest do nothing", name, launched_together())
     with_status(parse, debug)(name, arguments, debug)
