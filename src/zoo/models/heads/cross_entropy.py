@@ -138,11 +138,20 @@ class LinearCrossEntropy(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Tensor | None, ...]:
-        by, both = gradients[0], zip(ctx.saved_tensors, ctx.dtypes, strict=True)
-        # not in place if the dtype stays: a second backward pass (retain_graph) needs the saved tensors unchanged
-        scaled = (None if g is None else g * by if g.dtype == dtype else g.to(dtype).mul_(by) for g, dtype in both)
-        return *scaled, None, None
+    def backward(ctx: Any, by: Tensor, *others: Tensor | None) -> tuple[Tensor | None, ...]:
+        both = zip(ctx.saved_tensors, ctx.dtypes, strict=True)
+        return *(None if g is None else scale(g, by, dtype) for g, dtype in both), None, None
+
+
+def scale(gradient: Tensor, by: Float[Tensor, ""], dtype: torch.dtype) -> Tensor:
+    """Multiply a gradient by a number, in a dtype; only the product is rounded.
+
+    A GPU's `gradient * by` would round a number without dimensions to the gradient's dtype: to 8 bits in bfloat16.
+    """
+    if gradient.dtype == dtype:
+        # not in place: a second backward pass (retain_graph) needs the saved gradient unchanged
+        return torch.mul(gradient, by[None], out=torch.empty_like(gradient))
+    return gradient.to(dtype).mul_(by)
 
 
 def chunks(options: LossOptions, rows: int, weight: Float[Tensor, "n d_model"], summed: bool) -> list[slice]:
