@@ -144,18 +144,16 @@ class Heartbeat:
 
     def silence_reason(self, process: int) -> str:
         """Return why a process is silent, as the end of a message; '' if this process cannot see that."""
-        return (
-            ": it is stopped"
-            if self.is_inspectable(process) and process_state(self.identities[process]["pid"]) == "T"
-            else ""
-        )
+        return ": it is stopped" if self.is_stopped(process) else ""
+
+    def is_stopped(self, process: int) -> bool:
+        """Whether a process on this machine is suspended (Ctrl-Z)."""
+        return self.is_inspectable(process) and process_state(self.identities[process]["pid"]) == "T"
 
     def is_inspectable(self, process: int) -> bool:
         """Whether this process can inspect another one: both are on the same machine and in the same pid namespace."""
-        here, there = (
-            (who["host"], who["numbers"]) for who in (self.identities[self.process], self.identities[process])
-        )
-        return bool(here[1]) and here == there
+        own, other = self.identities[self.process], self.identities[process]
+        return bool(own["numbers"]) and all(own[key] == other[key] for key in ("host", "numbers"))
 
     def name(self, process: int) -> str:
         """Name a process so that a user can find it: rank, pid and host."""
@@ -182,10 +180,9 @@ class Heartbeat:
 
     def kill_stopped(self, failure: PeerFailure) -> None:
         """Kill another process on this machine if it is suspended: it cannot handle any other signal."""
-        pid = self.identities[failure.process]["pid"]
-        if self.is_inspectable(failure.process) and process_state(pid) == "T":
+        if self.is_stopped(failure.process):
             with suppress(OSError):
-                os.kill(int(pid), signal.SIGKILL)
+                os.kill(int(self.identities[failure.process]["pid"]), signal.SIGKILL)
 
     def is_reporter(self, failure: PeerFailure) -> bool:
         """Whether this process reports a failure to the user: process 0 does, or process 1 if process 0 was lost."""

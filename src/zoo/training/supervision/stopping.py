@@ -60,11 +60,8 @@ class Signals:
 
     def note(self, number: int) -> bool:
         """Count a signal, unless a launcher or a shell has forwarded it again; return whether it was counted."""
-        now = time.monotonic()
-        new = (
-            not (self.launched or number == signal.SIGHUP)
-            or now - self.received.get(number, -FORWARD_WINDOW) >= FORWARD_WINDOW
-        )
+        now, may_repeat = time.monotonic(), self.launched or number == signal.SIGHUP
+        new = not may_repeat or now - self.received.get(number, -FORWARD_WINDOW) >= FORWARD_WINDOW
         self.count += new
         self.received.setdefault(number, now)
         return new
