@@ -15,10 +15,8 @@ from zoo.models.heads.scores import Scores
 from zoo.objectives.objective import Objective, Term, Weights, objectives
 from zoo.wording import refuse_unknown
 
-KINDS = {
-    True: "a decoder, such as gpt2 or gpt",
-    False: "an encoder without a decoder, such as bert-base",
-}  # by `causal`
+# by `causal`
+KINDS = {True: "a decoder, such as gpt2 or gpt", False: "an encoder without a decoder, such as bert-base"}
 WRITES = "language"  # the head that generates text
 MOST = 1 << 62
 BOUNDLESS = Limits(MOST, MOST, MOST)

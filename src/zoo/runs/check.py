@@ -72,9 +72,8 @@ def check_run(folder: Path) -> Report:
         report.remarks.append(f"process {writer} is writing to it, so its checkpoints may change")
     places = [folder / CHECKPOINTS / str(step) for step in steps(folder / CHECKPOINTS)]
     checked = [check_one_checkpoint(report, place, writer) for place in places]
-    there = [
-        int(place.name) for place in places if os.path.isdir(place)
-    ]  # not is_folder, which raises without permission
+    # os.path.isdir, because is_folder raises an error without permission
+    there = [int(place.name) for place in places if os.path.isdir(place)]
     whole = [checkpoint for checkpoint in checked if checkpoint is not None]
     newest = whole[0] if whole else None
     check_settings(report, folder, newest)

@@ -18,11 +18,8 @@ CUTS = (
     rf"{CONTRACTIONS}|[^\r\n\p{{L}}\p{{N}}]?\p{{L}}+|\p{{N}}|{REST}",  # Qwen 2 and 3
 )
 CHARACTERS = ("NFC", "NFD", "NFKC", "NFKD", "Lowercase")  # compose, decompose or replace characters, and drop none
-AT_SPACES = (
-    "BertPreTokenizer",
-    "Whitespace",
-    "WhitespaceSplit",
-)  # drop runs of whitespace: an emptied word leaves no trace
+# drop runs of whitespace: an emptied word leaves no trace
+AT_SPACES = ("BertPreTokenizer", "Whitespace", "WhitespaceSplit")
 FINER = ("Punctuation", "Digits")  # only split the pieces of the first step further
 
 

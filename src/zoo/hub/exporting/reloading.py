@@ -168,9 +168,8 @@ def inputs(request: Request, left: bool) -> dict[str, Tensor]:
     if both:
         tokens, mask = pad_rows([row["tokens"] for row in rows], pad, left)
         given |= {"decoder_input_ids": tokens, "decoder_attention_mask": mask}
-    if request[
-        "last_positions"
-    ]:  # a decoder: it does not see padding on the right, and its class takes no mask of choices
+    if request["last_positions"]:
+        # a decoder: it does not see padding on the right, and its class takes no mask of choices
         given.pop("attention_mask")
         given[request["last_positions"]] = torch.tensor([len(row["tokens"]) - 1 for row in rows])
     return {name: group_choices(each, request["choices"]) for name, each in given.items()}

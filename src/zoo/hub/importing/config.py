@@ -31,10 +31,8 @@ ACCEPTED: Mapping[str, tuple[Any, ...]] = {
     "transformers_weights": (None, WEIGHTS_FILE),  # the file that is read in place of the usual one
 }
 MOST_LABELS = 2**20
-FORBIDDEN_CATEGORIES = (
-    "Cc",
-    "Cs",
-)  # control characters, which a terminal would obey, and surrogates, which UTF-8 cannot hold
+# control characters, which a terminal would obey, and surrogates, which UTF-8 cannot hold
+FORBIDDEN_CATEGORIES = ("Cc", "Cs")
 
 
 class ConfigReader:

@@ -106,9 +106,8 @@ class Shell(PreTrainedModel):  # type: ignore[misc]
             self.main_input_name = "pixel_values"
         # `generate` reads this attribute of the module named `encoder`
         setattr(model.parts[0], "main_input_name", self.main_input_name)  # noqa: B010 - a module declares tensors only
-        self._tied_weights_keys = (
-            tied_names(model) or None
-        )  # None: peft asks any model with ties for its token embeddings
+        # None without ties: peft asks any model with ties for its token embeddings
+        self._tied_weights_keys = tied_names(model) or None
         self._no_split_modules = {type(part).__name__ for part in model.parts}
         self.post_init()
 
