@@ -101,9 +101,8 @@ def suspect_examples(everyone: list[tuple[bool, list[tuple[int, int, int]]]]) ->
         everyone: what `Tally.suspects` returned in each process.
     """
     faulty = [examples for guilty, examples in everyone if guilty]
-    return [example for examples in faulty or [examples for _, examples in everyone] for example in examples][
-        :EXAMPLES_SHOWN
-    ]
+    chosen = faulty or [examples for _, examples in everyone]
+    return [example for examples in chosen for example in examples][:EXAMPLES_SHOWN]
 
 
 def note_spike(tally: Tally, state: State) -> Line:

@@ -168,7 +168,7 @@ class Speed:
 
 @cache  # several trainings of one process measure once
 def measure_peak(device: torch.device, dtype: torch.dtype, threads: int) -> float:
-    """Measure the FLOP/s of one device in large matrix products: the best of MOST, or of fewer if they take long.
+    """Measure the FLOP/s of one device in large matrix products: the best of at most `MOST_PRODUCTS`.
 
     Args:
         threads: CPU threads; a key of the cache, so that another number is measured again.

@@ -32,6 +32,7 @@ def describe_performance(settings: Training, processes: Processes, model: nn.Mod
     chunks += f", by one kernel from {FEW:,} classes on" if has_kernel(device) else ""
     compiled = describe_compiled(model) if should_compile(settings, device) else "nothing"
     drawn = "a byte per decision" + (", in compiled blocks a float" if compiled != "nothing" else "")
+    read = "positions that a head reads" if settings.skip_unread and skips_unread(model) else "all positions"
     # only the kernel that it chooses on this device matters, so a tiny layer stands in for the model
     optimizer = settings.optimizer.build(nn.Linear(2, 2, device=device), settings.learning_rate)
     return {
@@ -40,9 +41,7 @@ def describe_performance(settings: Training, processes: Processes, model: nn.Mod
         "compile": compiled,
         "optimizer": f"{settings.optimizer.name}: {describe_kernels(optimizer)}",
         "loss": chunks if settings.chunked_loss else "of all logits at once",
-        "last_layer": "of positions that a head reads"
-        if settings.skip_unread and skips_unread(model)
-        else "of all positions",
+        "last_layer": f"of {read}",
         "dropout": drawn if settings.byte_dropout and device.type == "cpu" else "torch's",
         "batches": f"built ahead by {describe_workers(workers)}{pinned}",
         # set when the process started; setting it again returns whether the C library accepts it

@@ -86,9 +86,8 @@ def validate(learner: Learner, state: State, run: Run, observers: Observers, las
     clear_reordered_matrices()
     # what validations are compared by; NaN if nothing was scored
     found = {"value": values.get(observers.validation.metric, math.nan), "loss": values.get("loss", math.nan)}
-    better = math.isfinite(found["value"]) and (
-        state.best is None or is_better(found, state.best, observers.validation)
-    )
+    best = state.best
+    better = math.isfinite(found["value"]) and (best is None or is_better(found, best, observers.validation))
     # the main process decides for all, and the others add zeros: their values may differ in the last bit
     mine = [float(better), *found.values()] if learner.processes.is_main else [0.0] * (1 + len(found))
     improved, *decisive = learner.processes.sum_numbers(mine)

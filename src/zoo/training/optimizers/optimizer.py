@@ -118,10 +118,8 @@ class SkippableOptimizer(torch.optim.Optimizer):
         states = {
             name: [local_shard(self.state[weight][name]) for weight in weights] for name in self.state[weights[0]]
         }
-        own, gradients = (
-            [local_shard(w) for w in weights],
-            [local_shard(w.grad) for w in weights if w.grad is not None],
-        )
+        own = [local_shard(weight) for weight in weights]
+        gradients = [local_shard(weight.grad) for weight in weights if weight.grad is not None]
         stacked = {name: stack(olds) for name, olds in states.items()}
         new_weights, new_states = self.compute_step(stack(own), stack(gradients), stacked, group)
         for olds, news in ((own, new_weights), *((states[name], new_states[name]) for name in states)):

@@ -46,13 +46,11 @@ class Descent(torch.optim.SGD):
         """Step as torch.optim.SGD, on the local shard of each weight: torch's fused kernel takes no DTensor."""
         for group in self.param_groups:
             weights = [weight for weight in group["params"] if weight.grad is not None]
+            momenta = [self.state[weight]["momentum_buffer"] if group["momentum"] else None for weight in weights]
             sgd(
                 [local_shard(weight) for weight in weights],
                 [local_shard(weight.grad) for weight in weights],
-                [
-                    local_shard(self.state[weight]["momentum_buffer"]) if group["momentum"] else None
-                    for weight in weights
-                ],
+                [None if momentum is None else local_shard(momentum) for momentum in momenta],
                 fused=group["fused"],
                 grad_scale=getattr(self, "grad_scale", None),
                 found_inf=getattr(self, "found_inf", None),

@@ -136,7 +136,7 @@ def end_stuck(error: BaseException, reports: bool) -> None:
         said = str(error) if isinstance(error, ValueError | RuntimeError | OSError | Stopped) else repr(error)
         logger.critical("error: %s", said or type(error).__name__)
     status = WRONG if isinstance(error, ValueError) else FAILED
-    leave_at_once(128 + error.signal if isinstance(error, Stopped) else status)
+    leave_at_once(error.status if isinstance(error, Stopped) else status)
 
 
 def announce_failure(heartbeat: Heartbeat, error: BaseException) -> None:

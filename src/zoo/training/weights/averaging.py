@@ -29,10 +29,8 @@ class MovingAverage:
         """Move the average towards the weights after `updates` updates, unless `bad` is 1: the last one was skipped."""
         decay = min(self.decay, (1 + updates) / (10 + updates))
         named = dict(model.named_parameters())
-        averages, weights = (
-            [local_shard(self.weights[name]) for name in named],
-            [local_shard(named[name]) for name in named],
-        )
+        averages = [local_shard(self.weights[name]) for name in named]
+        weights = [local_shard(parameter) for parameter in named.values()]
         # the weight is a tensor, 0 after a skipped step, so that the host does not wait to read `bad`
         torch._foreach_lerp_(averages, weights, [(1 - decay) * (1 - bad)] * len(weights))
 
