@@ -11,7 +11,7 @@ from zoo.examples.example import Example, ExamplePlan
 from zoo.examples.randomness import Randomness
 from zoo.models.heads.scores import Scores
 from zoo.objectives.label_losses import LABEL_LOSSES, LabelLoss, OneClass
-from zoo.objectives.objective import Objective, Term, Weights
+from zoo.objectives.objective import Measured, Objective, Term, Weights
 
 
 class DocumentLabel(Objective, ABC):
@@ -50,10 +50,7 @@ class DocumentLabel(Objective, ABC):
 
     def term(self, scores: Scores, targets: Tensor, weights: Weights | None = None) -> Term:
         found = self.answer.cost(scores, targets, self.label_smoothing)
-        known = self.answer.known(targets)
-        right = (
-            {"accuracy": ((found.guesses == targets).sum(), known.sum())}
-            if "accuracy" in self.available_metrics
-            else {}
-        )
-        return Term(found.sum, found.count, self.weight, found.likelihood, found.guesses, right)
+        measured: Measured = {}
+        if "accuracy" in self.available_metrics:
+            measured = {"accuracy": ((found.guesses == targets).sum(), self.answer.known(targets).sum())}
+        return Term(found.sum, found.count, self.weight, found.likelihood, found.guesses, measured)

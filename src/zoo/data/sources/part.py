@@ -109,9 +109,8 @@ class FilePart(SourcePart):
 
     @property
     def place(self) -> str:
-        return (
-            str(self.path) if self.line_range.line == 1 else f"{self.path} (rows from line {self.line_range.line} on)"
-        )
+        first = self.line_range.line
+        return str(self.path) if first == 1 else f"{self.path} (rows from line {first} on)"
 
     @property
     def digest(self) -> str:

@@ -82,11 +82,9 @@ class Predictor(ABC):
     def encode(self, loaded: Loaded, texts: Texts) -> list[Ids]:
         """Encode texts, with special tokens if `reads_special_tokens`."""
         tokenizer = loaded.tokenizer
-        return (
-            [*map(tokenizer.encode_with_roles, texts)]
-            if self.reads_special_tokens(tokenizer)
-            else tokenizer.encode(texts)
-        )
+        if self.reads_special_tokens(tokenizer):
+            return [tokenizer.encode_with_roles(text) for text in texts]
+        return tokenizer.encode(texts)
 
     def example(self, loaded: Loaded, text: str, pair: str | None) -> Example:
         """Build what the model reads for an input, as one row; by default the text or pair in the training template.

@@ -128,9 +128,9 @@ class LinearCrossEntropy(torch.autograd.Function):
             if of_bias is not None:
                 add_sums_(of_bias, logits)
         if of_weight is not None:
-            of_weight = (
-                of_weight[:n] if of_weight.device.type == "cuda" else of_weight[:n].to(options.weight_gradient_dtype)
-            )
+            of_weight = of_weight[:n]
+            if of_weight.device.type != "cuda":
+                of_weight = of_weight.to(options.weight_gradient_dtype)
         ctx.save_for_backward(of_states, of_weight, None if of_bias is None else of_bias[:n])
         ctx.dtypes = states.dtype, weight.dtype, None if bias is None else bias.dtype
         ctx.mark_non_differentiable(totals[1], *([] if guesses is None else [guesses]))

@@ -41,8 +41,6 @@ class LanguageHead(Head):
 
     def score(self, states: HiddenStates, token_embeddings: EmbeddingMatrix) -> Scores:
         states = states if self.factor == 1.0 else states * self.factor
-        return (
-            Scores(states, token_embeddings, self.bias)
-            if self.output is None
-            else Scores.from_linear(self.output, states, self.bias)
-        )
+        if self.output is None:
+            return Scores(states, token_embeddings, self.bias)
+        return Scores.from_linear(self.output, states, self.bias)

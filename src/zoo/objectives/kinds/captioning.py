@@ -26,9 +26,7 @@ class Captioning(NextToken):
 
     forms = ("image_text",)
     why = "the text is written from left to right"
-    metrics = (
-        "bleu-4", "bleu-1", "bleu-2", "bleu-3", "bleu", "chrf", "sequence_accuracy", "perplexity",
-    )  # fmt: skip
+    metrics = ("bleu-4", "bleu-1", "bleu-2", "bleu-3", "bleu", "chrf", "sequence_accuracy", "perplexity")
 
     def __init__(self, *, weight: float = 1.0, label_smoothing: float = 0.1, coverage: float = 0.0) -> None:
         super().__init__(weight=weight, label_smoothing=label_smoothing)
