@@ -9,7 +9,7 @@ from typing import Any
 from zoo.data.sources.rows import SplitRows
 from zoo.experiments.experiment import Experiment
 from zoo.experiments.layers import DATA, TOKENIZER, origin
-from zoo.models.heads.head import heads
+from zoo.models.heads.head import has_classes
 from zoo.models.settings import resize, with_labels
 from zoo.objectives.mixture import Mixture
 from zoo.registry import Choice
@@ -53,7 +53,7 @@ def fit_data(given: Experiment, rows: SplitRows) -> Experiment:
     if not task.columns:
         given = given.decide(DATA, ["task.columns"], task=replace(task, columns={name: name for name in columns}))
     # the keys with the number of classes of each head that has classes
-    sized = [f"model.heads.{name}.labels" for name in given.mixture.heads if "labels" in heads.options(name)]
+    sized = [f"model.heads.{name}.labels" for name in given.mixture.heads if has_classes(name)]
     if not sized:
         return given
     if task.label_kind == "number":

@@ -20,7 +20,7 @@ from zoo.experiments.session import Start, Watcher, run_session
 from zoo.inference.loaded import NO_TOKENIZER, check_sizes, settings_of
 from zoo.models.cost import on_meta
 from zoo.models.heads.classes import reorder_classes
-from zoo.models.heads.head import heads
+from zoo.models.heads.head import has_classes
 from zoo.models.model import Model
 from zoo.runs.checkpoint import steps
 from zoo.runs.layout import CHECKPOINTS, REQUEST
@@ -145,7 +145,7 @@ def init_as_mean(model: Model, pieces: Mapping[int, Sequence[int]]) -> None:
 
 def prefixes_of_classes(model: Model) -> tuple[str, ...]:
     """The weight name prefixes of the model's heads that have classes."""
-    return tuple(f"heads.{name}." for name in model.heads if "labels" in heads.options(name))
+    return tuple(f"heads.{name}." for name in model.heads if has_classes(name))
 
 
 def prefixes_of_another_stack(model: Model, tensors: Mapping[str, Tensor]) -> tuple[str, ...]:

@@ -27,7 +27,7 @@ from zoo.metrics.choose import parse_metrics
 from zoo.models.attention_backend import use_fastest
 from zoo.models.generation.settings import GenerateSettings
 from zoo.models.heads.classes import append_other_classes, refuse_different_classes, reorder_classes
-from zoo.models.heads.head import heads
+from zoo.models.heads.head import has_classes
 from zoo.models.model import Model
 from zoo.objectives.mixture import Mixture
 from zoo.registry import refuse_below
@@ -64,7 +64,7 @@ def on_task(loaded: Loaded, task: Task) -> Loaded:
     if lacking:
         has = ", ".join(loaded.model.heads)
         raise ValueError(f"the task needs the head '{lacking[0]}', which the checkpoint does not have; it has: {has}")
-    if any("labels" in heads.options(head) for head in mixture.heads):
+    if any(map(has_classes, mixture.heads)):
         if task.label_kind != loaded.task.label_kind:
             kinds = f"'{task.label_kind}', but those of the checkpoint '{loaded.task.label_kind}'"
             raise ValueError(f"task.labels: the task's labels are of kind {kinds}")

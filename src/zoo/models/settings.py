@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from zoo import config
 from zoo.models.embeddings import EmbeddingSettings
-from zoo.models.heads.head import Head, heads
+from zoo.models.heads.head import Head, has_classes, heads
 from zoo.models.heads.pooler import PoolerSettings
 from zoo.models.initialize import Initializer, initializers
 from zoo.models.kinds.part import PARTS, PartChoice, ReportsUnused
@@ -271,7 +271,7 @@ def with_labels(settings: ModelSettings, labels: int) -> ModelSettings:
     """Return the settings with this number of classes in each head that has classes."""
     counted = (  # labels come first, so that config.yaml is the same whether the file named them or not
         dataclasses.replace(head, options={"labels": labels} | dict(head.options) | {"labels": labels})
-        if "labels" in heads.options(head.name)
+        if has_classes(head.name)
         else head
         for head in settings.heads
     )

@@ -13,7 +13,7 @@ from zoo.examples.form import ModelTraits
 from zoo.hub.targets.declare.target import NativeClass
 from zoo.inference.loaded import load_run, model_traits
 from zoo.inference.predictors.predictor import predictors
-from zoo.models.heads.head import heads
+from zoo.models.heads.head import has_classes
 from zoo.models.kinds.part import Part
 from zoo.models.model import Model
 from zoo.models.settings import ModelSettings
@@ -182,7 +182,7 @@ class TrainedModel:
         Raises:
             ValueError: the task names another number of classes than the head has.
         """
-        choosing = [h for h in self.settings.heads if h.name in native.heads and "labels" in heads.options(h.name)]
+        choosing = [h for h in self.settings.heads if h.name in native.heads and has_classes(h.name)]
         if not choosing:
             return []
         names, count = self.task.labels, choosing[0].option("labels")

@@ -26,7 +26,7 @@ from zoo.hub.exporting.trained_model import TrainedModel
 from zoo.hub.targets.declare.flat_settings import flatten
 from zoo.hub.targets.declare.target import NativeClass, Target
 from zoo.models.generation.settings import GenerateSettings
-from zoo.models.heads.head import heads
+from zoo.models.heads.head import has_classes, heads
 
 NEW_TOKENS = 12  # per generated text that is compared
 BEAMS = 3
@@ -148,7 +148,7 @@ def has_relative_positions(trained: TrainedModel, target: Target) -> bool:
 
 def with_labels(rows: list[SampleRow], native: NativeClass, trained: TrainedModel) -> list[SampleRow]:
     """The rows with labels, to compare losses: where possible 0 and 1, which every head knows, in turn."""
-    choosing = {h.name: h.option("labels") for h in trained.settings.heads if "labels" in heads.options(h.name)}
+    choosing = {h.name: h.option("labels") for h in trained.settings.heads if has_classes(h.name)}
 
     def label(head: str, number: int, row: SampleRow) -> Any:
         if heads[head].scores_documents and head in choosing:

@@ -16,7 +16,7 @@ from zoo.hub.targets.declare.spelling import join_values, spell_value
 from zoo.hub.targets.declare.target import NativeClass, Target
 from zoo.hub.targets.zoo_target import MODEL_TYPE, read_target
 from zoo.models.cost import Bounds
-from zoo.models.heads.head import heads
+from zoo.models.heads.head import has_classes
 from zoo.models.settings import INHERITED, ModelSettings, parse_settings
 from zoo.objectives.label_losses import LABEL_LOSSES, OneClass, OneNumber
 from zoo.registry import REQUIRED
@@ -250,7 +250,7 @@ def read_labels(config: ConfigReader, chosen: NativeClass) -> LabelNames:
     Raises:
         ValueError: `id2label` is not a list of names, or zoo does not know the problem type.
     """
-    if not any("labels" in heads.options(name) for name in chosen.heads):
+    if not any(map(has_classes, chosen.heads)):
         return LabelNames([])
     names, problem = label_names(config), config.tree.get("problem_type")
     if not classifies(chosen):

@@ -26,7 +26,7 @@ from zoo.hub.targets.declare.renaming import Tensors
 from zoo.hub.targets.declare.target import Target
 from zoo.inference.loaded import check_vocabulary, model_traits
 from zoo.models.cost import on_meta, parameters
-from zoo.models.heads.head import heads
+from zoo.models.heads.head import has_classes
 from zoo.models.model import Model
 from zoo.models.settings import ModelSettings, dump_settings
 from zoo.objectives.mixture import Mixture
@@ -163,8 +163,7 @@ def folder_settings(
     weights.resolve_ties(stored, flat, target, place)
     weights.infer_settings(stored, flat, target)
     if labels:
-        choosing = [name for name in target.classes[0].heads if "labels" in heads.options(name)]
-        flat |= {f"heads.{name}.labels": (labels,) for name in choosing}
+        flat |= {f"heads.{name}.labels": (labels,) for name in target.classes[0].heads if has_classes(name)}
     return build_settings(flat, target, elements, config.place)
 
 

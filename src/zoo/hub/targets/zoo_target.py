@@ -16,7 +16,7 @@ from zoo.hub.targets.declare.renaming import same
 from zoo.hub.targets.declare.spelling import format_heads, name_parts
 from zoo.hub.targets.declare.target import ROLES, NativeClass, Target, class_of
 from zoo.models.cost import Bounds, on_meta
-from zoo.models.heads.head import heads
+from zoo.models.heads.head import has_classes, heads
 from zoo.models.kinds.part import PartChoice
 from zoo.models.settings import ModelSettings, dump_settings, parse_settings
 
@@ -162,7 +162,7 @@ def read_target(checkpoint: CheckpointFolder, config: Json, place: str) -> tuple
     elements = [tensor.elements for tensor in find_tensors(checkpoint).values()]
     Bounds(elements).check(config[SETTINGS], where)  # before anything is built, or counted, layer by layer
     named = config.get("id2label")
-    counts = [head.option("labels") for head in settings.heads if "labels" in heads.options(head.name)]
+    counts = [head.option("labels") for head in settings.heads if has_classes(head.name)]
     known = 2 if named is None else len(named) if isinstance(named, dict) else 0  # two unnamed classes are left out
     if counts and known != counts[0]:
         raise ValueError(f"{place}: id2label must name the {counts[0]} classes of the head, got {named!r:.80}")
@@ -183,7 +183,7 @@ def with_heads(settings: ModelSettings, names: Sequence[str], labels: int) -> Mo
     written = {head.name: head for head in settings.heads}
     found = []
     for name in names:
-        own = {"labels": labels} if "labels" in heads.options(name) else {}
+        own = {"labels": labels} if has_classes(name) else {}
         choice = heads.parse({"name": name, **own}, f"heads.{name}")
         found.append(choice.inherit(**written[name].options) if name in written else choice)
     return dataclasses.replace(settings, heads=tuple(found))

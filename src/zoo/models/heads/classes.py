@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from torch import Tensor
 
-from zoo.models.heads.head import heads
+from zoo.models.heads.head import has_classes
 from zoo.wording import first_few
 
 SCORING = ("output.weight", "output.bias")  # parameters of a head with one row, or one number, per class
@@ -66,6 +66,6 @@ def reorder_classes(
     order = None if list(own) == list(wanted) else same_classes(own, wanted)
     if order is None:
         return None
-    scoring = {f"heads.{name}.{weight}" for name in names if "labels" in heads.options(name) for weight in SCORING}
+    scoring = {f"heads.{name}.{weight}" for name in names if has_classes(name) for weight in SCORING}
     ordered = {name: t[order] for name, t in tensors.items() if name in scoring and len(t) == len(order)}
     return {**tensors, **ordered} if ordered else None

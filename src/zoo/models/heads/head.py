@@ -48,6 +48,11 @@ class Head(nn.Module, ABC):
 heads: Slot[Head] = Slot("head")
 
 
+def has_classes(name: str) -> bool:
+    """Whether a head has an output for each class of the task: as many as its option `labels` says."""
+    return "labels" in heads.options(name)
+
+
 def refuse_other_width(choice: Choice[Head], d_model: int, width: int) -> None:
     """Check that a head that ends in the token embedding matrix makes vectors of its width.
 

@@ -12,6 +12,7 @@ from zoo.hub.targets.declare.key import key
 from zoo.hub.targets.declare.renaming import affine, same
 from zoo.hub.targets.declare.requirements import plain_language
 from zoo.hub.targets.declare.target import Copy, NativeClass
+from zoo.models.heads.head import has_classes
 from zoo.models.heads.head import heads as known
 
 SCORES = "logits"  # the output field
@@ -32,7 +33,7 @@ decoder = partial(NativeClass, heads={"language": SCORES}, generates=True)
 
 def classifies(native: NativeClass) -> bool:
     """Return whether a head assigns a label to whole documents, for which config.json has a `problem_type`."""
-    return any(known[head].scores_documents and "labels" in known.options(head) for head in native.heads)
+    return any(known[head].scores_documents and has_classes(head) for head in native.heads)
 
 
 def causal_lm(name: str, **own: Any) -> NativeClass:
