@@ -11,6 +11,7 @@ from pathlib import Path
 
 PROBE = 4096  # bytes written to test whether a file can be
 NOTHING_THERE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)  # ELOOP: a link to itself
+NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP)  # as on Lustre mounted without locks
 LONGEST = 60  # characters of a file name: at up to 4 bytes each, within the usual limit of 255 bytes
 
 

@@ -1,6 +1,5 @@
 """Folders that several processes and machines create at the same time: each by one of them, and atomically."""
 
-import errno
 import fcntl
 import logging
 import os
@@ -14,11 +13,10 @@ from pathlib import Path
 from typing import TypeVar
 
 from zoo.data.home import explain_write_error
-from zoo.disk import remove, sync
+from zoo.disk import NO_LOCKS, remove, sync
 
 ASIDE = ".making-"
 LOCK = ".lock"
-NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP)  # as on Lustre mounted without them
 WAIT = 0.5  # seconds between two checks for what another process creates
 OLD = 86_400.0  # seconds; what another machine has not changed for this long counts as abandoned
 Made = TypeVar("Made")

@@ -1,6 +1,5 @@
 """Export a model: write, check and finish a folder that plain transformers loads."""
 
-import errno
 import logging
 import shutil
 from collections.abc import Iterator, Mapping
@@ -8,7 +7,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from zoo.disk import expand_user, sync
+from zoo.disk import NO_LOCKS, expand_user, sync
 from zoo.hub.exporting.card.card import CARD, card_files
 from zoo.hub.exporting.child import Reload, reload_in_child
 from zoo.hub.exporting.config_files import config_file, generation_file
@@ -30,7 +29,6 @@ from zoo.runs.tensors import write_tensors
 from zoo.wording import first_few
 
 logger = logging.getLogger(__name__)
-NO_LOCKS = (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP)  # of some network file systems, which have no locks
 PARTIAL = f"{TEMPORARY_PREFIX}export"
 
 
