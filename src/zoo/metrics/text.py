@@ -40,13 +40,11 @@ class Bleu(TextMetric):
 # Corpus BLEU of n-grams up to `longest` words, 0 to 100, lower-cased as is usual for captions; 13a tokens.
 # Source: Papineni et al. 2002; Xu et al. 2015, arXiv:1502.03044, section 5 (BLEU-1 to 4), here with the brevity
 # penalty, which they leave out.
-for longest, counted in enumerate(
-    ("BLEU of words.", *(f"BLEU of n-grams of 1 to {n} words." for n in (2, 3, 4))), start=1
-):
+for longest in range(1, 5):
 
     @metrics.register(f"bleu-{longest}")
     class BleuUpTo(TextMetric):
-        __doc__ = counted
+        __doc__ = "BLEU of words." if longest == 1 else f"BLEU of n-grams of 1 to {longest} words."
         # force: sacrebleu would warn of the space before the full stop in captions
         counter = partial(BLEU, max_ngram_order=longest, lowercase=True, force=True)
 

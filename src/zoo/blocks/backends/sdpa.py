@@ -69,9 +69,8 @@ class Sdpa(Backend):
         if is_slow(rule, device):
             EAGER.prepare(view, rule, dtype)
         elif not is_causal(view, rule):
-            view.additive_mask(
-                rule.window, torch.float32 if uses_float32(dtype, device, view.visibility.n_keys) else dtype
-            )
+            wide = torch.float32 if uses_float32(dtype, device, view.visibility.n_keys) else dtype
+            view.additive_mask(rule.window, wide)
 
     def unfused(self, rule: Rule, device: str) -> str | None:
         if not is_slow(rule, torch.device(device)):

@@ -180,7 +180,9 @@ def masks(view: View, window: int | None, dtype: torch.dtype) -> tuple[Tensor | 
     seen, opened = view.visibility, view.nan_free_mask_and_bias(window)
     sees_itself = seen.whole and seen.queries is seen.keys  # so no query is without a key
     blind = None if sees_itself else seen.sees_no_key(window)
-    added = view.cached(
-        ("tiled_mask", window, dtype), lambda: None if opened is None else to_additive_mask(opened, dtype)
-    )
-    return added, view.cached(("sees_any", window, dtype), lambda: None if blind is None else (~blind).to(dtype))
+    added = sees_any = None
+    if opened is not None:
+        added = view.cached(("tiled_mask", window, dtype), lambda: to_additive_mask(opened, dtype))
+    if blind is not None:
+        sees_any = view.cached(("sees_any", window, dtype), lambda: (~blind).to(dtype))
+    return added, sees_any

@@ -195,7 +195,9 @@ class Documents(SharedCache):
     @property
     def max_documents(self) -> int | None:
         """The largest number of documents in a row; None: unknown."""
-        return 1 if self.whole else None if self.lengths is None else max(map(len, self.lengths), default=0)
+        if self.whole:
+            return 1
+        return None if self.lengths is None else max(map(len, self.lengths), default=0)
 
     def sequences(self) -> Sequences:
         """The documents as separate sequences, for recurrent kernels."""

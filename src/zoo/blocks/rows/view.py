@@ -175,11 +175,9 @@ class View(SharedCache):
 
     def last(self, n: int) -> "View":
         """The same queries with the last n keys only."""
-        return (
-            self
-            if n == self.visibility.n_keys
-            else self.cached(("last", n), lambda: self.with_visibility(self.visibility.last(n)))
-        )
+        if n == self.visibility.n_keys:
+            return self
+        return self.cached(("last", n), lambda: self.with_visibility(self.visibility.last(n)))
 
     def with_visibility(self, visibility: Visibility) -> "View":
         """The same view with another visibility."""
