@@ -96,9 +96,8 @@ def refuse_unread(settings: ModelSettings, paths: Iterable[tuple[str, ...]]) -> 
         if side == "pooler" and settings.decoder is not None:
             why = "a decoder's heads read its last position"
         elif keys and part is not None and isinstance(part.settings, ReportsUnused):
-            why = part.settings.unused_settings(reads_memory=side == "decoder" and settings.encoder is not None).get(
-                keys[0]
-            )
+            reads_memory = side == "decoder" and settings.encoder is not None
+            why = part.settings.unused_settings(reads_memory=reads_memory).get(keys[0])
         if why is not None:
             raise ValueError(f"--set {'.'.join((side, *keys))}: nothing reads it: {why}")
 
@@ -154,15 +153,14 @@ def apply_set(tree: Tree, path: tuple[str, ...], value: Any) -> Tree:
     Raises:
         ValueError: the model has no such head or stack.
     """
+    written = ".".join(path)
     if path == ("heads",):
         value = {name: tree["heads"].get(name, {}) | options for name, options in head_map(value, "heads").items()}
         return {**tree, "heads": value}
     if path[0] == "heads" and path[1] not in tree["heads"]:
-        raise ValueError(
-            f"--set {'.'.join(path)}: the model has no head '{path[1]}'; it has: {', '.join(tree['heads'])}"
-        )
+        raise ValueError(f"--set {written}: the model has no head '{path[1]}'; it has: {', '.join(tree['heads'])}")
     if path[0] in PARTS and len(path) > 1 and not isinstance(tree.get(path[0]), Mapping):
-        raise ValueError(f"--set {'.'.join(path)}: the model has no {path[0]}")
+        raise ValueError(f"--set {written}: the model has no {path[0]}")
     if len(path) == 1 and path[0] in INHERITED:
         places = (*PARTS, "heads")
         tree = {k: drop_inherited_key(v, path[0], value) if k in places else v for k, v in tree.items()}
@@ -269,10 +267,11 @@ def keep_heads(tree: Tree, names: Iterable[str], place: str) -> Tree:
 
 def with_labels(settings: ModelSettings, labels: int) -> ModelSettings:
     """Return the settings with this number of classes in each head that has classes."""
-    counted = (  # labels come first, so that config.yaml is the same whether the file named them or not
-        dataclasses.replace(head, options={"labels": labels} | dict(head.options) | {"labels": labels})
-        if has_classes(head.name)
-        else head
-        for head in settings.heads
-    )
+    counted = []
+    for head in settings.heads:
+        if has_classes(head.name):
+            # labels come first, so that config.yaml is the same whether the file named them or not
+            options = {"labels": labels} | dict(head.options) | {"labels": labels}
+            head = dataclasses.replace(head, options=options)
+        counted.append(head)
     return dataclasses.replace(settings, heads=tuple(counted))

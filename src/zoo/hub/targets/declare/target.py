@@ -203,8 +203,9 @@ class Target:
         """Say which choice keeps a model from fitting this target, the first if there are several; None if it fits."""
         if tuple(settings.parts) != self.sides:
             return f"the model has {name_parts(settings.parts)}; {self.family} has {name_parts(self.sides)}"
-        for side, kind in ((side, part.kind) for side, part in settings.parts.items() if part.kind != "transformer"):
-            return f"{side}.kind is {kind}; {self.family} has transformer"
+        for side, part in settings.parts.items():
+            if part.kind != "transformer":
+                return f"{side}.kind is {part.kind}; {self.family} has transformer"
         chosen = self.native_class(settings)
         if chosen is None:
             return f"the first head is {settings.heads[0].name}; {self.family} has {format_heads(self.classes)}"
