@@ -1,6 +1,7 @@
 """The order of very many documents: a permutation for every size, in long pieces, found by number."""
 
 import tracemalloc
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -22,7 +23,7 @@ def test_neighbors_are_parted_and_each_epoch_and_seed_parts_them_otherwise():
     for places in found:
         assert abs(np.corrcoef(places[:-1], places[1:])[0, 1]) < 0.05
         assert len(np.unique(np.diff(places))) > size // 2  # an affine formula has few
-    assert all((one == other).mean() < 0.01 for one, other in zip(found, found[1:], strict=False))
+    assert all((one == other).mean() < 0.01 for one, other in pairwise(found))
 
 
 @pytest.mark.parametrize("documents", [LARGEST_TABLE + 1, LARGEST_TABLE + BLOCK * POOL + 700])

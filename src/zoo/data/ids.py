@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -183,7 +184,7 @@ class Lengths(NamedTuple):
         """The tokens of each entry of a document's list; an entry may have none."""
         first, last = self.lists[field][document : document + 2]
         borders = self.offsets[field][first : last + 1].tolist()
-        return [Piece(field, start, stop) for start, stop in zip(borders, borders[1:], strict=False)]
+        return [Piece(field, start, stop) for start, stop in pairwise(borders)]
 
     def sentence_bounds(self, field: str, document: int) -> Ids:
         """Where each of a document's sentences begins, and where the last one ends; empty sentences are left out."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from functools import cache
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from string import punctuation
 
 import numpy as np
@@ -69,7 +69,7 @@ class WordCache:
         places, offsets = expand_ranges(np.cumsum(counts) - counts, counts, same)
         stops = offsets[np.searchsorted(begins, borders)].tolist()
         found = ids[places]
-        return [found[start:stop] for start, stop in zip(stops, stops[1:], strict=False)]
+        return [found[start:stop] for start, stop in pairwise(stops)]
 
     def encode_whole(self, texts: Sequence[str]) -> list[Ids]:
         return encode_plainly(self.backend, texts)
@@ -98,7 +98,7 @@ class WordCache:
             # a word that the normalizer empties has no id
             ends = np.searchsorted(np.array(encoding.word_ids, np.int64), np.arange(len(part) + 1)) * ids.itemsize
             stored, borders = ids.tobytes(), ends.tolist()
-            yield from (stored[begin:end] for begin, end in zip(borders, borders[1:], strict=False))
+            yield from (stored[begin:end] for begin, end in pairwise(borders))
 
 
 @cache

@@ -4,7 +4,7 @@ import hashlib
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -107,8 +107,7 @@ class Duplicates:
                 np.bitwise_or.at(bits, at, np.left_shift(1, row % 8).astype(np.uint8))
             bits.flush()
         shutil.rmtree(folder / "sorted")
-        places = list(zip(starts, starts[1:], strict=False))
-        found = [(hash_byte_range(folder / MARKS, *place), *place) for place in places]
+        found = [(hash_byte_range(folder / MARKS, *place), *place) for place in pairwise(starts)]
         write_sealed(folder / INDEX, found)
 
 
