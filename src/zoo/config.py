@@ -147,8 +147,9 @@ def build(cls: type[C], tree: Any, place: str) -> C:
         raise ValueError(f"{place}: expected a map, got {tree!r}")
     hints = typing.get_type_hints(cls, include_extras=True)
     known = {f.name: f for f in dataclasses.fields(cls)}  # type: ignore[arg-type]
-    for key in filter(lambda key: str(key) not in known, tree):
-        refuse_unknown(str(key), known, "key", place, deeper=option_paths(cls, str(key)))
+    for key in tree:
+        if str(key) not in known:
+            refuse_unknown(str(key), known, "key", place, deeper=option_paths(cls, str(key)))
     values = {}
     for name, field in known.items():
         if name in tree:

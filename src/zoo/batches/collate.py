@@ -161,9 +161,8 @@ def gather_targets(
         width = capacities[head] if head in capacities else length
         wanted = concatenate_rows(answers, (micro_batch, width), member.unscored)[0]
         if head in capacities:
-            flat = concatenate_rows(
-                flat_places(built, head, length), (micro_batch, width * member.places_per_target), -1
-            )[0]
+            shape = (micro_batch, width * member.places_per_target)
+            flat = concatenate_rows(flat_places(built, head, length), shape, -1)[0]
             places[head] = torch.from_numpy(flat.reshape(-1))
             wanted = wanted.reshape(-1, *member.unscored.shape)  # (micro_batch * width, …), flat as the places are
         targets[name] = torch.from_numpy(wanted)

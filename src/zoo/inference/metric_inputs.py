@@ -52,9 +52,8 @@ class ForwardResult(NamedTuple):
         places = self.part.inputs.get("places", {})
         if not isinstance(places, dict) or self.objective.head not in places:
             return None
-        found: NDArray[np.int64] = (
-            places[self.objective.head].view(-1, self.objective.places_per_target)[:, 0].cpu().numpy()
-        )
+        by_target = places[self.objective.head].view(-1, self.objective.places_per_target)
+        found: NDArray[np.int64] = by_target[:, 0].cpu().numpy()
         return found
 
     def filled(self) -> NDArray[np.bool_]:
