@@ -88,12 +88,10 @@ def names_in(folder: Path) -> list[str]:
     Raises:
         ValueError: it is a file, or cannot be read.
     """
-    try:
+    with refuse_unreadable(folder):
         if folder.exists() and not folder.is_dir():
             raise ValueError(f"{folder}: is a file; choose a new or empty folder")
         names = sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
-    except OSError as error:
-        raise ValueError(f"{folder}: cannot be read: {error.strerror}") from None
     return [name for name in names if not name.startswith(TEMPORARY_PREFIX)]
 
 
