@@ -133,7 +133,10 @@ def refuse_unwritable(path: Path, place: str = "") -> None:
 
 def remove(path: Path) -> None:
     """Delete a file, a link (not its target), or a folder with its content."""
-    shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink()
 
 
 def sync(path: Path) -> None:

@@ -54,7 +54,9 @@ def as_yaml(value: Any) -> str:
         return f"{{{', '.join(f'{entry_as_yaml(key)}: {entry_as_yaml(entry)}' for key, entry in value.items())}}}"
     if isinstance(value, list):
         return f"[{', '.join(map(entry_as_yaml, value))}]"
-    return "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+    if value is None:
+        return "null"
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def entry_as_yaml(value: Any) -> str:

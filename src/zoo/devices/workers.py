@@ -23,4 +23,6 @@ def count_workers(wanted: int | None, device: torch.device, processes: int) -> i
 
 def describe_workers(workers: int) -> str:
     """Describe the batch builders for logs."""
-    return "a thread" if workers == 0 else "a process" if workers == 1 else f"{workers} processes"
+    if workers == 0:
+        return "a thread"
+    return "a process" if workers == 1 else f"{workers} processes"

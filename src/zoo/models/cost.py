@@ -89,7 +89,9 @@ def flops_per_token(model: Model, length: int | None = None, scored: Mapping[str
     counter = FlopCounterMode(display=False)
     with counter, torch.no_grad():
         list(model(tokens, source, places=places).heads)  # logits are computed when they are asked for
-    source_tokens = 0 if source is None else source.shape[1] if source.dim() == 2 else len(source)  # images: one each
+    source_tokens = 0
+    if source is not None:
+        source_tokens = source.shape[1] if source.dim() == 2 else len(source)  # images: one each
     return counter.get_total_flops() * (1 + BACKWARD) / (length + source_tokens)
 
 

@@ -47,7 +47,9 @@ def kinds_of(weights: bool | str | Collection[str]) -> Collection[str]:
     Raises:
         ValueError: an unknown kind.
     """
-    kinds = WEIGHTS if weights is True else (weights,) if isinstance(weights, str) else weights or ()
+    if weights is True:
+        return WEIGHTS
+    kinds = (weights,) if isinstance(weights, str) else weights or ()
     for kind in kinds:
         refuse_unknown(str(kind), WEIGHTS, "kind", "weights")
     return kinds

@@ -42,7 +42,7 @@ class TokenTable:
         if weight is None or changed or not any(head.ends_in_table for head in heads):
             return None
         dtype, trained = dtype_of_products(weight), torch.is_grad_enabled() and weight.requires_grad
-        narrows = dtype == torch.bfloat16 != weight.dtype and weight.device.type == "cpu"
+        narrows = dtype == torch.bfloat16 and weight.dtype != torch.bfloat16 and weight.device.type == "cpu"
         return TokenTable(weight, dtype) if trained and narrows and not are_few(len(weight)) else None
 
     def holds(self, tokens: nn.Embedding) -> bool:

@@ -58,7 +58,8 @@ class Sdpa(Backend):
         shared = queries.shape[1] // keys.shape[1]
         if shared > 1 and queries.is_cuda and (mask is not None or queries.dtype not in NARROW):
             # the memory-efficient kernel, the only fused one for masks and float32, has no grouped-query attention
-            keys, values, shared = *(x.repeat_interleave(shared, dim=1) for x in (keys, values)), 1
+            keys, values = (x.repeat_interleave(shared, dim=1) for x in (keys, values))
+            shared = 1
         with kernels_for(queries, keys, values, mask):
             return F.scaled_dot_product_attention(  # a query that sees no key gets 0
                 queries, keys, values, mask, rule.dropout, causal, scale=rule.score.scale, enable_gqa=shared > 1
@@ -180,7 +181,10 @@ def by_products(queries: Queries, keys: Keys, values: Values, view: View, rule: 
     if mask is not None:
         apart = scores.reshape(rows, heads, n, -1)
         seen = apart[..., :known]
-        seen.masked_fill_(~mask, -torch.inf) if mask.dtype == torch.bool else seen.add_(mask)
+        if mask.dtype == torch.bool:
+            seen.masked_fill_(~mask, -torch.inf)
+        else:
+            seen.add_(mask)
         scores = apart.view(rows, groups, -1, slots)
     output = (scores.softmax(-1) @ values).view(rows, heads, n, -1)
     return output if blind is None else output.masked_fill(blind, 0.0)

@@ -47,7 +47,10 @@ def check(
     place = expand_user(path)
     changes = read_section(sets, "task", "check")
     is_name = not place.exists() and str(path) in config.names("tasks")
-    report = Report("task") if is_name else check_file(place) if place.is_file() else check_folder(place)
+    if is_name:
+        report = Report("task")
+    else:
+        report = check_file(place) if place.is_file() else check_folder(place)
     found = None
     if report.kind == "task" and not report.faults:
         found = survey(report, str(path if is_name else place), changes, data, is_name)

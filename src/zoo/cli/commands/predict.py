@@ -96,7 +96,9 @@ def format_output(output: object) -> str:
     """Format an answer in one line; of a number, four digits (--json prints all)."""
     if isinstance(output, list):
         return ", ".join(map(str, output)) or NO_CLASS
-    return NO_ANSWER if output is None else f"{output:.4g}" if isinstance(output, float) else str(output)
+    if output is None:
+        return NO_ANSWER
+    return f"{output:.4g}" if isinstance(output, float) else str(output)
 
 
 def say_answer(answer: Prediction | Unanswered) -> Prediction | Unanswered:

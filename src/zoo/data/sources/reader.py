@@ -93,7 +93,9 @@ class SplitReader:
         found = list(self.chosen(source))
         if source != TEST or LABEL in found or TAGS in found:
             return found
-        return [*found, *([TAGS] if WORDS in found else [LABEL] if self.labeled else [])]
+        if WORDS in found:
+            return [*found, TAGS]
+        return [*found, LABEL] if self.labeled else found
 
     def fingerprint(self, split: str) -> str:
         """A hash of the sources' digests and of everything that determines what is read from them."""

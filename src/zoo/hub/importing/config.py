@@ -241,7 +241,9 @@ class LabelNames:
 
     def plain(self) -> Any:
         """The value of `labels` in a task."""
-        return self.names if self.kind == "one" else {self.kind: self.names} if self.names else self.kind
+        if self.kind == "one":
+            return self.names
+        return {self.kind: self.names} if self.names else self.kind
 
 
 def read_labels(config: ConfigReader, chosen: NativeClass) -> LabelNames:

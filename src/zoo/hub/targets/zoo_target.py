@@ -163,7 +163,9 @@ def read_target(checkpoint: CheckpointFolder, config: Json, place: str) -> tuple
     Bounds(elements).check(config[SETTINGS], where)  # before anything is built, or counted, layer by layer
     named = config.get("id2label")
     counts = [head.option("labels") for head in settings.heads if has_classes(head.name)]
-    known = 2 if named is None else len(named) if isinstance(named, dict) else 0  # two unnamed classes are left out
+    known = len(named) if isinstance(named, dict) else 0
+    if named is None:
+        known = 2  # two unnamed classes are left out
     if counts and known != counts[0]:
         raise ValueError(f"{place}: id2label must name the {counts[0]} classes of the head, got {named!r:.80}")
     try:

@@ -135,4 +135,7 @@ class HiddenMuon(NeedsWholeMatrices):
             # set in each step: load_state_dict replaces groups and state
             part.param_groups = [group for group in self.param_groups if group["part"] == number]
             part.state = self.state
-            part.step() if self.found_inf is None else step_unless(self.found_inf, part)
+            if self.found_inf is None:
+                part.step()
+            else:
+                step_unless(self.found_inf, part)

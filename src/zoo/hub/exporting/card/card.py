@@ -71,7 +71,9 @@ def needed_packages(known: Mapping[str, Any]) -> list[str]:
 def usage(trained: TrainedModel, target: Target, native: NativeClass) -> list[str]:
     """The section on using the model."""
     pairs, tokenizer = "pair" in trained.task.columns, trained.tokenizer
-    kind = trained.answer.problem if classifies(native) else CHAT if trained.is_chat_model else ""
+    kind = CHAT if trained.is_chat_model else ""
+    if classifies(native):
+        kind = trained.answer.problem
     room = max_new_tokens(flatten(trained.settings)) if native.generates else 0
     used = snippets(native, trained.address, pairs, target.imports, tokenizer is not None, kind, room)
     members = [member for member in trained.mixture.members.values() if member.head in native.heads]
