@@ -57,6 +57,19 @@ def test_special_tokens_that_a_text_spells_are_text_except_where_masks_are_fille
     assert theirs(text, add_special_tokens=False)["input_ids"] == ours.tolist()
 
 
+@pytest.mark.parametrize(
+    ("name", "heads"), [("bert-nano", ["classification", "masked_lm"]), ("electra-nano", ["replaced_token"])]
+)
+def test_an_objective_whose_head_is_left_out_makes_no_text_special(
+    build: Any, export: Any, name: str, heads: list[str]
+):
+    given = build(name, {"heads": heads})
+    assert "masked_lm" in given.mixture.members
+    theirs = AutoTokenizer.from_pretrained(export(given).folder)
+    text = f"a {' small '.join(given.tokenizer.role_tokens.values())} boy"
+    assert theirs(text, add_special_tokens=False)["input_ids"] == given.tokenizer.encode([text])[0].tolist()
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_decoding_and_a_mask_inside_a_text_agree(trained: dict[str, Tokenizer], tmp_path: Path, kind: str):
     tokenizer = trained[kind]

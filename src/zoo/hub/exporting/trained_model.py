@@ -153,10 +153,14 @@ class TrainedModel:
         return MESSAGES in self.task.columns
 
     def with_special_tokens(self, native: NativeClass) -> NativeClass:
-        """The class, set to read special tokens in texts if texts of the task have some (sentinels, ends of turns)."""
+        """The class, set to read special tokens in texts if texts of the task have some (sentinels, ends of turns).
+
+        An objective whose head the class lacks decides nothing: a classifier trained beside `masked_lm` reads text.
+        """
         if self.tokenizer is None:
             return native
-        asked = [predictors.build(name) for name in self.mixture.members if name in predictors.names()]
+        members = [name for name, member in self.mixture.members.items() if member.head in native.heads]
+        asked = [predictors.build(name) for name in members if name in predictors.names()]
         read = any(one.reads_special_tokens(self.tokenizer) for one in asked)
         chats = self.is_chat_model or bool(self.tokenizer.chat_templates)
         return dataclasses.replace(native, reads_special_tokens=native.reads_special_tokens or chats or read)
