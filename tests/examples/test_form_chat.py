@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tokenizers import Tokenizer as Backend
+from tokenizers import models, normalizers, pre_tokenizers, trainers
 from transformers import AutoTokenizer
 
 from zoo.data.columns.messages import normalize_messages
@@ -18,6 +20,7 @@ from zoo.hub.exporting.tokenizer_files import chat_template, tokenizer_files
 from zoo.hub.targets.declare.registry import targets
 
 TURNS = [("system", "be kind"), ("user", " hello you "), ("assistant", "hi"), ("user", "bye"), ("assistant", "bye you")]
+PUBLISHED = ("llama 2", "metaspace always")
 TEXTS = ["be kind", "hello you", "hi", "bye", "bye you"]
 
 
@@ -42,9 +45,23 @@ def trained(kind: str) -> Tokenizer:
     return Tokenizer.train(tokenizers.parse({"name": kind, "vocab_size": 300}, "tokenizer"), TEXTS * 3)
 
 
-@pytest.mark.parametrize("kind", ["wordpiece", "bpe", "byte_bpe", "characters", "unigram"])
+def published(kind: str) -> Tokenizer:
+    """A tokenizer as a family publishes it, whose texts begin with a space marker."""
+    backend = Backend(models.BPE(unk_token="<unk>"))
+    if kind == "llama 2":
+        backend.normalizer = normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")])
+    else:
+        backend.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="always")
+    special = ["<unk>", "<s>", "</s>"]
+    backend.train_from_iterator(TEXTS, trainers.BpeTrainer(special_tokens=special, show_progress=False))
+    tokenizer = Tokenizer(backend, {"pad": "</s>", "start": "<s>", "end": "</s>"})
+    tokenizer.add_roles(["separator"])
+    return tokenizer
+
+
+@pytest.mark.parametrize("kind", ["wordpiece", "bpe", "byte_bpe", "characters", "unigram", *PUBLISHED])
 def test_an_export_s_chat_template_gives_the_ids_and_marks_what_is_learned(kind: str, tmp_path: Path):
-    tokenizer = trained(kind)
+    tokenizer = published(kind) if kind in PUBLISHED else trained(kind)
     native = replace(targets["gpt2"].classes[0], reads_special_tokens=True)
     files = tokenizer_files(tokenizer, False, native, 99) | {"chat_template.jinja": chat_template(tokenizer).encode()}
     for name, content in (files | {"config.json": json.dumps({"model_type": "gpt2"}).encode()}).items():

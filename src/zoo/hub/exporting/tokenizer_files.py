@@ -105,12 +105,8 @@ def tokenizer_config(tokenizer: Tokenizer, segments: bool, native: NativeClass, 
 
 
 def chat_template(tokenizer: Tokenizer) -> str:
-    """The Jinja template for `apply_chat_template` that writes the form `chat`; `generation` marks trained tokens.
-
-    A tokenizer that writes a space before a text writes none after a special token, so the template adds it.
-    """
-    space = " " if any(tokenizer.spell(i).startswith(SPACE) for i in tokenizer.encode(["a"])[0][:1]) else ""
-    special = tokenizer.special_tokens
+    """The Jinja template for `apply_chat_template` that writes the form `chat`; `generation` marks trained tokens."""
+    space, special = " " * lacks_space_after(tokenizer, "separator"), tokenizer.special_tokens
     ids = {role: tokenizer.roles.id(role) for role in ("start", "separator", "end")}
     texts = {role: t if (t := tokenizer.spell(i)) in special else tokenizer.decode([i]) for role, i in ids.items()}
     start, separator, end = map(jinja_string, texts.values())
@@ -120,6 +116,19 @@ def chat_template(tokenizer: Tokenizer) -> str:
         f"{{% generation %}}{content}{{{{ {end} }}}}{{% endgeneration %}}"
         f"{{% else %}}{content}{{{{ {separator} }}}}{{% endif %}}{{% endfor %}}"
     )
+
+
+def lacks_space_after(tokenizer: Tokenizer, role: str) -> bool:
+    """Whether a text gets its own ids after a special token only if a space precedes it.
+
+    `prepend_scheme: first` of Metaspace writes a space before a whole text, none after a special token. `always`, and
+    the normalizer `Prepend` of Llama 2, write one after special tokens, too.
+    """
+    alone: list[int] = tokenizer.encode([LETTER])[0].tolist()
+    if not any(tokenizer.spell(i).startswith(SPACE) for i in alone[:1]):
+        return False
+    after: list[int] = tokenizer.encode_with_roles(f"{tokenizer.role_tokens[role]}{LETTER}").tolist()
+    return after != [tokenizer.roles.id(role), *alone]
 
 
 def jinja_string(text: str) -> str:
