@@ -120,3 +120,14 @@ def test_an_export_of_a_model_of_conversations_is_known_again_as_one(build: Any,
     assert written.startswith("{{ '<s>' }}{% for message in messages %}") and "{{ '</s>' }}" in written
     import_checkpoint(stranger(tmp_path / "theirs"), tmp_path / "other")
     assert load_checkpoint(tmp_path / "other").task.columns == {}
+
+
+def test_a_classifier_trained_from_a_chat_model_reads_texts_as_zoo_predict_does_and_has_no_template(
+    build: Any, export: Any
+):
+    given = build("gpt2-nano", {"heads": ["classification"]}, "byte_bpe")
+    given.tokenizer.chat_templates = {"default": TEMPLATE}
+    theirs = transformers.AutoTokenizer.from_pretrained(export(given).folder)
+    text = "so </s> it is"
+    assert theirs(text, add_special_tokens=False)["input_ids"] == given.tokenizer.encode([text])[0].tolist()
+    assert theirs.chat_template is None

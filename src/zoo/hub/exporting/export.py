@@ -12,7 +12,7 @@ from zoo.hub.exporting.card.card import CARD, card_files
 from zoo.hub.exporting.child import Reload, reload_in_child
 from zoo.hub.exporting.config_files import config_file, generation_file
 from zoo.hub.exporting.hashes import hash_files
-from zoo.hub.exporting.tokenizer_files import DEFAULT_CHAT, chat_template, to_json, tokenizer_files
+from zoo.hub.exporting.tokenizer_files import to_json, tokenizer_files
 from zoo.hub.exporting.trained_model import TrainedModel
 from zoo.hub.exporting.verify import Check, verify
 from zoo.hub.exporting.weights import native_tensors
@@ -180,9 +180,8 @@ def write_files(folder: Path, trained: TrainedModel, target: Target, native: Nat
         contents[PREPROCESSOR] = to_json(target.image_processor)
     if trained.tokenizer is not None:
         longest: int = flatten(trained.settings)[target.longest][0]
-        tokenizer = trained.tokenizer
-        chats = {DEFAULT_CHAT: chat_template(tokenizer)} if trained.is_chat_model else tokenizer.chat_templates
-        contents |= tokenizer_files(tokenizer, trained.segments, native, longest, chats)
+        chats = trained.chat_templates(native)
+        contents |= tokenizer_files(trained.tokenizer, trained.segments, native, longest, chats)
     write_all(folder, contents)
     write_tensors(folder / WEIGHTS_FILE, native_tensors(trained, target, native), {"format": "pt"})
 

@@ -10,6 +10,7 @@ from zoo.data.task import Task
 from zoo.data.tokenizers.tokenizer import Tokenizer
 from zoo.devices.choose import AS_STORED, Placement
 from zoo.examples.form import ModelTraits
+from zoo.hub.exporting.tokenizer_files import DEFAULT_CHAT, chat_template
 from zoo.hub.targets.declare.target import NativeClass
 from zoo.inference.loaded import load_run, model_traits
 from zoo.inference.predictors.predictor import predictors
@@ -162,8 +163,17 @@ class TrainedModel:
         members = [name for name, member in self.mixture.members.items() if member.head in native.heads]
         asked = [predictors.build(name) for name in members if name in predictors.names()]
         read = any(one.reads_special_tokens(self.tokenizer) for one in asked)
-        chats = self.is_chat_model or bool(self.tokenizer.chat_templates)
+        chats = bool(self.chat_templates(native))
         return dataclasses.replace(native, reads_special_tokens=native.reads_special_tokens or chats or read)
+
+    def chat_templates(self, native: NativeClass) -> Mapping[str, str]:
+        """The chat templates of an export, by name: zoo's own after training on conversations, else the imported ones.
+
+        A class that writes no text gets none, unless the model was only imported: zoo trained it on plain texts.
+        """
+        if self.tokenizer is None or not (native.generates or self.history.is_imported):
+            return {}
+        return {DEFAULT_CHAT: chat_template(self.tokenizer)} if self.is_chat_model else self.tokenizer.chat_templates
 
     def untrained_heads(self, native: NativeClass) -> list[str]:
         """The heads of `native` that are newly initialized, so that their outputs are random."""
