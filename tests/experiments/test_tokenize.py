@@ -1,6 +1,7 @@
 """What a task's token store keeps, known without the objectives' modules."""
 
 import inspect
+import json
 from pathlib import Path
 from typing import Any
 
@@ -96,3 +97,30 @@ def test_a_mistake_is_named_each_time(asked: list[str]) -> None:
     for _ in range(2):
         with pytest.raises(ValueError, match="'answers' is missing"):
             stored("span", ["question", "context"])
+
+
+TEXTS = [{"text": f"a text {n}", "label": "xy"[n % 2]} for n in range(8)]
+WORDS = [{"words": ["a", str(n)], "tags": ["X", "Y"]} for n in range(8)]
+
+
+@pytest.mark.parametrize(
+    ("objective", "rows", "beside"),
+    [
+        ("causal_lm", TEXTS, {"tags": ["news"], "label": 0.5, "source": None, "words": 2, "image": "a.png"}),
+        ("classification", TEXTS, {"tags": None, "choices": ["a"], "messages": "none"}),
+        ("tagging", WORDS, {"label": "x", "text": None}),
+    ],
+)
+def test_columns_that_no_objective_reads_decide_nothing(
+    objective: str, rows: list[Any], beside: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ZOO_CACHE", str(tmp_path / "cache"))
+    task = {"objective": objective, "source": {"files": {"train": "a.jsonl"}}, "tokenizer": "characters"}
+    (tmp_path / "mine.yaml").write_text(json.dumps(task))
+    found = []
+    for more in ({}, beside):
+        (tmp_path / "a.jsonl").write_text("".join(f"{json.dumps(row | more)}\n" for row in rows))
+        filling = plan_filling(str(tmp_path / "mine.yaml"), [], tmp_path, None, False)
+        read = {shard.rows.split: list(shard.rows) for shard in filling.shards}
+        found.append((read, filling.request.tokenizer, filling.request.inputs))
+    assert found[0] == found[1] and len(found[0][0]) == 2

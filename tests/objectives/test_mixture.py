@@ -1,3 +1,5 @@
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -5,7 +7,7 @@ from torch.nn import functional as F
 
 from zoo.data.ids import Roles
 from zoo.examples.example import Example, ExamplePlan
-from zoo.examples.form import ModelTraits, forms
+from zoo.examples.form import ModelTraits, forms, inputs
 from zoo.examples.forms.pair import Pair
 from zoo.examples.forms.sentences import Sentences
 from zoo.examples.forms.source_target import SourceTarget
@@ -172,3 +174,20 @@ def test_every_objective_keeps_its_contract(name: str):
 @pytest.mark.parametrize("name", objectives.names())
 def test_every_objective_keeps_its_weight(name: str):
     assert objectives[name](weight=3.0).weight == 3.0
+
+
+@pytest.mark.parametrize(
+    ("objective", "named", "read"),
+    [
+        ("causal_lm", [], ["messages", "prompt", "text"]),
+        ("masked_lm", ["label"], ["label", "text"]),
+        ({"classification": {}, "causal_lm": {}}, [], ["image", "label", "pair", "text"]),
+        ("tagging", [], ["tags", "words"]),
+        ("translation", [], ["source", "target"]),
+    ],
+)
+def test_a_task_reads_the_columns_of_its_objectives_and_those_it_names(
+    objective: Any, named: list[str], read: list[str]
+):
+    found = Mixture.parse(objective).inputs(named)
+    assert sorted(found) == read and found == [name for name in inputs() if name in read]

@@ -86,6 +86,11 @@ class Task:
         """The maximum number of tokens in one example, per side."""
         return self.row_length if self.longest is None else sides(self.longest)
 
+    @property
+    def named_inputs(self) -> list[str]:
+        """The inputs whose columns are named, by the task or by a source of its mix."""
+        return [*self.columns, *(name for source in self.source.mixed().values() for name in source.columns)]
+
     def plain(self) -> dict[str, Any]:
         """The task as a map that `read_task` reads back: the keys in `STATED`, and those not at their default."""
         default = config.dump(Task({}, SourceSettings()))

@@ -19,7 +19,6 @@ from zoo.data.store.store import Progress
 from zoo.data.tokenizers.tokenizer import Tokenizer
 from zoo.devices.memory import trim_heap
 from zoo.discover import is_zoo_class
-from zoo.examples.form import inputs
 from zoo.experiments.experiment import Experiment
 from zoo.experiments.fill_in import fit_data, fix_steps
 from zoo.experiments.request import Request
@@ -96,7 +95,8 @@ def run_session(request: Request, experiment: Experiment, start: Start, watcher:
             refuse_unwritable_folder(request.folder / CHECKPOINTS)  # of a resumed run, it may have another owner
         # only to check: refuses weights to freeze or adapt that the model does not have
         freeze(on_meta(experiment.model), experiment.training.freeze, experiment.training.lora)
-        rows = load_rows(experiment.task, inputs(), request.data)
+        inputs = experiment.mixture.inputs(experiment.task.named_inputs)
+        rows = load_rows(experiment.task, inputs, request.data)
         if "train" not in rows:
             raise ValueError(f"{request.task}: its source has no split 'train'; it has: {', '.join(rows)}")
         refuse_unlabeled(rows, experiment.mixture.labeled)

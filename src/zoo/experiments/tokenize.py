@@ -16,7 +16,6 @@ from zoo.data.store.store import StoreRecipe
 from zoo.data.task import Task
 from zoo.data.tokenizers.tokenizer import Tokenizer
 from zoo.discover import variant_packages
-from zoo.examples.form import inputs
 from zoo.experiments.layers import SET
 from zoo.experiments.request import Pair
 from zoo.experiments.tasks import resolve_task
@@ -25,6 +24,7 @@ from zoo.lazy_import import import_object
 
 # loaded late: they import torch, which takes longer than everything else before filling starts
 STORED, LABELED = "zoo.objectives.mixture:stored_by", "zoo.objectives.mixture:labeled_by"
+INPUTS = "zoo.objectives.mixture:inputs_of"
 DECIDING = ("data/ids.py", "objectives/**/*.py", "examples/**/*.py")  # source files that decide what they return
 
 
@@ -47,7 +47,7 @@ def plan_filling(
             "--retrain: trains the task's own tokenizer, but --tokenizer names another; leave one of them out"
         )
     task, _ = resolve_task(name, config.read_layers(name, "tasks"), [(SET, pair) for pair in sets])
-    rows = load_rows(task, inputs(), data)
+    rows = load_rows(task, inputs_read(task), data)
     refuse_unlabeled(rows, ask_objectives(LABELED, task.objective))
     stored = stored_fields(task, next(iter(rows.values())).inputs)
     if stored.names == (PICTURE,):
@@ -61,8 +61,18 @@ def filling_of(task: Task, rows: Mapping[str, SplitRows], data: Path | None, rec
     """Find what is missing in the token store for the splits of a task."""
     files = {} if recipe.tokenizer is None else recipe.tokenizer.files()
     texts = {name: content.decode() for name, content in files.items()}
-    request = FillRequest(task.plain(), list(inputs()), None if data is None else str(data), recipe.stored, texts)
+    request = FillRequest(task.plain(), inputs_read(task), None if data is None else str(data), recipe.stored, texts)
     return Filling(plan(rows, recipe), request)
+
+
+def inputs_read(task: Task) -> list[str]:
+    """The inputs that a task reads.
+
+    Raises:
+        ValueError: the objectives are wrong.
+    """
+    found: list[str] = ask_objectives(INPUTS, task.objective, task.named_inputs)
+    return found
 
 
 def stored_fields(task: Task, columns: Sequence[str]) -> StoredFields:

@@ -16,7 +16,6 @@ from zoo.data.store.store import Progress, open_store
 from zoo.data.task import Task
 from zoo.data.tokenizers.tokenizer import Tokenizer
 from zoo.devices.precision import AUTO, autocast_to, forward_dtype, nearest_precision, require_gradients
-from zoo.examples.form import inputs
 from zoo.inference.evaluation import Evaluation, no_progress
 from zoo.inference.loaded import Loaded, model_traits, refuse_not_finite
 from zoo.inference.metric_inputs import EvaluatedSplit
@@ -111,7 +110,7 @@ def evaluate_split(
     for objective in loaded.mixture.members:
         loaded.refuse_untrained(objective)
     task, tokenizer = loaded.task, loaded.tokenizer if loaded.traits.has_text else None
-    rows = load_rows(task, inputs(), data, [split])
+    rows = load_rows(task, loaded.mixture.inputs(task.named_inputs), data, [split])
     examples, opened = read_examples(rows, task, loaded.mixture, loaded.model, tokenizer)[split]
     if examples.truncates:
         report_truncated(split, examples, examples.count_truncated())

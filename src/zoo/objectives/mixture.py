@@ -5,7 +5,7 @@ from typing import Any
 
 from torch import Tensor
 
-from zoo.data.ids import Roles, StoredFields
+from zoo.data.ids import LABEL, Roles, StoredFields
 from zoo.data.store.split import Split
 from zoo.data.task import Task, read_objectives
 from zoo.examples.example import Example, ExamplePlan
@@ -112,6 +112,11 @@ class Mixture:
     def metrics(self) -> dict[str, tuple[str, ...]]:
         """The metrics that each objective offers beside its loss."""
         return {name: member.available_metrics for name, member in self.members.items()}
+
+    def inputs(self, named: Collection[str]) -> list[str]:
+        """The inputs to read: those of the objectives, and those whose columns the task names (`Task.named_inputs`)."""
+        read = {*named, *(column for name in self.forms for column in forms[name].stored.columns)}
+        return [name for name in inputs() if name in read or (name == LABEL and self.labeled)]
 
     def form(self, columns: Collection[str], traits: ModelTraits) -> Form:
         """Choose and build the form of the examples from the data's columns and the model's traits.
@@ -275,3 +280,12 @@ def labeled_by(objective: Mapping[str, Any]) -> list[str]:
         ValueError: the objectives are wrong.
     """
     return Mixture.parse(objective).labeled
+
+
+def inputs_of(objective: Mapping[str, Any], named: Collection[str]) -> list[str]:
+    """The inputs that a task reads, as `Mixture.inputs`.
+
+    Raises:
+        ValueError: the objectives are wrong.
+    """
+    return Mixture.parse(objective).inputs(named)

@@ -14,7 +14,6 @@ from zoo.data.sources.find import load_rows
 from zoo.data.sources.rows import SplitRows, refuse_unlabeled
 from zoo.data.store.store import SHARDS, Progress, StoreRecipe, open_store
 from zoo.data.task import Task
-from zoo.examples.form import inputs
 from zoo.experiments.request import Pair
 from zoo.experiments.resolve import resolve_task_alone
 from zoo.experiments.tokenize import filling_of, own_tokenizer
@@ -50,7 +49,8 @@ class TaskSurvey:
             ValueError: the task is wrong, or a file is missing.
         """
         task = resolve_task_alone(name, sets)
-        return cls(task, Mixture.of(task), load_rows(task, inputs(), data), data)
+        mixture = Mixture.of(task)
+        return cls(task, mixture, load_rows(task, mixture.inputs(task.named_inputs), data), data)
 
     @property
     def first(self) -> str:
@@ -65,7 +65,8 @@ class TaskSurvey:
         """
         refuse_unlabeled(self.rows, self.mixture.labeled)
         with Scratch() as scratch:
-            source = survey_rows(self.task, self.rows, inputs(), self.data, scratch.folder)
+            inputs = self.mixture.inputs(self.task.named_inputs)
+            source = survey_rows(self.task, self.rows, inputs, self.data, scratch.folder)
             source.refuse_unknown_labels()
             source.refuse_broken()
             if setting := self.mixture.equal_length_lists.get(CHOICES):

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from zoo.data.columns.columns import Column, Columns, name_classes, read_input, stored_columns
-from zoo.data.ids import CHOICES, LABEL
+from zoo.data.ids import CHOICES, LABEL, TAGS, WORDS
 
 
 def test_columns_come_in_the_order_of_the_inputs_whatever_a_task_says_first() -> None:
@@ -30,3 +30,11 @@ def test_classes_with_columns_of_their_own_have_the_order_of_the_task() -> None:
 def test_several_columns_are_the_lines_of_a_text_or_choices(name: str, expected: Any) -> None:
     column: Column = ["a", "b", "c"]
     assert read_input({"a": "x", "b": " ", "c": "y"}, name, column) == expected
+
+
+@pytest.mark.parametrize(
+    ("present", "wrong"), [(["text", TAGS], "with 'words'"), ([WORDS, TAGS, LABEL], "without 'label'")]
+)
+def test_tags_that_would_not_be_labels_of_words_are_refused(present: list[str], wrong: str) -> None:
+    with pytest.raises(ValueError, match=f"a.tsv: 'tags' are labels of words, so they are read {wrong} only"):
+        Columns(["text", WORDS, TAGS, LABEL]).choose(present, "a.tsv")

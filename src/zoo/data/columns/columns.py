@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from zoo.data.ids import CHOICES, LABEL, MESSAGES, NOT_TEXT, PICTURE, WORDS
+from zoo.data.ids import CHOICES, LABEL, MESSAGES, NOT_TEXT, PICTURE, TAGS, WORDS
 from zoo.wording import refuse_unknown
 
 # of the data; several become a list of choices, a text with a line for each, or the names of those that hold a 1
@@ -40,7 +40,8 @@ class Columns:
             optional: inputs that the data may lack.
 
         Raises:
-            ValueError: an input is unknown, a column is missing, or no column has an input's name.
+            ValueError: an input is unknown, a column is missing, no column has an input's name, or tags stand without
+                words or beside a label.
         """
         for name in self.wanted:
             refuse_unknown(name, self.inputs, "input", "task.columns")
@@ -57,6 +58,9 @@ class Columns:
             # an image column must be a column itself: its images are read from where they are stored
             for each in [column] if name == PICTURE else stored_columns([column], present):
                 refuse_unknown(str(each), present, "column", place, in_one_column(present))
+        if TAGS in chosen and (WORDS not in chosen or LABEL in chosen):
+            wrong = f"without '{LABEL}'" if WORDS in chosen else f"with '{WORDS}'"
+            raise ValueError(f"{place}: '{TAGS}' are labels of words, so they are read {wrong} only; set 'columns'")
         return chosen
 
 
