@@ -209,3 +209,22 @@ def test_pictures_of_two_folders_with_the_same_table_are_held_out_each_by_itself
         assert not seen["train"] & seen["validation"] and len(seen["train"]) + len(seen["validation"]) == 20
         held.append(seen["validation"])
     assert held[0] == held[1] == held[2]
+
+
+@pytest.mark.parametrize("settings", [{}, {"validation": 0.5, "filter": {"deduplicate": True}}])
+def test_an_equal_table_beside_other_images_decides_nothing(
+    settings: dict[str, object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    for start, folder in enumerate("abc"):
+        (tmp_path / folder).mkdir()
+        for number in range(6):
+            Image.new("RGB", (8, 8), color(6 * start + number)).save(tmp_path / folder / f"{number}.png")
+        (tmp_path / folder / "t.csv").write_text("image,text\n" + "".join(f"{n}.png,ab{n % 3}\n" for n in range(6)))
+
+    def read(folder: str, cache: str) -> list[list[dict[str, object]]]:
+        monkeypatch.setenv("ZOO_CACHE", str(tmp_path / cache))
+        source = {"files": {"train": f"{folder}/t.csv"}, **settings}
+        rows = load_rows(read_task({"objective": "captioning", "source": source}, "task"), inputs(), tmp_path)
+        return [list(rows["train"]), list(rows["validation"])]
+
+    assert [read(folder, "shared") for folder in "abc"] == [read(folder, f"of {folder}") for folder in "abc"]

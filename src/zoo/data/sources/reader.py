@@ -131,6 +131,11 @@ class SplitReader:
             return hold_out(part, rows, self.validation_share, threshold, len(self.parts(source)) == 1)
         return (AssignedRow(source, number, row) for number, row in enumerate(rows, 1))
 
+    def image_folder(self, source: str, part: SourcePart) -> list[str]:
+        """The folder of a part's images if their bytes decide which rows are held out: equal tables may name others."""
+        decides = self.holds_out and source == TRAIN and PICTURE in self.choose(source, part)
+        return [str(part.folder.resolve())] if decides and part.folder is not None else []
+
     def compared(self) -> list[ComparedPart]:
         """The parts of all splits, for the search for duplicates; held-out rows are compared whatever their length."""
         found = []
@@ -138,6 +143,7 @@ class SplitReader:
             threshold = self.threshold_of(source)
             for part in self.parts(source):
                 decided = [source, part.digest, self.choose(source, part), len(self.parts(source)) == 1]
+                decided += self.image_folder(source, part)
                 rule = asdict(replace(self.filtering.rule, deduplicate=False))
                 rows = partial(self.assigned_rows, source, part, threshold)
                 key = [*decided, threshold, self.validation_share, rule]
@@ -148,7 +154,8 @@ class SplitReader:
     def holdout_threshold(self) -> float:
         """Rows of train whose hash is at most this are held out; at least one row is, however small the source."""
         parts = self.parts(TRAIN)
-        key = [VERSION, [[part.digest, self.choose(TRAIN, part)] for part in parts], self.validation_share]
+        read = [[part.digest, self.choose(TRAIN, part), *self.image_folder(TRAIN, part)] for part in parts]
+        key = [VERSION, read, self.validation_share]
         return float(remember(["border of whole rows", *key], self.find_threshold))
 
     def threshold_of(self, source: str) -> float:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from zoo.data.atomic_folders import lock_creation, make_folder, remove_all_leftovers, warn_damaged
 from zoo.data.home import home, name_for
-from zoo.data.ids import PICTURE, StoredFields
+from zoo.data.ids import StoredFields
 from zoo.data.sources.filtering import LEFT_OUT
 from zoo.data.sources.origin import TRAIN
 from zoo.data.sources.part import SourcePart
@@ -128,14 +128,11 @@ def plan_shards(rows: SplitRows, recipe: StoreRecipe) -> list[PlannedShard]:
     held_out = []
     if len(rows.stored_splits) > 1:
         held_out = [rows.holdout_threshold, reader.validation_share, len(rows.parts) == 1]
-    by_picture = bool(held_out) and PICTURE in rows.inputs
     found = []
     for part in rows.parts:
         filtered = reader.filtering.key(source, part)
         read = [part.digest, reader.choose(source, part), rows.inputs, rows.stored_splits, reader.kind, *filtered]
-        # equal tables in two folders may name different images, which decide the rows that are held out
-        folder = [str(part.folder.resolve())] if by_picture and part.folder is not None else []
-        name = name_for([*known, *read, held_out, *folder])
+        name = name_for([*known, *read, held_out, *reader.image_folder(source, part)])
         found.append(PlannedShard(rows, part, recipe, home() / SHARDS / name))
     return found
 
