@@ -184,6 +184,7 @@ def test_a_test_split_is_none_that_training_refuses(task: dict[str, Any], tmp_pa
             {"context": "a", "choices": ["b", "c"], "label": 0},
             {"context": " ", "choices": ["b", "c"], "label": 0},
         ),
+        ("translation", {"source": "a", "target": "b"}, {"source": "a", "target": " "}),
     ],
 )
 def test_rows_that_training_leaves_out_are_counted_as_empty(

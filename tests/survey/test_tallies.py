@@ -69,4 +69,4 @@ def test_labels_are_told_by_name_the_most_frequent_first() -> None:
 
 
 def test_a_row_of_a_picture_alone_is_not_empty() -> None:
-    assert not is_empty({"image": b"a"}, []) and is_empty({"text": " "}, [" "])
+    assert not is_empty({"image": b"a"}) and is_empty({"text": "a", "pair": " "}) and not is_empty({"text": ["", "a"]})

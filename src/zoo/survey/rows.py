@@ -11,7 +11,7 @@ from zoo.data.columns.answers import describe_unanswered
 from zoo.data.columns.labels import DIFFERENT
 from zoo.data.columns.pictures import decode, stored_at
 from zoo.data.columns.values import are_names, written_names
-from zoo.data.ids import ANSWERS, CHOICES, CONTEXT, LABEL, PICTURE, TAGS, WORDS
+from zoo.data.ids import ANSWERS, CHOICES, CONTEXT, LABEL, PICTURE, TAGS
 from zoo.data.sources.checking import AssignedRow, as_list, split_key, text_columns, texts_in
 from zoo.data.sources.filtering import LEFT_OUT
 from zoo.data.sources.part import SourcePart
@@ -92,7 +92,7 @@ class RowTally:
         texts = texts_in(row)
         text = join_texts(texts)
         self.rows += 1
-        self.empty += is_empty(row, texts)
+        self.empty += is_empty(row)
         self.unanswered += is_unanswered(row)
         self.characters += sum(map(len, texts))
         self.bytes += sum(len(each.encode()) for each in texts)
@@ -260,12 +260,9 @@ class SourceSurvey:
         return f"{self.names[place.split]}: {self.parts[place.part][-1].where(place.row)}"
 
 
-def is_empty(row: Mapping[str, Any], texts: Iterable[str]) -> bool:
-    """Whether a row has no text, so that training leaves it out."""
-    if WORDS in row or CHOICES in row:
-        return not any(str(text).strip() for text in as_list(row[WORDS if WORDS in row else CONTEXT]))
-    known = list(texts)
-    return bool(known) and not any(text.strip() for text in known)
+def is_empty(row: Mapping[str, Any]) -> bool:
+    """Whether a text of a row is blank, so that training leaves it out; of a list, all texts."""
+    return not all(any(str(text).strip() for text in as_list(row[name])) for name in text_columns(row))
 
 
 def is_unanswered(row: Mapping[str, Any]) -> bool:

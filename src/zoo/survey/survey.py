@@ -95,7 +95,7 @@ class TaskSurvey:
         found["remarks"] += training_refusals(self.task, form, self.mixture, opened)
         tallies = {name: TokenTally(split, form, tokenizer) for name, split in opened.items()}
         for name, tally in tallies.items():
-            splits[name] |= describe_tokens(tally)
+            splits[name] |= {"empty": opened[name].skipped, **describe_tokens(tally)}
         first = tallies[self.first]
         sizes = try_sizes(self.task, form, self.mixture, opened[self.first], tokenizer.roles, first.lengths)
         entropy = describe_entropy(tallies, self.first, source.tallies)
