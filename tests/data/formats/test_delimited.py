@@ -1,5 +1,6 @@
 """Rows of tables are named by the lines of their files."""
 
+import csv
 from pathlib import Path
 
 import pytest
@@ -50,3 +51,17 @@ def test_a_cr_in_a_field_without_quotes_is_refused_as_that(tmp_path: Path) -> No
     )
     assert read(write(tmp_path, "b.csv", 'text\n"10%\r20%"\n')) == [{"text": "10%\r20%"}]
     assert "with 'quoting: none', quotes are text" in refusal(write(tmp_path, "c.csv", 'text\n"x"y\n'))
+
+
+def test_line_ends_within_quotes_stay_as_they_are(tmp_path: Path) -> None:
+    path = write(tmp_path, "a.csv", 'text,label\r\n"one\r\n\rtwo\n",x\r\n\r\nthree,y\r\n')
+    with path.open(newline="") as file:
+        assert read(path) == list(csv.DictReader(file)) and read(path)[0]["text"] == "one\r\n\rtwo\n"
+
+
+@pytest.mark.parametrize(("quoting", "version"), [("csv", True), ("none", False)])
+def test_what_was_stored_when_quoted_line_ends_were_changed_is_made_again(
+    quoting: str, version: bool, tmp_path: Path
+) -> None:
+    known = hashed_ranges(write(tmp_path, "a.csv", "text\nx\n"), cut=False)[0]
+    assert ("quoted 2" in FilePart(known, ReadOptions(quoting=quoting)).digest) == version

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import ClassVar
 
 from zoo.data.formats.format import FileFormat, ReadOptions, Row, formats
-from zoo.data.formats.lines import LONGEST_LINE, LineRange, read_lines
+from zoo.data.formats.lines import LONGEST_LINE, LineRange, read_lines, read_stored_lines
 from zoo.wording import counted
 
 
@@ -27,6 +27,9 @@ class Delimited(FileFormat):
 
     def has_header(self, options: ReadOptions) -> bool:
         return not options.header
+
+    def version(self, options: ReadOptions) -> tuple[str, ...]:
+        return () if self.can_cut_at_lines(options) else ("quoted 2",)
 
     def rows(self, line_range: LineRange, options: ReadOptions, wanted: Collection[str] | None = None) -> Iterator[Row]:
         """Yield the rows of a table, every value as text; blank lines are skipped.
@@ -87,10 +90,10 @@ def plain_rows(line_range: LineRange, delimiter: str) -> Iterator[tuple[int, lis
 
 
 def quoted_rows(line_range: LineRange, delimiter: str) -> Iterator[tuple[int, list[str]]]:
-    """Yield the number of the first line and the fields of each row; quotes hold a field together."""
+    """Yield the number of the first line and the fields of each row; quotes hold a field and its line ends together."""
     # the default limit is 131,072 characters, too few for documents; the reader takes four bytes per character
     csv.field_size_limit(LONGEST_LINE // 4)
-    reader = csv.reader(read_lines(line_range), delimiter=delimiter, strict=True)
+    reader = csv.reader(read_stored_lines(line_range), delimiter=delimiter, strict=True)
     start = 1
     try:
         for row in reader:

@@ -71,6 +71,10 @@ class FileFormat(ABC):
         """Whether a file's first line names its columns, so that a file of one line has no rows."""
         return False
 
+    def version(self, options: ReadOptions) -> tuple[str, ...]:
+        """Part of the digest of what is read; change it when the same bytes are read differently."""
+        return ()
+
     def is_one_text(self, options: ReadOptions) -> bool:
         """Whether all rows of a file are pieces of one long text."""
         return False

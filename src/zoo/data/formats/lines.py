@@ -39,7 +39,12 @@ def extension(path: Path) -> str:
 
 
 def read_lines(line_range: LineRange) -> Iterator[str]:
-    r"""Yield each line of a range, with its end as `\n`; a byte-order mark is left out.
+    r"""Yield each line of a range as `read_stored_lines`, but with its end as `\n`."""
+    return (line[:-2] + "\n" if line.endswith("\r\n") else line for line in read_stored_lines(line_range))
+
+
+def read_stored_lines(line_range: LineRange) -> Iterator[str]:
+    """Yield each line of a range, with its end; a byte-order mark is left out.
 
     Raises:
         ValueError: the file is empty, damaged or not UTF-8 text; the message names the line.
@@ -106,4 +111,4 @@ def decode(line: bytes, path: Path, number: int) -> str:
         raise not_text_error(line, path, number, wrong)
     if by_cr:
         raise ValueError(f"{path}: {CR_ALONE}")
-    return text[:-2] + "\n" if text.endswith("\r\n") else text
+    return text

@@ -59,7 +59,8 @@ class FileGroup(SourcePart):
     @cached_property
     def digest(self) -> str:
         digests = hashlib.sha256(" ".join(file.digest for file in self.files).encode()).hexdigest()
-        return " ".join([digests, extension(self.files[0].path), repr(self.options), *self.columns])
+        version = self.format.version(self.options)
+        return " ".join([digests, extension(self.files[0].path), repr(self.options), *version, *self.columns])
 
     @property
     def columns(self) -> list[str]:

@@ -115,7 +115,8 @@ class FilePart(SourcePart):
     @property
     def digest(self) -> str:
         # the columns too: only the first range of a table's lines has its header
-        return " ".join([self.of_bytes, extension(self.path), repr(self.options), *self.columns])
+        version = self.format.version(self.options)
+        return " ".join([self.of_bytes, extension(self.path), repr(self.options), *version, *self.columns])
 
     @cached_property
     def columns(self) -> list[str]:
