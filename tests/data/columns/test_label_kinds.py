@@ -123,12 +123,13 @@ def test_columns_of_classes_may_hold_floats_as_parquet_has_them():
     ]
 
 
-def test_numbers_are_numbers(tmp_path: Path):
+def test_numbers_are_numbers(tmp_path: Path, caplog: pytest.LogCaptureFixture):
     splits = opened(tmp_path, "number", "".join(f"t {i}\t{i / 4}\n" for i in range(40)), HEADER + "x\t-1\ny\t\n")
     assert set(labels_of(splits["train"])) <= {i / 4 for i in range(40)}
     known, unknown = labels_of(splits["test"])
     assert known == -1.0 and math.isnan(unknown)
     assert splits["test"].shards[0].splits["test"]["labels"] == [-1.0, -1.0]
+    assert "test: every row has the number -1; if it hides the labels, replace it by null or an" in caplog.text
 
 
 def test_each_row_keeps_its_own_number_and_the_index_has_two(tmp_path: Path):

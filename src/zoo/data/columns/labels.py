@@ -21,6 +21,7 @@ from zoo.wording import first_few, nearest
 
 SHOWN = 20  # names in a message
 DIFFERENT = 1 << 18  # the maximum number of different values in a label column
+HIDDEN = -1  # what test splits often have in place of labels; can also be a number to learn
 MANY = 100  # classes; if there are more, and all are numbers, the column probably holds something else
 logger = logging.getLogger(__name__)
 
@@ -216,6 +217,9 @@ class LabelNumbers(LabelReader):
         known = [number for number in read if math.isfinite(number)]
         if train and known and min(known) == max(known):
             logger.warning("%s: every row has the number %g, so there is nothing to learn", place, known[0])
+        elif known and min(known) == max(known) == HIDDEN:
+            said = "%s: every row has the number %g; if it hides the labels, replace it by null or an empty text"
+            logger.warning(said, place, HIDDEN)
 
 
 class LabelPositions(LabelReader):
