@@ -1,5 +1,8 @@
 """Claims about the choice of a device: one rule, and a name of what is not there is refused."""
 
+from concurrent.futures import ThreadPoolExecutor
+from threading import Event
+
 import pytest
 import torch
 from torch import nn
@@ -157,3 +160,25 @@ def test_what_a_caller_told_one_kind_of_device_alone_is_told_no_other():
         torch.set_float32_matmul_precision("highest")
         for backend, precision in zip(told, before, strict=True):
             backend.fp32_precision = precision
+
+
+def test_a_thread_that_leaves_does_not_make_the_products_of_another_rough():
+    entered, leave = Event(), Event()
+
+    def other() -> str:
+        with default_torch_settings():
+            entered.set()
+            leave.wait(10)
+            return torch.get_float32_matmul_precision()
+
+    try:
+        torch.set_float32_matmul_precision("medium")
+        with ThreadPoolExecutor(1) as thread:
+            with default_torch_settings():
+                found = thread.submit(other)
+                assert entered.wait(10)
+            leave.set()
+            assert found.result() == "highest"
+        assert torch.get_float32_matmul_precision() == "medium"
+    finally:
+        torch.set_float32_matmul_precision("highest")

@@ -1,13 +1,42 @@
 """Contexts that shield zoo from global torch settings of the caller, such as default device and TF32."""
 
-from collections.abc import Iterator
+import os
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from threading import Lock
 
 import torch
 
 BACKENDS = (torch.backends.mkldnn.matmul, torch.backends.cuda.matmul)  # type: ignore[attr-defined]
 HIGHEST = "highest"  # torch's name for full float32 precision in matrix products
 UNROUNDED = ("ieee", "none")  # values of a backend's fp32_precision that keep full float32; none: torch's default
+
+
+@dataclass
+class Shared:
+    """What the threads inside `exact_products` share.
+
+    Args:
+        inside: how many there are.
+        restore: what the last one to leave calls.
+    """
+
+    lock: Lock = field(default_factory=Lock)
+    inside: int = 0
+    restore: list[Callable[[], None]] = field(default_factory=list)
+
+
+shared = Shared()
+
+
+def renew_lock() -> None:
+    """Give a forked process a new lock: the thread that held the old one, and would release it, is not in the fork."""
+    shared.lock = Lock()
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows, where nothing forks
+    os.register_at_fork(after_in_child=renew_lock)
 
 
 @contextmanager
@@ -31,8 +60,25 @@ def default_torch_settings() -> Iterator[None]:
 def exact_products() -> Iterator[None]:
     """Context in which float32 matrix products are exact, whatever `torch.set_float32_matmul_precision` was set to.
 
-    With "medium", which is common in notebooks, CPUs and GPUs with bfloat16 hardware keep 8 to 11 of 24 bits.
+    With "medium", which is common in notebooks, CPUs and GPUs with bfloat16 hardware keep 8 to 11 of 24 bits. torch's
+    settings are the whole process's: of threads that are inside at once, the last one to leave restores them.
     """
+    with shared.lock:
+        shared.restore.append(make_exact())
+        shared.inside += 1
+    try:
+        yield
+    finally:
+        with shared.lock:
+            shared.inside -= 1
+            if not shared.inside:
+                for restore in shared.restore:  # in the order of entering: what a caller has set since then is last
+                    restore()
+                shared.restore.clear()
+
+
+def make_exact() -> Callable[[], None]:
+    """Make float32 matrix products exact; returns a function that restores the settings that were changed."""
     before = [(backend, backend.fp32_precision) for backend in BACKENDS]
     rough = [(backend, precision) for backend, precision in before if precision not in UNROUNDED]
     try:
@@ -40,16 +86,17 @@ def exact_products() -> Iterator[None]:
     except RuntimeError:  # precision was set per backend, and torch forbids mixing that with the global setting
         precision = HIGHEST
     # change the settings through the same API that they were made with
-    by_backend = rough if precision == HIGHEST else []
-    try:
-        if precision != HIGHEST:
-            torch.set_float32_matmul_precision(HIGHEST)
-        for backend, _ in by_backend:
+    if precision != HIGHEST:
+        torch.set_float32_matmul_precision(HIGHEST)
+    else:
+        for backend, _ in rough:
             backend.fp32_precision = UNROUNDED[0]
-        yield
-    finally:
+
+    def restore() -> None:
         if precision != HIGHEST:
             torch.set_float32_matmul_precision(precision)
         # restore each backend too: torch.backends.cuda.matmul.allow_tf32 sets one, but shows in the global precision
-        for backend, found in before if precision != HIGHEST else by_backend:
+        for backend, found in before if precision != HIGHEST else rough:
             backend.fp32_precision = found
+
+    return restore
