@@ -1,6 +1,7 @@
 """Maps of settings to frozen dataclasses and back: one `base:`, `--set a.b=c`, and nothing that is silently ignored."""
 
 import dataclasses
+import errno
 import functools
 import os
 import typing
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from zoo.annotations import PerLayer, members
+from zoo.disk import is_file
 from zoo.registry import Choice, Slot, check, check_cycled, plain
 from zoo.strict_yaml import Tree, parse_yaml, read_yaml
 from zoo.wording import nearest, refuse_unknown
@@ -35,12 +37,12 @@ def find(name: str, kind: str) -> Path:
     """The YAML file for a path or a shipped name.
 
     Raises:
-        ValueError: no such file; the message names the nearest shipped name.
+        ValueError: no such file; the message names the nearest shipped name. Or it cannot be reached.
     """
     is_path = "/" in name or name.endswith((".yaml", ".yml"))
     shipped, path = folder(kind) / f"{name}.yaml", Path(os.path.expanduser(name))
     for place in [path] if is_path else [shipped, path]:  # a local file `gpt2` must not hide the model
-        if os.path.isfile(place):
+        if is_yaml_file(place):
             return place
     known = names(kind)
     if is_path:
@@ -55,6 +57,20 @@ class Layer(NamedTuple):
 
     place: str
     tree: Tree
+
+
+def is_yaml_file(path: Path) -> bool:
+    """Whether there is a regular file.
+
+    Raises:
+        ValueError: the path leads through a folder that may not be entered.
+    """
+    try:
+        return is_file(path)
+    except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:  # a text in place of a name
+            return False
+        raise ValueError(f"{path}: cannot be read: {error.strerror}") from None
 
 
 def read_layers(name: str, kind: str) -> list[Layer]:

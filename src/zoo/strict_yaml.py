@@ -2,8 +2,8 @@
 
 import copy
 import functools
-import os
 import re
+import stat
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -95,14 +95,17 @@ def read_yaml(path: Path) -> Tree:
     Raises:
         ValueError: not a readable file, not UTF-8, too large, or not a map.
     """
-    if not os.path.isfile(path):
-        raise ValueError(f"{path}: {'not a file' if os.path.exists(path) else 'no such file'}")
-    if path.stat().st_size > MAX_BYTES:
-        raise ValueError(f"{path}: larger than {MAX_BYTES} bytes, which zoo does not read")
     try:
+        found = path.stat()
+        if not stat.S_ISREG(found.st_mode):
+            raise ValueError(f"{path}: not a file")
+        if found.st_size > MAX_BYTES:
+            raise ValueError(f"{path}: larger than {MAX_BYTES} bytes, which zoo does not read")
         text = path.read_text("utf-8-sig")
     except UnicodeDecodeError as error:
         raise ValueError(f"{path}: not UTF-8 text: {error.reason} at byte {error.start}") from None
+    except (FileNotFoundError, NotADirectoryError):
+        raise ValueError(f"{path}: no such file") from None
     except OSError as error:
         raise ValueError(f"{path}: {error.strerror}") from None
     tree = parse_yaml(text, str(path))

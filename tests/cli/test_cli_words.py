@@ -1,6 +1,8 @@
 """Claims about words that are checked before torch is imported, and about trailing changes."""
 
 import dataclasses
+import errno
+import os
 import re
 import subprocess
 import sys
@@ -31,6 +33,36 @@ Zoo = Callable[..., Said]
 
 def names(cls: type) -> set[str]:
     return {field.name for field in dataclasses.fields(cls)}
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("predict", "closed/run", "a"),
+        ("finetune", "closed/run", "pydocs-topic", "-o", "new"),
+        ("import", "closed/run", "new"),
+        ("import", "closed", "new"),
+        ("check", "closed/run"),
+        ("show", "closed/model.yaml"),
+        ("show", "bert-nano", "closed/task.yaml"),
+    ],
+)
+def test_what_lies_in_a_folder_that_nobody_may_enter_is_a_wrong_request(
+    zoo: Zoo, words: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    stat = Path.stat
+
+    def enter(path: Path, **options: bool) -> os.stat_result:  # who runs tests may enter any folder
+        if "closed" in [folder.name for folder in path.parents]:
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return stat(path, **options)
+
+    (tmp_path / "closed").mkdir()
+    monkeypatch.setattr(Path, "stat", enter)
+    monkeypatch.chdir(tmp_path)
+    said = zoo(*words)
+    assert said.status == 2 and [path.name for path in tmp_path.iterdir()] == ["closed"]
+    assert re.search(r"^error: \S*closed/\S*: cannot be read: Permission denied\n$", said.err)
 
 
 def test_the_keys_read_from_the_source_are_those_of_the_settings():

@@ -18,8 +18,9 @@ from zoo import config
 from zoo.cli.options import read_section
 from zoo.config import PACKAGE, parse_set
 from zoo.discover import GROUP
-from zoo.disk import expand_user
+from zoo.disk import exists, expand_user
 from zoo.experiments.request import SECTIONS, by_section, refuse_without_task
+from zoo.runs.files import refuse_unreadable
 from zoo.runs.layout import CHECKPOINTS, no_checkpoint_message
 from zoo.wording import nearest, refuse_unknown
 
@@ -36,7 +37,9 @@ OF_OPTIMIZER = ("weight_decay", "betas", "eps")  # as in training/settings.py: k
 def check_checkpoint(word: str) -> None:
     """Refuse a checkpoint that does not exist; everything without `hub:` is a path."""
     path = expand_user(word)
-    if not word.startswith("hub:") and not path.exists():
+    with refuse_unreadable(path):
+        missing = not word.startswith("hub:") and not exists(path)
+    if missing:
         refuse_missing_checkpoint(path, word)
         if word in config.names("configs"):
             raise ValueError(f"{word}: a model, not a checkpoint; train one first: zoo pretrain {word} TASK -o RUN")
@@ -58,7 +61,9 @@ def sibling_names(path: Path) -> list[str]:
 def check_path_or_task(word: str) -> None:
     """Refuse what is neither an existing path nor the name of a task."""
     path, tasks = expand_user(word), config.names("tasks")
-    if not path.exists() and word not in tasks:
+    with refuse_unreadable(path):
+        missing = not exists(path)
+    if missing and word not in tasks:
         refuse_missing_checkpoint(path, word)
         raise ValueError(f"{word}: no such file or folder, and no task of that name{nearest(word, tasks)}")
 

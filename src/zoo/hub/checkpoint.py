@@ -6,13 +6,14 @@ from pathlib import Path
 
 from zoo.data.scratch import Scratch
 from zoo.devices.choose import AS_STORED, Placement
-from zoo.disk import expand_user
+from zoo.disk import expand_user, is_file, is_folder
 from zoo.hub.exporting.hashes import hash_faults
 from zoo.hub.importing.importing import import_folder
 from zoo.hub.importing.report import ImportReport
 from zoo.hub.sources.download import HUB, download
 from zoo.hub.sources.folder import CONFIG
 from zoo.inference.loaded import Loaded, load_run
+from zoo.runs.files import refuse_unreadable
 from zoo.runs.saved import SavedRun, is_run, open_run
 
 logger = logging.getLogger(__name__)
@@ -27,7 +28,9 @@ def resolve(path: str | Path) -> SavedRun:
         ValueError: there is none, a file of it is damaged, or zoo cannot express the model.
     """
     place = expand_user(path)
-    if not str(path).startswith(HUB) and (is_run(place) or not (place / CONFIG).is_file()):
+    with refuse_unreadable(place):
+        own = not str(path).startswith(HUB) and (is_run(place) or not is_file(place / CONFIG))
+    if own:
         return open_run(place)
     scratch = Scratch()
     try:
@@ -51,7 +54,9 @@ def import_checkpoint(source: str | Path, run: str | Path) -> ImportReport:
         RuntimeError: the run cannot be written.
     """
     folder = download(str(source)) if str(source).startswith(HUB) else expand_user(source)
-    if not folder.is_dir():
+    with refuse_unreadable(folder):
+        missing = not is_folder(folder)
+    if missing:
         raise ValueError(f"{folder}: no such folder")
     for fault in hash_faults(folder, missing=False):
         raise ValueError(fault)

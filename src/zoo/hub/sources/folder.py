@@ -1,5 +1,6 @@
 """An untrusted checkpoint folder: zoo reads only inside it, within limits, and runs no code from it."""
 
+import errno
 import stat
 from dataclasses import dataclass
 from functools import cached_property
@@ -7,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from zoo.data.tokenizers.tokenizer import BACKEND_FILE
+from zoo.disk import exists, is_link
 from zoo.strict_json import parse_json
 
 Json = dict[str, Any]
@@ -67,11 +69,18 @@ class CheckpointFolder:
         return self.read_json(TOKENIZER_CONFIG).get("tokenizer_class") or self.config.get("tokenizer_class")
 
     def has(self, name: str) -> bool:
-        """Return whether there is such a file; a broken link counts as one."""
+        """Return whether there is such a file; a broken link counts as one.
+
+        Raises:
+            ValueError: the folder may not be entered.
+        """
+        path = self.folder / name
         try:
-            return (self.folder / name).exists() or (self.folder / name).is_symlink()
-        except OSError:  # a damaged file may list a name that is too long for the file system
-            return False
+            return exists(path) or is_link(path)
+        except OSError as error:
+            if error.errno == errno.ENAMETOOLONG:  # a damaged file may list such a name
+                return False
+            raise ValueError(f"{path}: cannot be read: {error.strerror}") from None
 
     def path(self, name: str) -> Path:
         """The path of a file, with links resolved.
