@@ -101,12 +101,13 @@ def test_python_does_not_collect_garbage_once_more_at_its_end():
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "True\n"
 
 
+@pytest.mark.parametrize("words", [["--help"], ["list", "tasks"], ["show", "bert-nano", "--json"], ["show", "--help"]])
 def test_a_full_disk_behind_standard_output_is_one_line(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    words: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
-    with Path("/dev/full").open("w") as full:
+    with Path("/dev/full").open("w") as full:  # closing it would fail, as Python's end, if it still held something
         monkeypatch.setattr(sys, "stdout", full)
-        assert call("--help") == 1
+        assert call(*words) == 1
     assert capsys.readouterr().err == "error: standard output: No space left on device\n"
 
 

@@ -78,16 +78,34 @@ def with_status(command: Callable[..., None], debug: bool = False) -> Callable[.
     def guarded(*words: Any, **options: Any) -> None:
         try:
             command(*words, **options)
+            if sys.stdout is not None:
+                sys.stdout.flush()  # at Python's end, a failure would be a second message and status 120
         except BrokenPipeError:  # the reader of our output has closed the pipe, as `head` does
             redirect_to_null(sys.stdout)
             sys.exit(DONE)
         except Exception as error:
+            error = named_if_of_output(error)
             raise_if_stopped()  # numpy and others raise their own error if a signal interrupts their import
             if is_main_process():
                 print_to_stderr(f"{traceback.format_exc() if debug else ''}error: {describe(error, debug)}")
             sys.exit(WRONG if is_mistake(error) else FAILED)
 
     return guarded
+
+
+def named_if_of_output(error: Exception) -> Exception:
+    """Return the error, or one that names standard output if that is what cannot be written, as typer prints help.
+
+    What the output still holds is dropped: Python flushes it at exit, which would fail again.
+    """
+    try:
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except OSError as failure:
+        redirect_to_null(sys.stdout)
+        if isinstance(error, OSError) and error.errno == failure.errno:
+            return OSError(f"standard output: {failure.strerror}")
+    return error
 
 
 def is_mistake(error: Exception) -> bool:

@@ -4,8 +4,8 @@ import json
 import logging
 import sys
 from codecs import lookup
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any
 from unicodedata import category
 from zlib import crc32
@@ -70,11 +70,30 @@ def entry_as_yaml(value: Any) -> str:
     return value if is_plain else json.dumps(value, ensure_ascii=False)
 
 
+@contextmanager
+def explain_output_error() -> Iterator[None]:
+    """Name standard output in the error if it cannot be written, and drop what it still holds; not for a closed pipe.
+
+    Raises:
+        OSError: its disk is full, for example.
+    """
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        results._buffer.clear()
+        redirect_to_null(sys.stdout)
+        raise OSError(f"standard output: {error.strerror}") from None
+
+
+@explain_output_error()
 def say(text: object) -> None:
     """Print one line of a result on standard output."""
     typer.echo(escape_controls(str(text)))
 
 
+@explain_output_error()
 def say_rows(rows: Iterable[Iterable[object]], title: str | None = None, header: Sequence[str] = ()) -> None:
     """Print a table on standard output; no cell is cut, and in a file or a pipe each row is one line."""
     shown = title and Text(escape_controls(title), "table.title")  # `Text`: rich reads brackets in a str as markup
@@ -114,6 +133,7 @@ def say_found(text: str) -> None:
     say_colored(Text(escape_controls(text), "bold green"))
 
 
+@explain_output_error()
 def say_colored(text: Text) -> None:
     """Print a text that is escaped already: in color on a terminal, else plain, since rich turns tabs into spaces."""
     if results.is_terminal:
@@ -122,6 +142,7 @@ def say_colored(text: Text) -> None:
         say(text.plain)
 
 
+@explain_output_error()
 def say_json(value: Any) -> None:
     """Print one JSON document on standard output."""
     # if the output's encoding is not UTF-8, non-ASCII characters are written as JSON escapes
