@@ -20,6 +20,16 @@ def expand_user(path: str | Path) -> Path:
     return Path(os.path.expanduser(path))  # pathlib would raise a RuntimeError
 
 
+def refuse_empty(path: str | Path, place: str) -> None:
+    """Refuse an empty text as a path: pathlib would read it as the working directory.
+
+    Raises:
+        ValueError: it is empty.
+    """
+    if not str(path).strip():
+        raise ValueError(f"{place}: it is empty; give a path, such as runs/first")
+
+
 def file_mode(path: Path, follow_symlinks: bool = True) -> int:
     """The `st_mode` of a path; 0 if nothing is there.
 

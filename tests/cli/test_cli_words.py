@@ -20,6 +20,7 @@ from zoo.config import parse_set
 from zoo.data.task import Task
 from zoo.data.task_list import ListedTask
 from zoo.experiments.resolve import resolve_model_alone
+from zoo.hub.api import load
 from zoo.lazy_import import import_object
 from zoo.models.generation.settings import GenerateSettings
 from zoo.models.kinds.part import PARTS
@@ -247,6 +248,30 @@ def test_an_empty_output_path_is_refused(
     said = zoo(*words.replace("HERE", str(tmp_path)).split(), output)
     assert said.status == 2 and "it is empty; give a path, such as runs/first" in said.err
     assert ("'-o' / '--output'" if "-o" in words else "'RUN'" if "import" in words else "'DIR'") in said.err
+
+
+@pytest.mark.parametrize(
+    "words", ["predict", "export", "import", "check", "tokenize pydocs-topic --tokenizer", "evaluate HERE --data"]
+)
+def test_an_empty_path_is_not_the_working_directory(
+    zoo: Zoo, run_of: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch, words: str
+):
+    monkeypatch.chdir(run_of("mlm"))
+    said = zoo(*words.replace("HERE", str(run_of("mlm"))).split(), "", *(["new"] if words in "export import" else []))
+    assert said.status == 2 and "it is empty; give a path, such as runs/first" in said.err
+    with pytest.raises(ValueError, match="^path: it is empty"):
+        load("")
+
+
+def test_a_working_directory_that_was_deleted_is_a_wrong_request(
+    zoo: Zoo, run_of: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    said = zoo("check", run_of("mlm"))
+    monkeypatch.chdir(tmp_path)
+    assert said.status == 2 and said.err == "error: the working directory was deleted; change to another one (cd)\n"
 
 
 def test_a_tilde_is_the_home_wherever_a_path_is_written(

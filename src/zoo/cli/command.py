@@ -7,6 +7,7 @@ import os
 import sys
 import traceback
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import typer
@@ -51,6 +52,7 @@ def run_command(name: str, arguments: list[str], debug: bool = False) -> None:
 def parse(name: str, arguments: list[str], debug: bool) -> None:
     """Check the words, import the command and call it."""
     check_words(name, arguments)
+    refuse_deleted_folder()
     place, about = COMMANDS[name]
     command = import_object(place)
     raise_if_stopped()  # a library may have swallowed a signal's exception while it was imported
@@ -64,6 +66,18 @@ def parse(name: str, arguments: list[str], debug: bool) -> None:
         if isinstance(end.__context__, BrokenPipeError):  # typer's own answer to it, where it prints the help
             raise end.__context__ from None
         raise
+
+
+def refuse_deleted_folder() -> None:
+    """Refuse a working directory that was deleted: there are no paths in it, and MKL could not load torch's library.
+
+    Raises:
+        ValueError: it was deleted.
+    """
+    try:
+        Path.cwd()
+    except FileNotFoundError:
+        raise ValueError("the working directory was deleted; change to another one (cd)") from None
 
 
 def with_status(command: Callable[..., None], debug: bool = False) -> Callable[..., None]:

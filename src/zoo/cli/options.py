@@ -29,14 +29,16 @@ Precision = Annotated[str, typer.Option("--precision", metavar="PRECISION", help
 EXACT_PRECISION = "float32, bfloat16, float16 or auto (bfloat16 where the device has it)."
 Batch = Annotated[int, typer.Option("--batch", metavar="N", help="Texts or sequences per forward pass.")]
 DATA = "Folder of the task's files (default: $ZOO_DATA, then the working directory)."
-Data = Annotated[Path | None, typer.Option("--data", help=DATA)]
 
 
-def output_path(text: str) -> Path:
-    """Parse the path that a command writes to."""
+def parse_path(text: str) -> Path:
+    """Parse a path."""
     if not text.strip():  # Path("") is the working directory
         raise typer.BadParameter("it is empty; give a path, such as runs/first")
     return expand_user(text)  # a shell does not expand the ~ of --output=~/runs
+
+
+Data = Annotated[Path | None, typer.Option("--data", metavar="DIR", help=DATA, parser=parse_path)]
 
 
 def read_section(texts: Sequence[str], section: str, command: str) -> list[Pair]:

@@ -18,7 +18,7 @@ from zoo import config
 from zoo.cli.options import read_section
 from zoo.config import PACKAGE, parse_set
 from zoo.discover import GROUP
-from zoo.disk import exists, expand_user
+from zoo.disk import exists, expand_user, refuse_empty
 from zoo.experiments.request import SECTIONS, by_section, refuse_without_task
 from zoo.runs.files import refuse_unreadable
 from zoo.runs.layout import CHECKPOINTS, no_checkpoint_message
@@ -36,6 +36,7 @@ OF_OPTIMIZER = ("weight_decay", "betas", "eps")  # as in training/settings.py: k
 
 def check_checkpoint(word: str) -> None:
     """Refuse a checkpoint that does not exist; everything without `hub:` is a path."""
+    refuse_empty(word, "CHECKPOINT")
     path = expand_user(word)
     with refuse_unreadable(path):
         missing = not word.startswith("hub:") and not exists(path)
@@ -60,6 +61,7 @@ def sibling_names(path: Path) -> list[str]:
 
 def check_path_or_task(word: str) -> None:
     """Refuse what is neither an existing path nor the name of a task."""
+    refuse_empty(word, "PATH|TASK")
     path, tasks = expand_user(word), config.names("tasks")
     with refuse_unreadable(path):
         missing = not exists(path)

@@ -7,6 +7,7 @@ from typing import Any
 from zoo.devices.choose import EXACT, DeviceName, choose_placement
 from zoo.devices.defaults import default_torch_settings
 from zoo.devices.precision import AUTO, autocast_to
+from zoo.disk import refuse_empty
 from zoo.hub.checkpoint import load_checkpoint, resolve
 from zoo.hub.exporting.export import ExportReport, export_model
 from zoo.hub.exporting.trained_model import load_trained
@@ -79,11 +80,12 @@ def check_paths(**given: Any) -> None:
     """Check that these arguments, given by name, are paths.
 
     Raises:
-        ValueError: one of them is not a path.
+        ValueError: one of them is not a path, or empty.
     """
     for name, value in given.items():
         if not isinstance(value, str | os.PathLike):
             raise ValueError(f"{name}: expected a path, as a text or a pathlib.Path, got {value!r:.80}")
+        refuse_empty(os.fspath(value), name)
 
 
 def export_on(path: str | Path, folder: Path, target: str | None, device: DeviceName) -> ExportReport:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from zoo.data.scratch import Scratch
 from zoo.devices.choose import AS_STORED, Placement
-from zoo.disk import expand_user, is_file, is_folder
+from zoo.disk import expand_user, is_file, is_folder, refuse_empty
 from zoo.hub.exporting.hashes import hash_faults
 from zoo.hub.importing.importing import import_folder
 from zoo.hub.importing.report import ImportReport
@@ -27,6 +27,7 @@ def resolve(path: str | Path) -> SavedRun:
     Raises:
         ValueError: there is none, a file of it is damaged, or zoo cannot express the model.
     """
+    refuse_empty(path, "CHECKPOINT")
     place = expand_user(path)
     with refuse_unreadable(place):
         own = not str(path).startswith(HUB) and (is_run(place) or not is_file(place / CONFIG))

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from zoo.cli.options import EXACT_PRECISION, Checkpoint, Device, output_path
+from zoo.cli.options import EXACT_PRECISION, Checkpoint, Device, parse_path
 from zoo.cli.output import say
 from zoo.devices.choose import EXACT, choose_placement
 from zoo.devices.precision import AUTO
@@ -23,7 +23,7 @@ OUTPUT = "An interactive page (.html) or an image (.png)."
 
 def attend(
     checkpoint: Checkpoint,
-    output: Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help=OUTPUT, parser=output_path)],
+    output: Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help=OUTPUT, parser=parse_path)],
     text: Annotated[str | None, typer.Argument(metavar="[TEXT]", help=TEXT)] = None,
     target: Annotated[str | None, typer.Option("--target", metavar="TEXT", help=TARGET)] = None,
     image: Annotated[str | None, typer.Option("--image", metavar="FILE", help=IMAGE)] = None,

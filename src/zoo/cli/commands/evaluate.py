@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from zoo.cli.options import Batch, Checkpoint, Data, Device, Json, SetGenerate, output_path, read_section
+from zoo.cli.options import Batch, Checkpoint, Data, Device, Json, SetGenerate, parse_path, read_section
 from zoo.cli.output import say_json, say_rows
 from zoo.cli.progress import bars
 from zoo.config import as_tree, merge
@@ -33,7 +33,7 @@ def evaluate(
     precision: Annotated[str, typer.Option("--precision", metavar="PRECISION", help=AS_VALIDATED)] = AUTO,
     batch: Batch = BATCH,
     predictions: Annotated[
-        Path | None, typer.Option("--predictions", metavar="FILE", help=PREDICTIONS, parser=output_path)
+        Path | None, typer.Option("--predictions", metavar="FILE", help=PREDICTIONS, parser=parse_path)
     ] = None,
     as_json: Json = False,
 ) -> None:

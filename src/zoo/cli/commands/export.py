@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from zoo.cli.options import Checkpoint, Device, output_path
+from zoo.cli.options import Checkpoint, Device, parse_path
 from zoo.cli.output import say
 from zoo.devices.choose import EXACT
 from zoo.devices.precision import AUTO
@@ -16,7 +16,7 @@ PRECISION = "Precision of the check: float32 (auto means the same)."
 
 def export(
     checkpoint: Checkpoint,
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder to write: new or empty.", parser=output_path)],
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder to write: new or empty.", parser=parse_path)],
     to: Annotated[
         str | None,
         typer.Option("--to", metavar="TARGET", help="A target that `zoo show MODEL` lists (default: the first)."),

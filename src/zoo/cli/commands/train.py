@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from zoo.cli.main import is_main_process
-from zoo.cli.options import MODEL, Changes, Checkpoint, Data, Set, output_path
+from zoo.cli.options import MODEL, Changes, Checkpoint, Data, Set, parse_path
 from zoo.cli.output import print_to_stderr, say, say_rows
 from zoo.cli.progress import bars
 from zoo.config import parse_set
@@ -34,7 +34,7 @@ From = Annotated[
     str | None,
     typer.Option("--from", metavar="CHECKPOINT", help="Continue pretraining a checkpoint; keeps its tokenizer."),
 ]
-Out = Annotated[Path, typer.Option("-o", "--output", metavar="RUN", help=RUN, parser=output_path)]
+Out = Annotated[Path, typer.Option("-o", "--output", metavar="RUN", help=RUN, parser=parse_path)]
 Resume = Annotated[bool, typer.Option("--resume", help=RESUME)]
 
 
