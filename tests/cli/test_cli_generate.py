@@ -24,6 +24,16 @@ def test_texts_are_measured_as_long_as_the_task_says(zoo: Zoo, run_of: RunOf, da
     assert said[0] == said[1] != said[2]
 
 
+def test_settings_that_no_metric_uses_are_refused_unless_texts_are_written_to_a_file(
+    zoo: Zoo, run_of: RunOf, data: Path, tmp_path: Path
+):
+    said = zoo("evaluate", run_of("lm"), "--data", data, *FEW)
+    assert said.status == 2 and "--set generate.…: no metric of the task compares texts" in said.err
+    (tmp_path / "plain.yaml").write_text(f"base: {data / 'numbers.yaml'}\nmetrics: []\n")
+    words = ("evaluate", run_of("numbers"), tmp_path / "plain.yaml", "--data", data, *FEW)
+    assert [zoo(*words, *more).status for more in ((), ("--predictions", tmp_path / "p.jsonl"))] == [2, 0]
+
+
 def test_what_is_looked_at_is_as_long_as_the_task_says(
     zoo: Zoo, run_of: RunOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):

@@ -125,6 +125,11 @@ def evaluate_split(
     return values
 
 
+def compares_texts(loaded: Loaded) -> bool:
+    """Whether a metric of the task compares generated texts with the data's."""
+    return any(chosen.variant.needs == "texts" for chosen in parse_metrics(loaded.task.metrics, loaded.mixture.metrics))
+
+
 def save_predictions(
     path: Path, evaluated: EvaluatedSplit, collected: Mapping[int, Sequence[Any]], values: Mapping[str, float]
 ) -> None:

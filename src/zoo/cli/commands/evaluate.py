@@ -14,7 +14,7 @@ from zoo.data.task import load_task
 from zoo.devices.choose import EXACT, choose_placement
 from zoo.devices.precision import AUTO
 from zoo.hub.checkpoint import load_checkpoint
-from zoo.inference.evaluate_split import Reporting, evaluate_split, on_task
+from zoo.inference.evaluate_split import Reporting, compares_texts, evaluate_split, on_task
 from zoo.inference.model_inputs import BATCH
 from zoo.models.generation.settings import parse_generate
 from zoo.runs.metrics import finite_only
@@ -45,6 +45,10 @@ def evaluate(
     generate = parse_generate(merge(loaded.task.generate, changes))
     if changes:
         loaded.mixture.refuse_generate()
+        if predictions is None and not compares_texts(loaded):
+            raise ValueError(
+                "--set generate.…: no metric of the task compares texts, so it has no effect; leave it out"
+            )
     with bars() as drawn:
         progress = functools.partial(drawn.evaluate, split)
         found = {
