@@ -45,6 +45,8 @@ COMMANDS = {  # a whole command -> what the message says
     "list taks": "unknown word 'taks' (did you mean 'tasks'?); allowed: models, tasks, blocks",
     "show bert-bse": "unknown model 'bert-bse' (did you mean 'bert-base'?)",
     "show no/such.yaml": "no/such.yaml: no such file",
+    "show bert-nano DATA/classify.yaml task.tokenizer.name=wordpeice": "unknown tokenizer 'wordpeice' (did you mean",
+    "show bert-nano DATA/classify.yaml task.tokenizer.vocab_size=3": "expected a whole number of at least 8, got 3",
     "pretrain bert-nano pydocs-topc -o RUN": "unknown task 'pydocs-topc' (did you mean 'pydocs-topic'?)",
     "pretrain bert-nano DATA/classify.yaml": "Missing option '-o'",
     "pretrain bert-nano DATA/broken.yaml -o RUN": "broken.yaml: line 3",

@@ -12,6 +12,7 @@ from zoo.experiments.experiment import values_of_model
 from zoo.experiments.layers import DATA, TOKENIZER, Value
 from zoo.experiments.request import Request
 from zoo.experiments.resolve import resolve_model_alone, resolve_pretraining
+from zoo.experiments.tokenizers import check_tokenizer
 from zoo.hub.targets.choose import fitting_targets, obstacles, shell_advice
 from zoo.models.cost import flops_per_token, memory, on_meta, parameters, parameters_of_generator
 from zoo.models.settings import ModelSettings
@@ -58,6 +59,8 @@ def resolve(model: str, task: str | None, changes: list[str]) -> tuple[ModelSett
         settings, origins = resolve_model_alone(model, sets)
         return settings, list(values_of_model(settings, origins))
     experiment = resolve_pretraining(Request(model, task, Path(), sets))
+    if experiment.traits.has_text and experiment.task.tokenizer is not None:  # without one, it is for fine-tuning
+        check_tokenizer(experiment.task)
     return experiment.model, list(experiment.values())
 
 
