@@ -1,5 +1,6 @@
 """A task's tokenizer is trained once; files that come later do not change it, another corpus does."""
 
+import errno
 import logging
 from pathlib import Path
 from typing import Any
@@ -75,6 +76,18 @@ def test_one_with_a_flipped_letter_is_trained_again(home: Path, caplog: pytest.L
     path = next((home / trained.FOLDER).glob("*/tokenizer.json"))
     path.write_text(path.read_text().replace('"a"', '"q"'))
     assert letters(ONE) == "ab" and "is damaged" in caplog.text
+
+
+def test_one_that_may_not_be_read_is_not_trained_again(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert letters(ONE) == "ab"
+
+    def refuse(path: Path, *given: Any) -> str:  # who runs tests may read any file
+        raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+    with monkeypatch.context() as closed, pytest.raises(RuntimeError, match=rf"^{home}.*: cannot be read: Permission"):
+        closed.setattr(Path, "read_text", refuse)
+        letters(ONE, TWO)
+    assert letters(ONE, TWO) == "ab"
 
 
 def test_each_kind_and_sample_has_one_of_its_own() -> None:

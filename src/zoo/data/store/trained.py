@@ -107,12 +107,18 @@ def read_stored(folder: Path, now: list[str]) -> Tokenizer | None:
 
     Args:
         now: per part of the source, a hash of its digest.
+
+    Raises:
+        RuntimeError: it may not be read, as one of another user; training it again could give other ids.
     """
     try:
         parts, written = read_sealed(folder / SOURCE)
         before, tokenizer = set(parts), read_files(folder, written)
     except (FileNotFoundError, NotADirectoryError):
         return None
+    except PermissionError as error:
+        said = f"{error.filename or folder}: cannot be read: {error.strerror}"
+        raise RuntimeError(f"{said}; make it readable, or set ZOO_CACHE to a folder of your own") from None
     except (OSError, ValueError, TypeError) as damage:
         warn_damaged(f"the tokenizer in {folder}", str(damage), "retrained")
         return None
