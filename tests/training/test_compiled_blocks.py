@@ -18,8 +18,8 @@ from zoo.training.devices import compiling
 from zoo.training.devices.compiling import compile_blocks, describe_compiling, should_compile
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda")
-MODEL, RECURRENT = create_model("gpt2-nano"), create_model("rnn-seq2seq-nano")
-NOTHING = "no block compiled (this model has only recurrent ones)"
+MODEL, RECURRENT, CNN = map(create_model, ("gpt2-nano", "rnn-seq2seq-nano", "cnn-attention-nano"))
+NOTHING = "no block compiled (recurrent layers and stages of a CNN never are, and this model has no others)"
 CHOICES: list[tuple[dict[str, Any], bool, str]] = [
     ({"compile": True, "steps": 1}, True, "blocks compiled in the first steps"),
     ({"compile": False, "steps": 1000}, False, "blocks not compiled (training.compile is false; it pays in long runs)"),
@@ -45,7 +45,8 @@ def test_a_gpu_compiles_in_long_runs_and_says_so(
     chosen = replace(settings(), **changes)
     assert should_compile(chosen, GPU) == on
     assert describe_compiling(chosen, MODEL, GPU) == said
-    assert describe_compiling(chosen, RECURRENT, GPU) == (NOTHING if changes.get("compile") else "")
+    for without in (RECURRENT, CNN):
+        assert describe_compiling(chosen, without, GPU) == (NOTHING if changes.get("compile") else "")
 
 
 @pytest.mark.parametrize("changes", [{"steps": 1000}, {"steps": None, "epochs": 1.0}], ids=str)

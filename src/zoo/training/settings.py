@@ -61,7 +61,8 @@ class Training:
         clip: the largest norm of all gradients together; None: no clipping.
         precision: of the forward pass; weights are float32. auto: bfloat16 where the GPU or
             CPU has it in hardware, else float32.
-        compile: blocks without recurrence by torch.compile; auto: on a GPU, in runs of 1,000 steps and more.
+        compile: Transformer blocks without recurrence, by torch.compile; auto: on a GPU, in runs of 1,000 steps and
+            more.
         attention_backend: kernel of full-sequence attention; auto: in each layer the fastest that can;
             blocked: on CPUs, flex and varlen: on GPUs.
         checkpointing: recompute activations in the backward pass instead of keeping them.

@@ -18,6 +18,7 @@ GRAPHS_PER_BLOCK = 18
 # (nanoGPT's README: 250 ms to 135). On an H200 it saves 7 ms of 60 (docs/benchmarks.md, row `gpu-bert`), which pays off
 # in longer runs only; the exact break-even was not measured.
 COMPILE_FROM = 1_000
+NOTHING_TO_COMPILE = "no block compiled (recurrent layers and stages of a CNN never are, and this model has no others)"
 
 
 def should_compile(settings: Training, device: torch.device) -> bool:
@@ -34,7 +35,7 @@ def describe_compiling(settings: Training, model: nn.Module, device: torch.devic
     """
     if not compilable_blocks(model):
         asked = settings.compile is True
-        return "no block compiled (this model has only recurrent ones)" if asked else ""
+        return NOTHING_TO_COMPILE if asked else ""
     if device.type != "cuda":
         return ""
     missing = missing_for(device)
@@ -52,7 +53,7 @@ def describe_compiling(settings: Training, model: nn.Module, device: torch.devic
 
 
 def blocks_of(model: nn.Module) -> list[Block]:
-    """Return all blocks of a model; purely recurrent models have none."""
+    """Return all blocks of a model; recurrent models and CNNs have none."""
     return [module for module in model.modules() if isinstance(module, Block)]
 
 
