@@ -15,6 +15,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from zoo.batches import ahead
 from zoo.batches.ahead import FILE_LIMIT, StepDataset, StepIterator, build_ahead
 from zoo.batches.collate import MicroBatch
 from zoo.batches.feed import Feed
@@ -205,3 +206,12 @@ def test_building_ahead_takes_no_random_number_of_the_training():
     before = torch.get_rng_state()
     list(build_ahead(StepDataset(Named(Empty()), 1, 2, None, 0, 1)))  # type: ignore[arg-type]
     assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_a_worker_whose_training_process_was_killed_ends(monkeypatch: pytest.MonkeyPatch):
+    parents, ended = iter([7, 7, 1]), []
+    monkeypatch.setattr(ahead, "CHECK_EVERY", 0.0)
+    monkeypatch.setattr(ahead.os, "getppid", lambda: next(parents))
+    monkeypatch.setattr(ahead.os, "_exit", ended.append)
+    ahead.end_with(7)
+    assert ended == [1] and next(parents, None) is None

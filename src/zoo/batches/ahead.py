@@ -1,8 +1,11 @@
 """Build micro-batches ahead of the steps that need them, in a thread or in worker processes."""
 
 import multiprocessing
+import os
 import resource
 import signal
+import threading
+import time
 from collections.abc import Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
@@ -19,6 +22,7 @@ from zoo.strict_yaml import Tree
 
 FILE_LIMIT = 65_536  # open files that `raise_file_limit` asks the system for
 STEPS_AHEAD = 2  # steps that each worker process builds ahead
+CHECK_EVERY = 0.5  # seconds after which a worker process looks again whether its training process lives
 
 
 class Step(NamedTuple):
@@ -92,7 +96,7 @@ def build_ahead(steps: StepDataset, pin: bool = False, workers: int = 0) -> Gene
         prefetch_factor=STEPS_AHEAD if workers else None,
         # a forked worker inherits the feed and its memory maps, so nothing needs to be pickled
         multiprocessing_context=multiprocessing.get_context("fork") if workers else None,
-        worker_init_fn=ignore_signals if workers else None,
+        worker_init_fn=start_worker if workers else None,
         generator=torch.Generator(),  # for worker seeds, so that they do not consume the global generator
         collate_fn=identity,
     )
@@ -149,7 +153,24 @@ def identity(step: Any) -> Any:
     return step
 
 
-def ignore_signals(worker: int) -> None:
+def start_worker(worker: int) -> None:
+    """Prepare a worker process: the training process alone decides when it ends."""
+    ignore_signals()
+    threading.Thread(target=end_with, args=(os.getppid(),), daemon=True).start()
+
+
+def end_with(parent: int) -> None:
+    """End this process soon after its parent, the training process, was killed.
+
+    It has inherited the run folder's lock. DataLoader's own check takes 5 seconds, and never ends a worker whose pipe
+    is full, since nobody reads what it has built; the run could not be resumed then.
+    """
+    while os.getppid() == parent:
+        time.sleep(CHECK_EVERY)
+    os._exit(1)
+
+
+def ignore_signals() -> None:
     """Ignore signals sent to the process group: the training process saves its state and then ends its workers."""
     signal.set_wakeup_fd(-1)  # inherited: the training process would take a worker's signal for its own
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
