@@ -10,6 +10,7 @@ from collections.abc import Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
@@ -96,7 +97,7 @@ def build_ahead(steps: StepDataset, pin: bool = False, workers: int = 0) -> Gene
         prefetch_factor=STEPS_AHEAD if workers else None,
         # a forked worker inherits the feed and its memory maps, so nothing needs to be pickled
         multiprocessing_context=multiprocessing.get_context("fork") if workers else None,
-        worker_init_fn=start_worker if workers else None,
+        worker_init_fn=partial(start_worker, os.getpid()) if workers else None,
         generator=torch.Generator(),  # for worker seeds, so that they do not consume the global generator
         collate_fn=identity,
     )
@@ -153,10 +154,10 @@ def identity(step: Any) -> Any:
     return step
 
 
-def start_worker(worker: int) -> None:
-    """Prepare a worker process: the training process alone decides when it ends."""
+def start_worker(parent: int, worker: int) -> None:
+    """Prepare a worker process: the training process, its parent, alone decides when it ends."""
     ignore_signals()
-    threading.Thread(target=end_with, args=(os.getppid(),), daemon=True).start()
+    threading.Thread(target=end_with, args=(parent,), daemon=True).start()
 
 
 def end_with(parent: int) -> None:
