@@ -194,6 +194,16 @@ def test_the_scale_of_a_loss_in_float16_is_not_in_its_gradient(tmp_path: Path, m
         assert narrow[key] == pytest.approx(wide[key], rel=1e-2)
 
 
+def test_a_gradient_too_large_for_float16_is_no_fault_of_the_examples(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    caplog.set_level(logging.INFO)
+    monkeypatch.setattr(learner, "forward_dtype", lambda *_: torch.float16)
+    train_tiny(tmp_path, settings(steps=2), Spoiled("gradient", 1))
+    assert "step 1: a gradient is too large for float16: update skipped, loss scale halved" in caplog.text
+    assert "examples (" not in caplog.text
+
+
 def test_a_resumed_run_goes_on_with_the_scale_of_float16(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(learner, "forward_dtype", lambda *_: torch.float16)
     found = []

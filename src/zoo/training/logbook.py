@@ -59,6 +59,11 @@ def note_skipped(tally: Tally, state: State, learner: Learner) -> None:
     state.skipped = state.skipped + 1 if tally.skipped else 0
     if not tally.skipped:
         return
+    if learner.scaler.is_enabled() and math.isfinite(tally.line.get("loss", 0.0)):
+        # usual in the first steps of float16, whose loss scale begins too high; the examples are not to blame
+        said = "step %d: a gradient is too large for float16: update skipped, loss scale halved"
+        logger.info(said, tally.step)
+        return
     examples = suspect_examples(learner.processes.gather(tally.suspects()))
     if learner.processes.is_main:
         said = "step %d: the loss or a gradient is not finite, update skipped; examples (epoch, document, number): %s"
