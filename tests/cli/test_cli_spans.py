@@ -1,6 +1,8 @@
 """Spans of a text on the terminal: each with its tag behind it, and nothing of the text obeyed; several classes."""
 
 import io
+import sys
+from pathlib import Path
 
 import pytest
 from rich.console import Console
@@ -54,7 +56,17 @@ def test_an_answer_in_a_text_is_one_line_of_which_nothing_is_obeyed(capsys: pyte
     assert capsys.readouterr().out == "Ann\tand [Bob]\\x1b[2J\n"
 
 
-@pytest.mark.parametrize("output", [ANSWER, Prediction("Ann left.", [{"tag": "a", "start": 0, "end": 3}], [1.0])])
+TAGGED = Prediction("Ann left.", [{"tag": "a", "start": 0, "end": 3}], [1.0])
+
+
+@pytest.mark.parametrize("output", [ANSWER, TAGGED])
+def test_a_full_disk_is_named_where_a_found_text_cannot_be_written(monkeypatch: pytest.MonkeyPatch, output: Prediction):
+    with Path("/dev/full").open("w") as full, pytest.raises(OSError, match="^standard output: No space left on device"):
+        monkeypatch.setattr(sys, "stdout", full)
+        say_answer(output)
+
+
+@pytest.mark.parametrize("output", [ANSWER, TAGGED])
 @pytest.mark.parametrize("terminal", [True, False])
 def test_tags_and_answers_are_in_color_on_a_terminal_alone(
     monkeypatch: pytest.MonkeyPatch, output: Prediction, terminal: bool

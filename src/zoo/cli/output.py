@@ -133,11 +133,11 @@ def say_found(text: str) -> None:
     say_colored(Text(escape_controls(text), "bold green"))
 
 
-@explain_output_error()
 def say_colored(text: Text) -> None:
     """Print a text that is escaped already: in color on a terminal, else plain, since rich turns tabs into spaces."""
     if results.is_terminal:
-        results.print(text)
+        with explain_output_error():
+            results.print(text)
     else:
         say(text.plain)
 
