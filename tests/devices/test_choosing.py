@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from zoo.devices.choose import choose_device, choose_placement, with_dtype
-from zoo.devices.defaults import default_torch_settings
+from zoo.devices.defaults import default_torch_settings, shared
 from zoo.devices.precision import forward_dtype, has_bfloat16, nearest_precision, warn_of_emulation, widest_dtype
 
 MISSING = "--device: no device 'cuda:2' here"
@@ -177,6 +177,7 @@ def test_a_thread_that_leaves_does_not_make_the_products_of_another_rough():
             with default_torch_settings():
                 found = thread.submit(other)
                 assert entered.wait(10)
+                assert len(shared.restore) == 1  # of threads that never all leave, no more is kept with each call
             leave.set()
             assert found.result() == "highest"
         assert torch.get_float32_matmul_precision() == "medium"

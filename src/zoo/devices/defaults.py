@@ -64,7 +64,8 @@ def exact_products() -> Iterator[None]:
     settings are the whole process's: of threads that are inside at once, the last one to leave restores them.
     """
     with shared.lock:
-        shared.restore.append(make_exact())
+        if (restore := make_exact()) is not None:
+            shared.restore.append(restore)
         shared.inside += 1
     try:
         yield
@@ -77,14 +78,16 @@ def exact_products() -> Iterator[None]:
                 shared.restore.clear()
 
 
-def make_exact() -> Callable[[], None]:
-    """Make float32 matrix products exact; returns a function that restores the settings that were changed."""
+def make_exact() -> Callable[[], None] | None:
+    """Make float32 matrix products exact; returns a function that restores the settings; None if they were exact."""
     before = [(backend, backend.fp32_precision) for backend in BACKENDS]
     rough = [(backend, precision) for backend, precision in before if precision not in UNROUNDED]
     try:
         precision = torch.get_float32_matmul_precision()
     except RuntimeError:  # precision was set per backend, and torch forbids mixing that with the global setting
         precision = HIGHEST
+    if precision == HIGHEST and not rough:
+        return None
     # change the settings through the same API that they were made with
     if precision != HIGHEST:
         torch.set_float32_matmul_precision(HIGHEST)
