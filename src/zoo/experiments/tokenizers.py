@@ -8,7 +8,7 @@ from zoo.data.store.trained import TrainingText, stored_tokenizer
 from zoo.data.task import Task
 from zoo.data.tokenizers.recipes.recipe import tokenizers
 from zoo.data.tokenizers.tokenizer import Tokenizer
-from zoo.disk import expand_user
+from zoo.disk import expand_user, refuse_empty
 from zoo.lazy_import import import_object
 from zoo.wording import refuse_unknown
 
@@ -39,5 +39,11 @@ def train_tokenizer(task: Task, rows: SplitRows, retrain: bool = False) -> Token
 
 
 def named_run(tokenizer: Mapping[str, Any]) -> Any:
-    """The run whose tokenizer a task names."""
-    return import_object(OPEN)(expand_user(str(tokenizer["from"])))
+    """The run whose tokenizer a task names.
+
+    Raises:
+        ValueError: its path is empty, or there is none.
+    """
+    path = str(tokenizer["from"])
+    refuse_empty(path, "task.tokenizer.from")
+    return import_object(OPEN)(expand_user(path))
