@@ -112,7 +112,8 @@ $(READY): pyproject.toml constraints.txt
 	@echo "installing what constraints.txt pins into $(VENV): one to five minutes"
 	$(INSTALL) torch==2.13.0 uv
 	$(BIN)/python -c 'import torch._inductor.compile_fx' 2> /dev/null & \
-		$(BIN)/uv pip install -q --python $(BIN)/python --constraint constraints.txt $(REST) || $(INSTALL) $(REST); \
+		$(BIN)/uv pip install -q --python $(BIN)/python --constraint constraints.txt $(REST) || \
+		{ echo "uv cannot install it; pip tries"; $(INSTALL) $(REST); }; \
 		installed=$$?; wait; exit $$installed
 	@touch $@
 
