@@ -27,7 +27,7 @@ def refuse_empty(path: str | Path, place: str) -> None:
         ValueError: it is empty.
     """
     if not str(path).strip():
-        raise ValueError(f"{place}: it is empty; give a path, such as runs/first")
+        raise ValueError(f"{place}: it is empty; give a path")
 
 
 def file_mode(path: Path, follow_symlinks: bool = True) -> int:

@@ -34,7 +34,7 @@ DATA = "Folder of the task's files (default: $ZOO_DATA, then the working directo
 def parse_path(text: str) -> Path:
     """Parse a path."""
     if not text.strip():  # Path("") is the working directory
-        raise typer.BadParameter("it is empty; give a path, such as runs/first")
+        raise typer.BadParameter("it is empty; give a path")
     return expand_user(text)  # a shell does not expand the ~ of --output=~/runs
 
 

@@ -227,6 +227,7 @@ def test_the_data_folder_is_no_pattern(tmp_path: Path) -> None:
         ("wiki/*.csv", r"no file matches 'wiki/\*.csv'; looked for .*/data/wiki/\*.csv, .*/here/wiki/\*.csv"),
         (["wiki/*.txt", "wiki/a.txt"], r"a.txt is named twice, by 'wiki/\*.txt' and by 'wiki/a.txt'"),
         ([], "the list names no file"),
+        ("", "source.files.test: it is empty; give a path"),  # else the data folder, with all that lies in it
     ],
 )
 def test_what_names_no_file_or_one_twice_is_refused(several: Path, files: Any, said: str) -> None:

@@ -16,7 +16,7 @@ from zoo.data.sources.origin import SPLITS, Origin
 from zoo.data.sources.part import ColumnFiles, FilePart, SourcePart
 from zoo.data.sources.settings import SourceSettings
 from zoo.data.sources.walking import matching, walk
-from zoo.disk import exists, expand_user, is_file, is_folder, is_link
+from zoo.disk import exists, expand_user, is_file, is_folder, is_link, refuse_empty
 from zoo.wording import first_few
 
 Named = Mapping[str, Sequence[Path]]  # column -> its files; "" -> tables
@@ -125,6 +125,7 @@ def find_named(name: str, data_dir: Path | None, place: str) -> tuple[list[Path]
 
     The data folder is --data if that is given, else $ZOO_DATA, then the working directory.
     """
+    refuse_empty(name, place)
     root = os.environ.get("ZOO_DATA")
     folders = [expand_user(root)] if root else []
     folders = [*folders, Path.cwd()] if data_dir is None else [expand_user(data_dir)]
