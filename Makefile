@@ -6,6 +6,7 @@ PYTHON ?= $(shell for python in python3.11 python3 python3.12 python3.13 python3
 	$$python -c 'import sys, venv; sys.exit(sys.version_info < (3, 11))' 2> /dev/null && echo $$python && break; done)
 BIN := $(VENV)/bin
 READY := $(VENV)/ready
+COMPILED := $(VENV)/compiled
 # Python compiles a module when it is first imported: of torch and transformers most never are
 INSTALL := $(BIN)/python -m pip install -qq --no-compile --constraint constraints.txt
 START := $(shell date +%s)
@@ -54,7 +55,7 @@ types: $(READY)
 	$(BIN)/mypy
 
 tests quick long mutants: export OMP_NUM_THREADS = 1
-tests: $(READY)
+tests: $(COMPILED)
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
 quick: $(READY)
@@ -115,6 +116,11 @@ $(READY): pyproject.toml constraints.txt
 		$(BIN)/uv pip install -q --python $(BIN)/python --constraint constraints.txt $(REST) || \
 		{ echo "uv cannot install it; pip tries"; $(INSTALL) $(REST); }; \
 		installed=$$?; wait; exit $$installed
+	@touch $@
+
+# what the tests import is compiled once, by one process beside mypy; else each worker would, all at the same time
+$(COMPILED): $(READY)
+	@-$(BIN)/python -m pytest --collect-only > /dev/null  # what fails is said by the tests
 	@touch $@
 
 clean:

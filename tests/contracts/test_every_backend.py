@@ -30,8 +30,13 @@ from zoo.models.model import Model
 
 REAL = DOCUMENTS > 0
 OF_DEVICES = [name for name in backends.names() if backends[name].device is not None]
+SEEN = [name for name in positions.names() if positions[name].rotates or positions[name].biases]  # by a backend
 CHOICES: list[tuple[str, dict[str, Any]]] = [
-    *((slot, choice) for slot, choice in NAMES if slot in ("position", "attention")),
+    *(
+        (slot, choice)
+        for slot, choice in NAMES
+        if slot == "attention" or (slot == "position" and choice["name"] in SEEN)
+    ),
     ("attention", {"name": "grouped", **NEEDED, "window": 3}),
     ("attention", {"name": "grouped", **NEEDED, "sinks": 3}),
 ]
