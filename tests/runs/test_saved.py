@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import torch
 
-from zoo.runs import files
+from zoo.runs import checkpoint, files
 from zoo.runs.check import check_run
 from zoo.runs.checkpoint import latest, steps, verify
 from zoo.runs.request import BaseRecord, read_request
@@ -71,6 +71,30 @@ def test_the_last_stands_in_for_a_broken_best(folder: Path, caplog: pytest.LogCa
     (folder / "checkpoints" / "2" / "weights.safetensors").unlink()
     assert open_run(folder).step == 3
     assert "using the last checkpoint, 3, since the best one is damaged" in caplog.text
+
+
+def test_a_run_is_opened_while_training_replaces_its_checkpoints(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    asked = list[Path]()
+
+    def verify_later(place: Path, *skip: Any) -> checkpoint.Checkpoint:
+        asked.append(place)
+        if len(asked) <= 4:  # training goes on before this checkpoint is read
+            step = len(asked) + 1
+            run.save(step, {"weights": {"w": torch.full((2,), float(step))}}, {"step": step, "best": None})
+            shutil.rmtree(place)
+        return verify(place, *skip)
+
+    with create_run(tmp_path, FILES) as run:
+        run.save(1, {"weights": {"w": torch.ones(2)}}, {"step": 1, "best": None})
+        monkeypatch.setattr(checkpoint, "verify", verify_later)
+        caplog.clear()
+        opened = open_run(tmp_path)
+    assert (opened.step, opened.weights["w"].tolist(), caplog.text) == (5, [5.0, 5.0], "")
+    shutil.rmtree(opened.checkpoint.folder)
+    with pytest.raises(ValueError, match=r"checkpoints/5: was deleted since it was opened; training deletes old"):
+        _ = opened.weights
 
 
 def test_a_link_to_itself_is_a_broken_file_like_any_other(folder: Path):

@@ -153,7 +153,11 @@ def check_leftovers(report: Report, folder: Path, writer: str | None) -> None:
     Args:
         writer: the process that writes to the run, which may own them; None if there is none.
     """
-    for path in sorted([*folder.glob(f"**/{TEMPORARY_PREFIX}*"), *folder.glob(f"{CHECKPOINTS}/*.broken")]):
+    # os.walk, because Path.glob raises an error where training deletes a folder meanwhile
+    there = [Path(place, name) for place, folders, files in os.walk(folder) for name in (*folders, *files)]
+    left = [path for path in there if path.name.startswith(TEMPORARY_PREFIX)]
+    left += [path for path in there if path.parent == folder / CHECKPOINTS and path.suffix == ".broken"]
+    for path in sorted(left):
         step = path.name.removeprefix(REPLACED)
         if writer is not None and path.name.startswith(TEMPORARY_PREFIX):
             report.remarks.append(f"{path}: belongs to process {writer}, which is running; leave it alone")

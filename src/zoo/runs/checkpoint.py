@@ -4,7 +4,7 @@ import logging
 import os
 import shutil
 from collections.abc import Collection, Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -56,7 +56,8 @@ class Checkpoint:
 
     @property
     def state(self) -> Tree:
-        return read_json(self.folder / STATE)
+        with explain_deletion(self.folder):
+            return read_json(self.folder / STATE)
 
     @property
     def untrained(self) -> tuple[str, ...]:
@@ -66,7 +67,8 @@ class Checkpoint:
     @property
     def training(self) -> Tree:
         """The training settings of this checkpoint."""
-        return read_yaml(self.folder / TRAINING)
+        with explain_deletion(self.folder):
+            return read_yaml(self.folder / TRAINING)
 
     @property
     def kinds(self) -> tuple[str, ...]:
@@ -74,7 +76,8 @@ class Checkpoint:
         return tuple(Path(name).stem for name in self.files if name.endswith(".safetensors"))
 
     def tensors(self, kind: str) -> dict[str, Tensor]:
-        return read_tensors(self.folder / f"{kind}.safetensors")
+        with explain_deletion(self.folder):
+            return read_tensors(self.folder / f"{kind}.safetensors")
 
     @property
     def published_kind(self) -> str:
@@ -85,6 +88,22 @@ class Checkpoint:
     def published(self) -> dict[str, Tensor]:
         """The weights to use the model with."""
         return self.tensors(self.published_kind)
+
+
+@contextmanager
+def explain_deletion(folder: Path) -> Iterator[None]:
+    """Explain that a file is missing because its checkpoint was deleted after it was opened.
+
+    Raises:
+        ValueError: the block raised one.
+    """
+    try:
+        yield
+    except ValueError:
+        if os.path.lexists(folder):
+            raise
+        said = "was deleted since it was opened; training deletes old checkpoints (training.keep): try again"
+        raise ValueError(f"{folder}: {said}") from None
 
 
 def write_checkpoint(
@@ -181,12 +200,16 @@ def can_resume(checkpoints: Path) -> bool:
 
 
 def undamaged_checkpoints(checkpoints: Path, skip: Collection[str] = ()) -> Iterator[Checkpoint]:
-    """Yield the undamaged checkpoints, newest first, and log why others are skipped; `skip` as in `verify`."""
+    """Yield the undamaged checkpoints, newest first, and log why others are skipped; `skip` as in `verify`.
+
+    One that another process, which trains, deletes meanwhile is skipped without a warning.
+    """
     for step in steps(checkpoints):
         try:
             yield verify(checkpoints / str(step), skip)
         except ValueError as reason:
-            logger.warning("skipped checkpoint %d: %s", step, reason)
+            if os.path.lexists(checkpoints / str(step)):
+                logger.warning("skipped checkpoint %d: %s", step, reason)
 
 
 def latest(checkpoints: Path, skip: Collection[str] = ()) -> Checkpoint | None:

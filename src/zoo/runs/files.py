@@ -192,6 +192,14 @@ def read_json(path: Path) -> dict[str, Any]:
     return parse_json(content, str(path))
 
 
+def entries(folder: Path) -> list[Path]:
+    """What a folder holds; nothing if it may not be read, is none, or another process has deleted it meanwhile."""
+    try:
+        return [folder / name for name in os.listdir(folder)]
+    except (PermissionError, FileNotFoundError, NotADirectoryError):
+        return []
+
+
 def refuse_outside(folder: Path) -> None:
     """Refuse a run that has a symbolic link to outside its folder.
 
@@ -200,9 +208,11 @@ def refuse_outside(folder: Path) -> None:
     """
     root = folder.resolve()
     with refuse_unreadable(folder):
-        links = [path for pattern in ("*", "*/*") for path in folder.glob(pattern) if is_link(path)]
+        first = entries(folder)
+        second = [path for place in first for path in entries(place)]
+        links = [path for path in (*first, *second) if is_link(path)]
         # os.path.islink, because is_link raises an error without permission: that checkpoint just counts as damaged
-        links += [path for path in folder.glob("*/*/*") if os.path.islink(path)]
+        links += [path for place in second for path in entries(place) if os.path.islink(path)]
     for path in links:
         # os.path.realpath, because Path.resolve raises on a link to itself: that file just counts as damaged
         if not Path(os.path.realpath(path)).is_relative_to(root):

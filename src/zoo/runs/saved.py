@@ -16,6 +16,7 @@ from zoo.runs.metrics import Line, read_metrics
 from zoo.runs.request import BaseRecord, read_request
 from zoo.strict_yaml import Tree, read_yaml
 
+TRIES = 10  # to find checkpoints while training replaces them
 UNREAD = ("optimizer.safetensors",)  # most of a checkpoint's bytes, and only --resume needs it
 logger = logging.getLogger(__name__)
 
@@ -124,20 +125,36 @@ def open_checkpoint(folder: Path, path: Path) -> Checkpoint:
 def open_best(folder: Path) -> Checkpoint:
     """Open the best validated checkpoint, which the newest one's state names, else the newest.
 
+    While they are read, a process that trains may replace them by others; then it looks again.
+
     Raises:
         ValueError: no checkpoint is undamaged.
     """
-    newest = latest(folder / CHECKPOINTS, UNREAD)
+    places = folder / CHECKPOINTS
+    for _ in range(TRIES):
+        there = steps(places)
+        found, fault = find_best(places)
+        if not fault or steps(places) == there:
+            break
+    if found is None:
+        raise ValueError(f"{folder}: {fault}")
+    if fault:
+        logger.warning("using the last checkpoint, %d, since the best one is damaged: %s", found.step, fault)
+    return found
+
+
+def find_best(places: Path) -> tuple[Checkpoint | None, str]:
+    """The best validated checkpoint, else the newest, or None; and what is wrong with the better ones, or nothing."""
+    newest = latest(places, UNREAD)
     if newest is None:
-        raise ValueError(f"{folder}: has no undamaged checkpoint")
-    record = newest.state.get("best")
-    if not record or record["step"] == newest.step:
-        return newest
+        return None, "has no undamaged checkpoint"
     try:
-        return verify(folder / CHECKPOINTS / str(record["step"]), UNREAD)
+        record = newest.state.get("best")
+        if not record or record["step"] == newest.step:
+            return newest, ""
+        return verify(places / str(record["step"]), UNREAD), ""
     except ValueError as reason:
-        logger.warning("using the last checkpoint, %d, since the best one is damaged: %s", newest.step, reason)
-        return newest
+        return newest, str(reason)
 
 
 def check_run_files(folder: Path, checkpoint: Checkpoint) -> None:

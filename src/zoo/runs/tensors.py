@@ -135,6 +135,8 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
         raise ValueError(f"{path}: is damaged, it is not safetensors ({error})") from None
     except OSError as error:
         raise ValueError(f"{path}: {error.strerror or error}") from None
+    except RuntimeError as error:  # torch's, where the file was deleted since safetensors read its header
+        raise ValueError(f"{path}: {error}") from None
     return tensors
 
 
