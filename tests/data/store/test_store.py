@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from zoo.data.columns.columns import Columns
 from zoo.data.ids import PICTURE, Piece, StoredFields
+from zoo.data.sealed import seal, unseal
 from zoo.data.sources.filtering import EVERY_ROW, Filtering
 from zoo.data.sources.origin import Origin
 from zoo.data.sources.part import Table
@@ -20,8 +21,10 @@ from zoo.data.sources.reader import SplitReader
 from zoo.data.sources.repeated.duplicates import Duplicates
 from zoo.data.sources.rows import SplitRows
 from zoo.data.store import encoding, writing
+from zoo.data.store.checking import check_store
+from zoo.data.store.shard import INDEX
 from zoo.data.store.split import Split
-from zoo.data.store.store import open_store
+from zoo.data.store.store import SHARDS, open_store
 from zoo.examples.form import forms
 
 
@@ -204,6 +207,26 @@ def test_a_missing_column_is_refused() -> None:
 def test_the_first_of_several_references_is_tokenized_and_all_are_kept() -> None:
     split = opened("source_target", source=["a"], target=[["b", "c"]])
     assert ids(split, "target") == ["b"] and split.rows[0]["target"] == ["b", "c"]
+
+
+def test_a_shard_under_the_name_of_another_is_found_and_made_again(
+    home: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    def read(size: int) -> list[str]:
+        return ids(opened(tokenizer=Letters(size), text=["ab" if size == 100 else "xy"]))
+
+    assert (read(100), read(200)) == (["ab"], ["xy"])
+    one, other = (home / SHARDS).iterdir()
+    for source, place in ((one, home / "kept"), (other, one), (home / "kept", other)):
+        source.rename(place)
+    whole, faults = check_store(home / SHARDS)
+    assert whole == 0 and all(f"is of the shard {name}: another" in " ".join(faults) for name in (one.name, other.name))
+    assert (read(100), read(200)) == (["ab"], ["xy"])
+    index = unseal((one / INDEX).read_text())
+    del index["name"]
+    (one / INDEX).write_text(seal(index))
+    caplog.clear()
+    assert (read(100), read(200)) == (["ab"], ["xy"]) and not caplog.text  # made before shards had a name
 
 
 def test_progress_is_reported_by_split() -> None:

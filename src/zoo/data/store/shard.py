@@ -36,6 +36,8 @@ class Shard:
             index = read_sealed(folder / INDEX)
         except ValueError as damage:
             raise ValueError(f"{folder / INDEX}: {damage}") from None
+        if (name := index.get("name", folder.name)) != folder.name:  # older shards do not have it
+            raise ValueError(f"{folder / INDEX}: is of the shard {name}: another source, tokenizer or way of reading")
         self.splits: dict[str, dict[str, Any]] = index["sides"]
         self.files: dict[str, dict[str, Any]] = index["files"]
         self.source: str = index["source"]
@@ -127,8 +129,12 @@ def map_file(path: str, dtype: str, count: int, time: int) -> NDArray[Any]:
     return np.memmap(path, dtype=kind, mode="r", shape=(count,)).view(np.ndarray)
 
 
-def write_index(folder: Path, splits: Mapping[str, Any], files: Mapping[str, Any], source: str) -> None:
-    """Complete a shard: a folder without an index is not one."""
-    write_sealed(folder / INDEX, {"sides": splits, "files": files, "source": source})
+def write_index(folder: Path, splits: Mapping[str, Any], files: Mapping[str, Any], source: str, name: str) -> None:
+    """Complete a shard: a folder without an index is not one.
+
+    Args:
+        name: of the folder that it belongs in, which says what it is made from; it is refused in any other.
+    """
+    write_sealed(folder / INDEX, {"sides": splits, "files": files, "source": source, "name": name})
     with explain_write_error(folder / INDEX):
         sync(folder / INDEX)

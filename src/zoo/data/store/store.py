@@ -94,7 +94,8 @@ class PlannedShard:
             writer.flush()
             files |= {f"{split}/{name}": known for name, known in writer.arrays.sync().items()}
             sync(folder / split)
-        write_index(folder, {split: writer.index() for split, writer in writers.items()}, files, self.part.place)
+        splits = {split: writer.index() for split, writer in writers.items()}
+        write_index(folder, splits, files, self.part.place, self.folder.name)
 
 
 def open_store(
