@@ -8,6 +8,8 @@ import pytest
 import transformers
 from published_tokenizers import backend, publish
 from test_rebuilt_tokenizers import publish as publish_rules
+from tokenizers import normalizers
+from tokenizers.normalizers import Normalizer
 from tokenizers.processors import TemplateProcessing
 
 from zoo.data.tokenizers.tokenizer import Tokenizer
@@ -55,6 +57,16 @@ def test_switches_of_another_class_than_the_one_in_the_config_do_not_count(tmp_p
         folder = named_by_config(tmp_path, "gpt2", named)
         tokens = transformers.AutoTokenizer.from_pretrained(tmp_path).tokenize("it")
         assert len(option_differences(folder, targets["gpt2"])) == said == tokens[0].startswith("\u0120")
+
+
+@pytest.mark.parametrize("form", [normalizers.NFC(), normalizers.NFD(), None])
+def test_a_normal_form_that_a_class_leaves_out_is_said(tmp_path: Path, form: Normalizer | None):
+    made, text = backend("gpt2"), "e\u0301 \u00c9"
+    made.normalizer = form
+    made.save(str(tmp_path / "tokenizer.json"))
+    folder = named_by_config(tmp_path, "gpt2", "GPT2Tokenizer")
+    differs = transformers.AutoTokenizer.from_pretrained(tmp_path).tokenize(text) != made.encode(text).tokens
+    assert bool(option_differences(folder, targets["gpt2"])) == differs == (form is not None)
 
 
 @pytest.mark.parametrize("named", ["Qwen2Tokenizer", None])

@@ -72,9 +72,11 @@ def option_differences(checkpoint: CheckpointFolder, target: Target) -> tuple[st
     found: list[tuple[list[str], list[str]]] = []
     if recipe is not None and recipe.minimal_files is not None and recipe.builds(named):
         switches = {name: value for name, value in options.items() if not name.endswith("_token")}
-        found.append((pieces(recipe.build(recipe.minimal_files, {**switches, "add_bos_token": False})), pieces(own)))
-    elif (rebuilt := rebuilt_backend(checkpoint.folder, named)) is not None:
-        found += [(tokens(rebuilt, text), tokens(own, text)) for text in (SAMPLE, COMPOSED_SAMPLE)]
+        rebuilt = recipe.build(recipe.minimal_files, {**switches, "add_bos_token": False})
+        both = [(pieces(rebuilt, text), pieces(own, text)) for text in (SAMPLE, COMPOSED_SAMPLE)]
+        found += [pair for pair in both if pair[0] != pair[1]][:1]  # one switch shows in both texts
+    elif (made := rebuilt_backend(checkpoint.folder, named)) is not None:
+        found += [(tokens(made, text), tokens(own, text)) for text in (SAMPLE, COMPOSED_SAMPLE)]
     return tuple(f"'{' '.join(theirs)}' (here '{' '.join(ours)}')" for theirs, ours in found if theirs != ours)
 
 
@@ -107,9 +109,9 @@ def tokens(backend: Backend, text: str) -> list[str]:
     return found
 
 
-def pieces(backend: Backend) -> list[str]:
-    """The pieces of `SAMPLE` after normalization and pre-tokenization, before the vocabulary is used."""
-    text = SAMPLE if backend.normalizer is None else backend.normalizer.normalize_str(SAMPLE)
+def pieces(backend: Backend, text: str) -> list[str]:
+    """The pieces of a text after normalization and pre-tokenization, before the vocabulary is used."""
+    text = text if backend.normalizer is None else backend.normalizer.normalize_str(text)
     cut_up = [(text, None)] if backend.pre_tokenizer is None else backend.pre_tokenizer.pre_tokenize_str(text)
     return [piece for piece, _ in cut_up]
 
