@@ -135,7 +135,7 @@ def test_each_kind_of_label_offers_its_metrics(kind: str):
             "number",
             {"label_smoothing": 0.1},
             "similarity",
-            r"similarity: label_smoothing \(0\.1\) needs one class .* is number",
+            r"similarity: label_smoothing \(0\.1\) needs classes, but .* is number",
         ),
     ],
 )

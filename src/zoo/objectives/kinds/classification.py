@@ -38,7 +38,7 @@ class Classification(DocumentLabel):
     def take_labels(self, kind: str, names: Sequence[str] = ()) -> bool:
         if self.label_smoothing and LABEL_LOSSES[kind] is OneNumber:
             place = f"objective {objectives.name_of(self)}: label_smoothing ({self.label_smoothing})"
-            raise ValueError(f"{place} needs one class per row, but task.labels is {kind}; leave it out")
+            raise ValueError(f"{place} needs classes, but task.labels is {kind}; leave it out")
         self.answer = answer_of(kind, names, self.class_weights)
         return True
 
