@@ -58,7 +58,7 @@ class SiLU(nn.Module):
 class ReLUSquared(nn.Module):
     """max(0, x) squared.
 
-    Source: So et al. 2021 (Primer), arXiv:2109.08668, section 4.2.
+    Source: So et al. 2021 (Primer), arXiv:2109.08668, section 3.
     """
 
     def forward(self, x: Float[Tensor, "*any"]) -> Float[Tensor, "*any"]:

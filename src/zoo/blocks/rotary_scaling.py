@@ -85,7 +85,7 @@ class DynamicScaling(RotaryScaling):
 
     The base becomes base · (factor · n / trained_length - (factor - 1))^(d_key / (d_key - 2)). The output for a text
     thus depends on the longest text in its batch, as in transformers. Source: Peng et al. 2023, arXiv:2309.00071,
-    appendix A.1, "Dynamic NTK".
+    section 3.3, "Dynamic NTK".
 
     Args:
         trained_length: the maximum length in training (tokens).
