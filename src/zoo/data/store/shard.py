@@ -36,7 +36,7 @@ class Shard:
             index = read_sealed(folder / INDEX)
         except ValueError as damage:
             raise ValueError(f"{folder / INDEX}: {damage}") from None
-        if (name := index.get("name", folder.name)) != folder.name:  # older shards do not have it
+        if (name := index["name"]) != folder.name:
             raise ValueError(f"{folder / INDEX}: is of the shard {name}: another source, tokenizer or way of reading")
         self.splits: dict[str, dict[str, Any]] = index["sides"]
         self.files: dict[str, dict[str, Any]] = index["files"]
