@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from zoo.data.columns.columns import Columns
 from zoo.data.ids import PICTURE, Piece, StoredFields
-from zoo.data.sealed import seal, unseal
 from zoo.data.sources.filtering import EVERY_ROW, Filtering
 from zoo.data.sources.origin import Origin
 from zoo.data.sources.part import Table
@@ -22,7 +21,6 @@ from zoo.data.sources.repeated.duplicates import Duplicates
 from zoo.data.sources.rows import SplitRows
 from zoo.data.store import encoding, writing
 from zoo.data.store.checking import check_store
-from zoo.data.store.shard import INDEX
 from zoo.data.store.split import Split
 from zoo.data.store.store import SHARDS, open_store
 from zoo.examples.form import forms
@@ -209,9 +207,7 @@ def test_the_first_of_several_references_is_tokenized_and_all_are_kept() -> None
     assert ids(split, "target") == ["b"] and split.rows[0]["target"] == ["b", "c"]
 
 
-def test_a_shard_under_the_name_of_another_is_found_and_made_again(
-    home: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_shard_under_the_name_of_another_is_found_and_made_again(home: Path) -> None:
     def read(size: int) -> list[str]:
         return ids(opened(tokenizer=Letters(size), text=["ab" if size == 100 else "xy"]))
 
@@ -222,11 +218,6 @@ def test_a_shard_under_the_name_of_another_is_found_and_made_again(
     whole, faults = check_store(home / SHARDS)
     assert whole == 0 and all(f"is of the shard {name}: another" in " ".join(faults) for name in (one.name, other.name))
     assert (read(100), read(200)) == (["ab"], ["xy"])
-    index = unseal((one / INDEX).read_text())
-    del index["name"]
-    (one / INDEX).write_text(seal(index))
-    caplog.clear()
-    assert (read(100), read(200)) == (["ab"], ["xy"]) and not caplog.text  # made before shards had a name
 
 
 def test_progress_is_reported_by_split() -> None:

@@ -21,7 +21,7 @@ from zoo.data.store.writing import SMALL, SplitWriter
 from zoo.data.tokenizers.tokenizer import Tokenizer
 from zoo.disk import sync
 
-VERSION = 11  # increase it when the same rows and tokenizer give another shard
+VERSION = 12  # increase it when the same rows and tokenizer give another shard
 SHARDS = "shards"
 WAIT = 0.2  # seconds between two checks for shards that other processes create
 OFTEN = 250  # rows between two progress calls
