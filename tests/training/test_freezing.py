@@ -68,6 +68,12 @@ def test_what_matches_nothing_or_leaves_nothing_is_refused(chosen: list[str], wo
         frozen("bert-nano", *chosen)
 
 
+@pytest.mark.parametrize("chosen", ["embeddings", "embedding"])
+def test_embeddings_are_not_offered_where_there_are_none(chosen: str):
+    with pytest.raises(ValueError, match=f"'{chosen}' matches no parameter; parts: encoder:N, encoder, heads, pooler$"):
+        frozen("cnn-attention-nano", chosen)
+
+
 @pytest.mark.parametrize(
     ("chosen", "left"), [(["encoder"], {"heads", "pooler"}), (["heads", "encoder"], {"pooler"}), (["*"], set())]
 )

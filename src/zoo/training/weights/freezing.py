@@ -46,19 +46,17 @@ def matching_parameters(item: str, model: nn.Module) -> list[nn.Parameter]:
     side, colon, count = item.partition(":")
     if colon:
         return parameters_of(first_layers(item, side, count, model))
+    below = parameters_of(module for part in parts(model) for module in embeddings(part))
     if item == EMBEDDINGS:
-        found = parameters_of(module for part in parts(model) for module in embeddings(part))
+        found = below
     else:
         named = model.named_parameters(remove_duplicate=False)
         found = [p for name, p in named if fnmatchcase(name, item) or fnmatchcase(name, f"{item}.*")]
     if not found:
         names = [name for name, module in model.named_modules() if name and any(True for _ in module.parameters())]
-        known = [EMBEDDINGS, *names, *(name for name, _ in model.named_parameters())]
-        top = [
-            EMBEDDINGS,
-            *(f"{name}:N" for name in layers_by_part(model)),
-            *(name for name in names if "." not in name),
-        ]
+        offered = [EMBEDDINGS] if below else []  # a CNN has none
+        known = [*offered, *names, *(name for name, _ in model.named_parameters())]
+        top = [*offered, *(f"{name}:N" for name in layers_by_part(model)), *(name for name in names if "." not in name)]
         raise ValueError(f"{KEY}: '{item}' matches no parameter{nearest(item, known)}; parts: {', '.join(top)}")
     return found
 
