@@ -55,6 +55,7 @@ COMMANDS = {  # a whole command -> what the message says
     "finetune no/such DATA/classify.yaml -o RUN": "no/such: no such file or folder",
     "finetune hub:some/name DATA/classify.yaml -o RUN": "hub:some/name",
     "predict no/such text": "no/such: no such file or folder",
+    "check bert-nano": "bert-nano: a model that zoo ships, so there is nothing to check; see it: zoo show bert-nano",
     "predict bert-nano text": "a model, not a checkpoint; train one first: zoo pretrain bert-nano TASK -o RUN",
 }
 

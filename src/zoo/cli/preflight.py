@@ -67,6 +67,8 @@ def check_path_or_task(word: str) -> None:
         missing = not exists(path)
     if missing and word not in tasks:
         refuse_missing_checkpoint(path, word)
+        if word in config.names("configs"):
+            raise ValueError(f"{word}: a model that zoo ships, so there is nothing to check; see it: zoo show {word}")
         raise ValueError(f"{word}: no such file or folder, and no task of that name{nearest(word, tasks)}")
 
 
