@@ -3,6 +3,7 @@
 import json
 import math
 import re
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -233,6 +234,18 @@ def test_evaluate_on_another_task_measures_that_one(zoo: Zoo, data: Path, run_of
 def test_evaluate_gives_what_training_logged(zoo: Zoo, data: Path, run_of: RunOf):
     found = zoo("evaluate", run_of("lm") / "checkpoints" / "3", "--data", data, "--json").json
     assert found["causal_lm/perplexity"] == pytest.approx(lines(run_of("lm"))[-1]["validation/causal_lm/perplexity"])
+
+
+def test_evaluate_says_that_the_data_is_not_that_of_the_run(zoo: Zoo, data: Path, tmp_path: Path, run_of: RunOf):
+    other = shutil.copytree(data, tmp_path / "other")
+    for name in ("rows.tsv", "text.txt"):
+        (other / name).write_text("".join((data / name).read_text().splitlines(keepends=True)[:-1]))
+    for run in ("classify", "lm"):
+        assert "recorded other data" not in zoo("evaluate", run_of(run), "--data", data).log
+        said = zoo("evaluate", run_of(run), "--data", other)
+        assert said.status == 0 and f"validation: the run recorded other data than {other}" in said.log
+    (other / "again.yaml").write_text("base: classify.yaml\n")
+    assert "recorded other data" not in zoo("evaluate", run_of("classify"), other / "again.yaml", "--data", other).log
 
 
 def test_predict_json_is_a_list_of_input_output_scores(zoo: Zoo, run_of: RunOf):

@@ -73,9 +73,9 @@ def on_task(loaded: Loaded, task: Task) -> Loaded:
         if ordered := reorder_classes(wanted, own, tensors, loaded.model.heads):
             model, task = copy.deepcopy(loaded.model), replace(task, labels=wanted)
             model.load_state_dict(ordered)
-            return replace(loaded, model=model, task=task, mixture=Mixture.of(task))
+            return replace(loaded, model=model, task=task, mixture=Mixture.of(task), data={})
         task = replace(task, labels=loaded.task.labels or task.labels)
-    return replace(loaded, task=task, mixture=Mixture.of(task))
+    return replace(loaded, task=task, mixture=Mixture.of(task), data={})
 
 
 def evaluate_split(
@@ -111,6 +111,7 @@ def evaluate_split(
         loaded.refuse_untrained(objective)
     task, tokenizer = loaded.task, loaded.tokenizer if loaded.traits.has_text else None
     rows = load_rows(task, loaded.mixture.inputs(task.named_inputs), data, [split])
+    warn_of_other_data(loaded, rows[split], data)
     examples, opened = read_examples(rows, task, loaded.mixture, loaded.model, tokenizer)[split]
     if examples.truncates:
         report_truncated(split, examples, examples.count_truncated())
@@ -123,6 +124,18 @@ def evaluate_split(
     if reporting.predictions is not None and collected is not None:
         save_predictions(reporting.predictions, EvaluatedSplit(loaded, examples, opened), collected, values)
     return values
+
+
+def warn_of_other_data(loaded: Loaded, rows: SplitRows, data: Path | None) -> None:
+    """Log a warning if a split of the run's own task is not what the run recorded: other files have these names now."""
+    recorded = loaded.data.get(rows.split)
+    if recorded is None or recorded == rows.fingerprint:
+        return
+    # classes that were found in the data are in the run's task, but were not yet when it was recorded
+    task, inputs = replace(loaded.task, labels=None), loaded.mixture.inputs(loaded.task.named_inputs)
+    if recorded != load_rows(task, inputs, data, [rows.split])[rows.split].fingerprint:
+        why = "its files, or how zoo reads them, have changed, or these are others of the same name"
+        logger.warning("%s: the run recorded other data than %s: %s", rows.split, rows.place, why)
 
 
 def compares_texts(loaded: Loaded) -> bool:

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -41,6 +41,7 @@ class Loaded:
         special: the special tokens of a model that was imported without a tokenizer.
         untrained: heads with newly initialized weights, which the imported checkpoint lacks.
         training_precision: the run's `training.precision`.
+        data: split name -> hash of the data that the run recorded; empty for another task.
     """
 
     model: Model
@@ -50,6 +51,7 @@ class Loaded:
     special: Roles = NO_ROLES
     untrained: tuple[str, ...] = ()
     training_precision: str = AUTO
+    data: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def tokenizer(self) -> Tokenizer:
@@ -178,7 +180,8 @@ def load_run(saved: SavedRun, where: Placement = AS_STORED) -> Loaded:
     special = NO_ROLES if tokenizer is not None else roles_by_id(saved.tokenizer, settings.vocab_size, place)
     training_precision = saved.training.get("precision", AUTO)
     model = where.move(model.eval())
-    return Loaded(model, tokenizer, task, mixture, special, saved.checkpoint.untrained, training_precision)
+    untrained = saved.checkpoint.untrained
+    return Loaded(model, tokenizer, task, mixture, special, untrained, training_precision, saved.data)
 
 
 def check_vocabulary(tokenizer: Tokenizer | str | None, rows: int, place: str) -> None:
