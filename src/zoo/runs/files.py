@@ -1,5 +1,6 @@
 """Atomic files and folders (written to a temporary name, synced, renamed), and reading with errors that name them."""
 
+import errno
 import hashlib
 import json
 import os
@@ -9,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from zoo.disk import exists, is_file, is_link, remove, sync
+from zoo.disk import NOTHING_THERE, exists, is_file, is_link, remove, sync
 from zoo.strict_json import parse_json
 
 TEMPORARY_PREFIX = ".partial-"
@@ -196,7 +197,9 @@ def entries(folder: Path) -> list[Path]:
     """What a folder holds; nothing if it may not be read, is none, or another process has deleted it meanwhile."""
     try:
         return [folder / name for name in os.listdir(folder)]
-    except (PermissionError, FileNotFoundError, NotADirectoryError):
+    except OSError as error:
+        if error.errno not in (errno.EACCES, errno.EPERM, *NOTHING_THERE):
+            raise
         return []
 
 
