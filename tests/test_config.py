@@ -21,6 +21,8 @@ def shipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder.mkdir()
     (folder / "tiny.yaml").write_text("# configs/tiny.yaml: the smallest\nd_model: 4\ndecoder: {n_layers: 2}\n")
     (folder / "wide.yaml").write_text("# wider\nbase: tiny\nd_model: 8\n")
+    (tmp_path / "tasks").mkdir()
+    (tmp_path / "tasks" / "topics.yaml").write_text("objective: {classification: {}}\n")
     monkeypatch.setattr(config, "folder", lambda kind: tmp_path / kind)
     monkeypatch.chdir(tmp_path)
     return folder
@@ -150,6 +152,7 @@ def test_a_shipped_name_and_a_path_are_found(shipped: Path):
     [
         ("tinny", r"unknown model 'tinny' \(did you mean 'tiny'\?\); known: tiny, wide; or give a path to"),
         ("", "unknown model ''; known: tiny, wide"),
+        ("topics", "topics: a task, where a model is expected$"),
         ("x" * 5000, "unknown model 'xxx"),
         ("a\x00b", "unknown model 'a"),
         ("~nobody-of-this-name/a.yaml", "no such file"),

@@ -48,6 +48,9 @@ def find(name: str, kind: str) -> Path:
     if is_path:
         problem = "not a file" if os.path.exists(path) else "no such file"
         raise ValueError(f"{name}: {problem}{nearest(path.stem, known)}")
+    other = next((what for key, what in WHAT.items() if key != kind and name in names(key)), None)
+    if other:  # words in the wrong order
+        raise ValueError(f"{name}: a {other}, where a {WHAT[kind]} is expected")
     unknown = f"unknown {WHAT[kind]} '{name}'{nearest(name, known)}"
     raise ValueError(f"{unknown}; known: {', '.join(known)}; or give a path to a .yaml file")
 
