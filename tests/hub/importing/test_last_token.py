@@ -47,6 +47,19 @@ def test_a_text_is_read_where_transformers_reads_it(padding: str, tmp_path: Path
     export_model(untold_run(loaded), tmp_path / "out", reload=reload)
 
 
+@pytest.mark.parametrize(("padding", "kept"), [(ENDING, False), ("!", True)])
+def test_a_token_that_pads_texts_does_not_end_those_of_a_classifier_made_of_a_tagger(
+    padding: str, kept: bool, tmp_path: Path
+):
+    folder = saved(tmp_path / "hf", "GPT2ForTokenClassification", vocab_size=400)
+    publish(folder, "gpt2", only_vocabulary=True, pad_token=padding)
+    made = Backend.from_str(given(folder).backend.to_str())
+    ends = [(ENDING, made.token_to_id(ENDING))]
+    made.post_processor = processors.TemplateProcessing(single=f"$A {ENDING}", special_tokens=ends)
+    made.save(str(folder / "tokenizer.json"))
+    assert (given(folder).role_tokens.get("extract") == ENDING) == kept
+
+
 @pytest.mark.parametrize(("padding", "told"), [(0, ("<unk>",)), (1, ())])
 def test_unknown_words_that_are_padding_to_transformers_are_told(padding: int, told: tuple[str, ...], tmp_path: Path):
     folder = saved(tmp_path / "hf", "GPT2ForSequenceClassification", pad_token_id=padding)

@@ -53,7 +53,9 @@ def read_tokenizer(checkpoint: CheckpointFolder, config: Json, target: Target, c
     every = special_tokens_by_name(named, config, backend, target, chosen.generates)
     class_adds = target.recipe is not None and target.recipe.adds_special_tokens_for(checkpoint.tokenizer_class)
     tokens = role_tokens(backend, every, target, chosen, class_adds)
-    if counts_as_padding(tokens.get("extract"), backend, config, target, chosen):
+    # a class that reads no `extract` may be fine-tuned to classify, and transformers would skip that token as padding
+    unread = "extract" in tokens and "extract" not in chosen.text and tokens["extract"] == tokens.get("pad")
+    if unread or counts_as_padding(tokens.get("extract"), backend, config, target, chosen):
         del tokens["extract"]
     if "pad" not in tokens:
         return f"its tokenizer has no padding token, and none that could serve as one ({', '.join(tokens)})"
