@@ -244,6 +244,9 @@ def test_evaluate_says_that_the_data_is_not_that_of_the_run(zoo: Zoo, data: Path
         assert "recorded other data" not in zoo("evaluate", run_of(run), "--data", data).log
         said = zoo("evaluate", run_of(run), "--data", other)
         assert said.status == 0 and f"validation: the run recorded other data than {other}" in said.log
+    inside = shutil.copytree(data, tmp_path / "in" / "rows.tsv", ignore=shutil.ignore_patterns("numbers*", "text*"))
+    said = zoo("evaluate", run_of("classify"), "--data", inside.parent)
+    assert "recorded other data" not in said.log and said.log.count("that no format reads") == 2  # train, test
     (other / "again.yaml").write_text("base: classify.yaml\n")
     assert "recorded other data" not in zoo("evaluate", run_of("classify"), other / "again.yaml", "--data", other).log
 

@@ -111,7 +111,7 @@ def evaluate_split(
         loaded.refuse_untrained(objective)
     task, tokenizer = loaded.task, loaded.tokenizer if loaded.traits.has_text else None
     rows = load_rows(task, loaded.mixture.inputs(task.named_inputs), data, [split])
-    warn_of_other_data(loaded, rows[split], data)
+    warn_of_other_data(loaded, rows[split])
     examples, opened = read_examples(rows, task, loaded.mixture, loaded.model, tokenizer)[split]
     if examples.truncates:
         report_truncated(split, examples, examples.count_truncated())
@@ -126,14 +126,11 @@ def evaluate_split(
     return values
 
 
-def warn_of_other_data(loaded: Loaded, rows: SplitRows, data: Path | None) -> None:
+def warn_of_other_data(loaded: Loaded, rows: SplitRows) -> None:
     """Log a warning if a split of the run's own task is not what the run recorded: other files have these names now."""
     recorded = loaded.data.get(rows.split)
-    if recorded is None or recorded == rows.fingerprint:
-        return
     # classes that were found in the data are in the run's task, but were not yet when it was recorded
-    task, inputs = replace(loaded.task, labels=None), loaded.mixture.inputs(loaded.task.named_inputs)
-    if recorded != load_rows(task, inputs, data, [rows.split])[rows.split].fingerprint:
+    if recorded is not None and all(recorded != rows.fingerprint_of(named) for named in (True, False)):
         why = "its files, or how zoo reads them, have changed, or these are others of the same name"
         logger.warning("%s: the run recorded other data than %s: %s", rows.split, rows.place, why)
 

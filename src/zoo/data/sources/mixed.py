@@ -53,9 +53,8 @@ class MixedRows(SplitRows):
         self.refuse_different({name: ", ".join(columns) for name, columns in found.items()}, "columns")
         return next(iter(found.values()))
 
-    @cached_property
-    def fingerprint(self) -> str:
-        decided = [f"{name} {self.shares[name]} {rows.fingerprint}" for name, rows in self.mixed.items()]
+    def fingerprint_of(self, named: bool) -> str:
+        decided = [f"{name} {self.shares[name]} {rows.fingerprint_of(named)}" for name, rows in self.mixed.items()]
         return hashlib.sha256("\n".join(decided).encode()).hexdigest()
 
     @property

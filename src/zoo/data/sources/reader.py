@@ -97,12 +97,17 @@ class SplitReader:
             return [*found, TAGS]
         return [*found, LABEL] if self.labeled else found
 
-    def fingerprint(self, split: str) -> str:
-        """A hash of the sources' digests and of everything that determines what is read from them."""
+    def fingerprint(self, split: str, named: bool = True) -> str:
+        """A hash of the sources' digests and of everything that determines what is read from them.
+
+        Args:
+            named: False: as if the task did not name the classes.
+        """
         source = self.source(split)
         read = [(part, self.choose(source, part)) for part in self.parts(source)]
         parts = [[part.digest, columns, *self.filtering.key(source, part)] for part, columns in read]
-        decided = json.dumps([VERSION, split, parts, self.names, self.kind, self.validation_share], sort_keys=True)
+        names = self.names if named else None
+        decided = json.dumps([VERSION, split, parts, names, self.kind, self.validation_share], sort_keys=True)
         return hashlib.sha256(decided.encode()).hexdigest()
 
     def rows(self, source: str, part: SourcePart, threshold: float) -> Iterator[AssignedRow]:

@@ -74,7 +74,11 @@ class SplitRows:
     @cached_property
     def fingerprint(self) -> str:
         """A hash of the sources' digests and of everything that determines what is read from them."""
-        return self.reader.fingerprint(self.split)
+        return self.fingerprint_of(named=True)
+
+    def fingerprint_of(self, named: bool) -> str:
+        """As `SplitReader.fingerprint`."""
+        return self.reader.fingerprint(self.split, named)
 
     @property
     def labels(self) -> tuple[str, ...]:
