@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from zoo.data.columns.columns import Columns
 from zoo.data.ids import PICTURE, Piece, StoredFields
+from zoo.data.sealed import write_sealed
 from zoo.data.sources.filtering import EVERY_ROW, Filtering
 from zoo.data.sources.origin import Origin
 from zoo.data.sources.part import Table
@@ -21,6 +22,7 @@ from zoo.data.sources.repeated.duplicates import Duplicates
 from zoo.data.sources.rows import SplitRows
 from zoo.data.store import encoding, writing
 from zoo.data.store.checking import check_store
+from zoo.data.store.shard import INDEX
 from zoo.data.store.split import Split
 from zoo.data.store.store import SHARDS, open_store
 from zoo.examples.form import forms
@@ -218,6 +220,8 @@ def test_a_shard_under_the_name_of_another_is_found_and_made_again(home: Path) -
     whole, faults = check_store(home / SHARDS)
     assert whole == 0 and all(f"is of the shard {name}: another" in " ".join(faults) for name in (one.name, other.name))
     assert (read(100), read(200)) == (["ab"], ["xy"])
+    write_sealed(one / INDEX, {"sides": {}, "files": {}, "source": "0.tsv"})
+    assert check_store(home / SHARDS) == (1, [f"{one / INDEX}: was written by another version of zoo"])
 
 
 def test_progress_is_reported_by_split() -> None:
