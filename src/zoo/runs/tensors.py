@@ -1,6 +1,7 @@
 """Tensors by name, tied ones once: taking them from a module, loading them, and reading and writing safetensors."""
 
 import math
+import os
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -136,6 +137,8 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
     except OSError as error:
         raise ValueError(f"{path}: {error.strerror or error}") from None
     except RuntimeError as error:  # torch's, where the file was deleted since safetensors read its header
+        if os.path.lexists(path):
+            raise
         raise ValueError(f"{path}: {error}") from None
     return tensors
 
