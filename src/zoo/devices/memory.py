@@ -6,6 +6,7 @@ import logging
 import platform
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
 from typing import TypeVar
 
 import torch
@@ -28,7 +29,6 @@ NO_MEMORY = (  # out-of-memory messages of the CPU's allocator, CUDA and its lib
 T = TypeVar("T")
 R = TypeVar("R")
 logger = logging.getLogger(__name__)
-FEW = 10_000  # frozen objects: Python 3.12 freezes some hundreds itself; imports make over a hundred thousand
 
 
 def keep_large_blocks() -> bool:
@@ -63,6 +63,7 @@ def set_malloc(parameter: int, value: int) -> bool:
     return platform.libc_ver()[0] == "glibc" and ctypes.CDLL(None).mallopt(parameter, value) == 1
 
 
+@cache
 def freeze_imports() -> None:
     """Exclude everything imported so far from Python's garbage collection, for good (`gc.freeze`).
 
@@ -71,8 +72,7 @@ def freeze_imports() -> None:
     do not touch these objects either, and so keep sharing their memory. Call this before the first model is made, since
     reference cycles among frozen objects are never freed. A second call does nothing.
     """
-    if gc.get_freeze_count() < FEW:
-        gc.freeze()
+    gc.freeze()
 
 
 def is_out_of_memory(error: Exception) -> bool:
