@@ -27,6 +27,7 @@ from zoo.registry import Choice, plain
 from zoo.runs.saved import SavedRun
 from zoo.strict_yaml import Tree
 from zoo.training.settings import LOWEST, Training, merge_training, nest_optimizer_options
+from zoo.training.weights.freezing import freeze
 
 OBJECTIVE = "the task's objective"
 MAY_SET = "it may change dropout, max_length (upward), position.scaling, heads.…, embeddings.frozen, "
@@ -53,7 +54,7 @@ def resolve_model_alone(name: str, sets: Sequence[Pair]) -> tuple[ModelSettings,
     layers, training = config.read_layers(name, "configs"), as_tree(by_section(sets)["training"])
     model, traced = resolve_model(layers, [(SET, pair) for pair in sets])
     # only to check them: a model's settings hold `training` as a plain map
-    resolve_training([*training_of(layers), Layer(SET, training)])
+    refuse_unknown_weights(model, resolve_training([*training_of(layers), Layer(SET, training)])[0])
     return model, {f"model.{key}": place for key, place in traced.origins.items()}
 
 
@@ -181,6 +182,7 @@ def resolve(layers: Sequence[Layer], request: Request, below: Sequence[Layer]) -
     if obstacle := mixture.obstacle(traits_of(model)):  # before the metrics: their message would hide a wrong model
         raise ValueError(obstacle)
     metrics = parse_metrics(task.metrics, mixture.metrics)
+    refuse_unknown_weights(model, training)
     origins = {
         f"{section}.{key}": place
         for section, traced in (("model", from_model), ("task", from_task), ("training", from_training))
@@ -216,6 +218,12 @@ def resolve_model(
     settings = parse_settings(traced.tree, (), place)
     refuse_unread(settings, named)
     return settings, traced
+
+
+def refuse_unknown_weights(model: ModelSettings, training: Training) -> None:
+    """Refuse weights to freeze or to adapt that the model does not have, before hours of tokenizing."""
+    if training.freeze or training.lora is not None:
+        freeze(on_meta(model), training.freeze, training.lora)
 
 
 def resolve_training(levels: Iterable[Layer]) -> tuple[Training, Traced]:

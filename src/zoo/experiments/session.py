@@ -44,7 +44,6 @@ from zoo.training.state import State
 from zoo.training.supervision.joining import join
 from zoo.training.supervision.processes import Processes
 from zoo.training.validation import Observers, Validation
-from zoo.training.weights.freezing import freeze
 
 T = TypeVar("T")
 Data = dict[str, tuple[Examples, Split]]  # split name -> its examples and its tokens
@@ -93,8 +92,6 @@ def run_session(request: Request, experiment: Experiment, start: Start, watcher:
         if processes.is_main:
             refuse_unwritable_folder(request.folder)
             refuse_unwritable_folder(request.folder / CHECKPOINTS)  # of a resumed run, it may have another owner
-        # only to check: refuses weights to freeze or adapt that the model does not have
-        freeze(on_meta(experiment.model), experiment.training.freeze, experiment.training.lora)
         inputs = experiment.mixture.inputs(experiment.task.named_inputs)
         rows = load_rows(experiment.task, inputs, request.data)
         if "train" not in rows:

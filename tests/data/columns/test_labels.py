@@ -49,7 +49,7 @@ def test_the_nearest_name_is_offered() -> None:
 
 def test_a_class_that_train_never_shows_is_warned_of(caplog: pytest.LogCaptureFixture) -> None:
     Labels([*NAMES, "mixed"], {"positive"}, names_given=True).report([1, 0, 1], "a.tsv", train=True)
-    assert "a.tsv: no row has the label mixed, so it cannot be learned" in caplog.text
+    assert "a.tsv: no row has the label mixed, so a model cannot learn it here" in caplog.text
 
 
 def test_labels_read_as_positions_are_said_in_the_log(caplog: pytest.LogCaptureFixture) -> None:

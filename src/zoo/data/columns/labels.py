@@ -262,4 +262,6 @@ def warn_of_unseen(names: Sequence[str], seen: Container[int], place: str) -> No
     """Log the classes that no row of train has."""
     unseen = [name for number, name in enumerate(names) if number not in seen]
     if unseen:
-        logger.warning("%s: no row has the label %s, so it cannot be learned", place, first_few(unseen, most=SHOWN))
+        logger.warning(
+            "%s: no row has the label %s, so a model cannot learn it here", place, first_few(unseen, most=SHOWN)
+        )
