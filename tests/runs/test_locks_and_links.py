@@ -46,6 +46,9 @@ def test_two_processes_cannot_train_in_one_folder(tmp_path: Path):
     owner = subprocess.Popen([sys.executable, "-c", code, tmp_path], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     try:
         assert owner.stdout is not None and owner.stdout.readline() == b"locked\n"
+        for resume in (True, False):
+            with pytest.raises(ValueError, match=f"process {owner.pid} is writing to it; wait for it, or choose"):
+                check_folder(tmp_path, resume)
         with pytest.raises(ValueError, match=f"process {owner.pid} is writing to it"):
             create_run(tmp_path, FILES, resume=True)
     finally:

@@ -34,8 +34,7 @@ def take_lock(folder: Path) -> IO[str]:
         lock.seek(0)
         number = lock.read().strip()  # empty for a moment, until its owner has written it
         lock.close()
-        owner = f"process {number}" if number else "another process"
-        raise ValueError(f"{folder}: {owner} is writing to it; wait for it, or choose another folder") from None
+        raise ValueError(in_use(folder, number)) from None
     except OSError:
         lock.close()
         raise
@@ -52,6 +51,12 @@ def take_lock(folder: Path) -> IO[str]:
             lock.close()
         raise
     return lock
+
+
+def in_use(folder: Path, writer: str | None) -> str:
+    """The message for a folder that another process, if known so numbered, writes to."""
+    owner = f"process {writer}" if writer and writer.isdigit() else "another process"
+    return f"{folder}: {owner} is writing to it; wait for it, or choose another folder"
 
 
 def writer_of(folder: Path) -> str | None:

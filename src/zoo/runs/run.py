@@ -24,7 +24,7 @@ from zoo.runs.files import (
     to_json,
 )
 from zoo.runs.layout import CHECKPOINTS, CONFIG, DATA, ENVIRONMENT, LOCK, METRICS, REQUEST, TASK, TOKENIZER, TRAINING
-from zoo.runs.lock import take_lock
+from zoo.runs.lock import in_use, take_lock, writer_of
 from zoo.runs.metrics import Mark, MetricsLog
 from zoo.runs.resume import RESUMED, refuse_changes, rename_damaged, resumptions
 from zoo.runs.saved import check_run_files
@@ -222,7 +222,8 @@ def check_folder(folder: Path, resume: bool, resumable: bool = True) -> None:
         resumable: whether the command has `--resume`, for the message.
 
     Raises:
-        ValueError: it is a file, is not empty and not a run, holds a run (without `resume`), or is a broken link.
+        ValueError: it is a file, is not empty and not a run, holds a run (without `resume`), is a broken link, or
+            another process writes to it.
     """
     there = [name for name in names_in(folder) if name != LOCK]
     for place in (folder / CHECKPOINTS, folder, *folder.parents):
@@ -232,6 +233,8 @@ def check_folder(folder: Path, resume: bool, resumable: bool = True) -> None:
         return
     if CONFIG not in there:
         raise ValueError(f"{folder}: is not empty and not a run ({first_few(there)}); choose a new folder")
+    if (writer := writer_of(folder)) not in (None, str(os.getpid())):  # before hours of tokenizing
+        raise ValueError(in_use(folder, writer))
     if not resume:
         held = "already holds a run" if CHECKPOINTS in there else "holds a run without a checkpoint"
         advice = "continue it with --resume, or choose another folder" if resumable else "choose another folder"
