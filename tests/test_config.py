@@ -42,6 +42,7 @@ YAML = [
     ("[true, False, null, ~]", [True, False, None, None]),
     ("", None),
     ("{3: x}", {3: "x"}),
+    ("{a:b: '', 'c:d': , e: }", {"a:b": "", "c:d": None, "e": None}),
 ]
 
 
@@ -52,6 +53,7 @@ def test_a_word_means_what_it_looks_like(text: str, value: Any):
 
 BAD_YAML = [
     ("a: 1\na: 2", "here: line 2: key 'a' is written twice"),
+    ("a: {b: 1, c:2}", "here: line 1: 'c:2' has no value; write a space after the colon"),
     ("b: {a: 1, a: 1}", "here: line 1: key 'a' is written twice"),
     ("a: &x [1]\nb: *x", r"here: line 2: aliases \(\*name\) are not allowed"),
     ("a: !!python/object/apply:os.system [ls]", "here: line 1: tags"),

@@ -33,11 +33,14 @@ class StrictLoader(yaml.SafeLoader):
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen: set[Any] = set()
-        for key_node, _ in node.value:
+        for key_node, value_node in node.value:
             key = self.construct_object(key_node, deep=True)
             line = key_node.start_mark.line + 1
             if type(key) not in (str, int):
                 raise ValueError(f"line {line}: a key must be a text, got {key!r}")
+            unwritten = value_node.value == "" and value_node.style is None
+            if unwritten and key_node.style is None and ":" in str(key):  # as in `{name:rmsnorm}`
+                raise ValueError(f"line {line}: '{key}' has no value; write a space after the colon")
             if key in seen:
                 raise ValueError(f"line {line}: key '{key}' is written twice")
             seen.add(key)
