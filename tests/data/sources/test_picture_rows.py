@@ -1,6 +1,7 @@
 """Pictures from a table to a batch: by number in the cache, one a row, varied in training only."""
 
 import os
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -228,3 +229,40 @@ def test_an_equal_table_beside_other_images_decides_nothing(
         return [list(rows["train"]), list(rows["validation"])]
 
     assert [read(folder, "shared") for folder in "abc"] == [read(folder, f"of {folder}") for folder in "abc"]
+
+
+def test_an_image_that_is_replaced_is_other_data_and_a_copied_folder_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("ZOO_CACHE", str(tmp_path / "cache"))
+
+    def read(folder: str) -> tuple[str, set[int]]:
+        source = {"files": {"train": f"{folder}/t.csv"}, "validation": 0.3}
+        rows = load_rows(read_task({"objective": "captioning", "source": source}, "task"), inputs(), tmp_path)
+        split = open_store(rows, forms["image_text"].stored, Letters())["validation"]
+        return rows["train"].fingerprint, set(split.ids["image"].tolist())
+
+    (tmp_path / "a").mkdir()
+    for number in range(20):
+        Image.new("RGB", (8, 8), color(number)).save(tmp_path / "a" / f"{number}.bmp")
+    (tmp_path / "a" / "t.csv").write_text("image,text\nmissing.png,\n" + "".join(f"{n}.bmp,ab\n" for n in range(20)))
+    Image.new("RGB", (8, 8), color(20)).save(tmp_path / "a" / "missing.png")
+    for path in (tmp_path / "a").iterdir():
+        os.utime(path, (1e9, 1e9))  # what is known of a younger file is not cached
+    shutil.copytree(tmp_path / "a", tmp_path / "b")
+    before = read("a")
+    assert read("b") == read("a") == before
+    for number in range(20):
+        Image.new("RGB", (8, 8), color(19 - number)).save(tmp_path / "a" / f"{number}.bmp")
+    after = read("a")
+    assert after[0] != before[0] and after[1] - {0} == {21 - number for number in before[1] - {0}}
+
+
+def test_pictures_are_refused_if_their_table_was_replaced_since_its_texts_were_read(tmp_path: Path):
+    write_table(tmp_path, "train", 2, text=["ab", "c"])
+    task = {"objective": "captioning", "source": {"files": {"train": "train.parquet"}}}
+    rows = load_rows(read_task(task, "task"), inputs(), tmp_path)["train"]
+    (part,) = rows.parts
+    write_table(tmp_path, "train", 2, halved=True, text=["ab", "c"])
+    with pytest.raises(ValueError, match="train.parquet: the file changed while it was read; start again"):
+        rows.pictures(part)

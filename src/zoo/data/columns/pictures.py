@@ -133,6 +133,14 @@ def as_bytes_or_path(value: str | bytes | Mapping[str, Any] | None) -> Mapping[s
     return value or {}
 
 
+def named_file(value: Any) -> str | None:
+    """The path of the file that a row's image is read from; None if the row holds the bytes, or no image."""
+    found = as_bytes_or_path(value)
+    if not isinstance(found, Mapping) or not is_stored(found.get("bytes"), found.get("path")) or found.get("bytes"):
+        return None
+    return found.get("path") or None
+
+
 def read_file(path: Path, place: str) -> bytes:
     """The bytes of a file.
 

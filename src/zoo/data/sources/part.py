@@ -137,7 +137,8 @@ class FilePart(SourcePart):
         if not isinstance(self.format, Parquet):
             return super().pictures(column)
         of_parquet = import_object(f"{PICTURE_TABLE}:of_parquet")
-        opened: Pictures = of_parquet(self.path, self.of_bytes, column, self.folder, self.place)
+        with check_unchanged({self.path: self.stat}):  # texts and labels are those of the file that was hashed
+            opened: Pictures = of_parquet(self.path, self.of_bytes, column, self.folder, self.place)
         return opened
 
 

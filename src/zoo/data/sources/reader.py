@@ -20,6 +20,7 @@ from zoo.data.sources.checking import (
 )
 from zoo.data.sources.file_cache import remember
 from zoo.data.sources.filtering import Filtering
+from zoo.data.sources.image_files import digest_image_files
 from zoo.data.sources.numbering import distinct_labels, label_key, number_labels, refuse_many, storable_rows
 from zoo.data.sources.origin import TEST, TRAIN, VALIDATION, Origin
 from zoo.data.sources.part import SourcePart
@@ -58,6 +59,7 @@ class SplitReader:
         self.filtering = filtering
         self.found_labels = cache(self.find_labels)
         self.numbers = cache(self.find_numbers)
+        self.image_digest = cache(self.find_image_digest)
 
     def splits(self) -> list[str]:
         """The available splits; if there is a train split, validation is among them."""
@@ -104,8 +106,15 @@ class SplitReader:
             named: False: as if the task did not name the classes.
         """
         source = self.source(split)
-        read = [(part, self.choose(source, part)) for part in self.parts(source)]
-        parts = [[part.digest, columns, *self.filtering.key(source, part)] for part, columns in read]
+        parts = [
+            [
+                part.digest,
+                self.choose(source, part),
+                *self.filtering.key(source, part),
+                *self.image_digest(source, part),
+            ]
+            for part in self.parts(source)
+        ]
         names = self.names if named else None
         decided = json.dumps([VERSION, split, parts, names, self.kind, self.validation_share], sort_keys=True)
         return hashlib.sha256(decided.encode()).hexdigest()
@@ -136,10 +145,14 @@ class SplitReader:
             return hold_out(part, rows, self.validation_share, threshold, len(self.parts(source)) == 1)
         return (AssignedRow(source, number, row) for number, row in enumerate(rows, 1))
 
-    def image_folder(self, source: str, part: SourcePart) -> list[str]:
-        """The folder of a part's images if their bytes decide which rows are held out: equal tables may name others."""
-        decides = self.holds_out and source == TRAIN and PICTURE in self.choose(source, part)
-        return [str(part.folder.resolve())] if decides and part.folder is not None else []
+    def find_image_digest(self, source: str, part: SourcePart) -> list[str]:
+        """As `digest_image_files`; empty if a part has no images."""
+        column = self.choose(source, part).get(PICTURE)
+        return digest_image_files(part, column) if isinstance(column, str) else []
+
+    def held_out_by(self, source: str, part: SourcePart) -> list[str]:
+        """The digest of a part's image files if their bytes decide which rows are held out."""
+        return self.image_digest(source, part) if self.holds_out and source == TRAIN else []
 
     def compared(self) -> list[ComparedPart]:
         """The parts of all splits, for the search for duplicates; held-out rows are compared whatever their length."""
@@ -148,7 +161,7 @@ class SplitReader:
             threshold = self.threshold_of(source)
             for part in self.parts(source):
                 decided = [source, part.digest, self.choose(source, part), len(self.parts(source)) == 1]
-                decided += self.image_folder(source, part)
+                decided += self.held_out_by(source, part)
                 rule = asdict(replace(self.filtering.rule, deduplicate=False))
                 rows = partial(self.assigned_rows, source, part, threshold)
                 key = [*decided, threshold, self.validation_share, rule]
@@ -159,7 +172,7 @@ class SplitReader:
     def holdout_threshold(self) -> float:
         """Rows of train whose hash is at most this are held out; at least one row is, however small the source."""
         parts = self.parts(TRAIN)
-        read = [[part.digest, self.choose(TRAIN, part), *self.image_folder(TRAIN, part)] for part in parts]
+        read = [[part.digest, self.choose(TRAIN, part), *self.held_out_by(TRAIN, part)] for part in parts]
         key = [VERSION, read, self.validation_share]
         return float(remember(["border of whole rows", *key], self.find_threshold))
 

@@ -133,7 +133,7 @@ def plan_shards(rows: SplitRows, recipe: StoreRecipe) -> list[PlannedShard]:
     for part in rows.parts:
         filtered = reader.filtering.key(source, part)
         read = [part.digest, reader.choose(source, part), rows.inputs, rows.stored_splits, reader.kind, *filtered]
-        name = name_for([*known, *read, held_out, *reader.image_folder(source, part)])
+        name = name_for([*known, *read, held_out, *reader.held_out_by(source, part)])
         found.append(PlannedShard(rows, part, recipe, home() / SHARDS / name))
     return found
 
