@@ -1,5 +1,6 @@
 """Claims about the choice of a device: one rule, and a name of what is not there is refused."""
 
+import os
 from concurrent.futures import ThreadPoolExecutor
 from threading import Event
 
@@ -177,7 +178,11 @@ def test_a_thread_that_leaves_does_not_make_the_products_of_another_rough():
             with default_torch_settings():
                 found = thread.submit(other)
                 assert entered.wait(10)
-                assert len(shared.restore) == 1  # of threads that never all leave, no more is kept with each call
+                assert len(shared.to_call) == 1  # of threads that never all leave, no more is kept with each call
+            child = os.fork()
+            if not child:  # where the other thread is not
+                os._exit(torch.get_float32_matmul_precision() != "medium")
+            assert os.waitpid(child, 0)[1] == 0
             leave.set()
             assert found.result() == "highest"
         assert torch.get_float32_matmul_precision() == "medium"

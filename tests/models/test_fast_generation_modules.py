@@ -3,9 +3,12 @@
 import os
 import signal
 from concurrent.futures import ThreadPoolExecutor
+from copy import deepcopy
 from threading import Event
 
 import pytest
+import torch
+from torch import nn
 
 from zoo import create_model
 from zoo.blocks.dropout import Dropout
@@ -26,8 +29,9 @@ def test_modules_find_their_parts_at_once_and_are_left_as_they_were() -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="nothing forks here")
-def test_a_process_that_is_forked_while_a_thread_writes_can_write() -> None:
+def test_a_process_that_is_forked_while_a_thread_writes_can_write_and_finds_the_model_as_it_was() -> None:
     model, writes, enough = create_model("gpt2-nano").eval(), Event(), Event()
+    before = [set(module.__dict__) for module in model.modules()]
 
     def write() -> None:
         with fast_generation(model):
@@ -41,6 +45,31 @@ def test_a_process_that_is_forked_while_a_thread_writes_can_write() -> None:
         if not child:
             signal.alarm(10)
             generate(create_model("gpt2-nano"), [[1, 5]], GenerateSettings(max_new_tokens=2), None)
-            os._exit(0)
+            with fast_generation(model):
+                fast = "forward" in model.heads["language"].__dict__
+            os._exit(not fast or [set(module.__dict__) for module in model.modules()] != before)
         enough.set()
     assert os.waitpid(child, 0)[1] == 0
+
+
+def test_a_copy_that_is_made_while_a_thread_writes_computes_from_its_own_weights() -> None:
+    model, writes, enough = create_model("gpt2-nano").to(torch.bfloat16).eval(), Event(), Event()
+
+    def write() -> None:
+        with fast_generation(model):
+            writes.set()
+            enough.wait()
+
+    with ThreadPoolExecutor(1) as threads:
+        threads.submit(write)
+        writes.wait()
+        try:
+            copy = deepcopy(model)
+        finally:
+            enough.set()
+    for weight in copy.parameters():
+        nn.init.normal_(weight)
+    alike = create_model("gpt2-nano").to(torch.bfloat16).eval()
+    alike.load_state_dict(copy.state_dict())
+    tokens = torch.tensor([[1, 5, 4]])
+    assert copy(tokens).logits.equal(alike(tokens).logits)

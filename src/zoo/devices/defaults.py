@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from threading import Lock
+from threading import Lock, get_ident
 
 import torch
 
@@ -18,25 +18,34 @@ class Shared:
     """What the threads inside `exact_products` share.
 
     Args:
-        inside: how many there are.
-        restore: what the last one to leave calls.
+        inside: their numbers, one for each context that a thread is in.
+        to_call: what the last one to leave calls.
     """
 
     lock: Lock = field(default_factory=Lock)
-    inside: int = 0
-    restore: list[Callable[[], None]] = field(default_factory=list)
+    inside: list[int] = field(default_factory=list)
+    to_call: list[Callable[[], None]] = field(default_factory=list)
+
+    def restore(self) -> None:
+        """Restore torch's settings if no thread is inside."""
+        if not self.inside:
+            for restore in self.to_call:  # in the order of entering: what a caller has set since then is last
+                restore()
+            self.to_call.clear()
 
 
 shared = Shared()
 
 
-def renew_lock() -> None:
-    """Give a forked process a new lock: the thread that held the old one, and would release it, is not in the fork."""
+def start_fork() -> None:
+    """Prepare a forked process: other threads are not in it, so none would release the lock, or restore settings."""
     shared.lock = Lock()
+    shared.inside = [thread for thread in shared.inside if thread == get_ident()]
+    shared.restore()
 
 
 if hasattr(os, "register_at_fork"):  # not on Windows, where nothing forks
-    os.register_at_fork(after_in_child=renew_lock)
+    os.register_at_fork(after_in_child=start_fork)
 
 
 @contextmanager
@@ -65,17 +74,14 @@ def exact_products() -> Iterator[None]:
     """
     with shared.lock:
         if (restore := make_exact()) is not None:
-            shared.restore.append(restore)
-        shared.inside += 1
+            shared.to_call.append(restore)
+        shared.inside.append(get_ident())
     try:
         yield
     finally:
         with shared.lock:
-            shared.inside -= 1
-            if not shared.inside:
-                for restore in shared.restore:  # in the order of entering: what a caller has set since then is last
-                    restore()
-                shared.restore.clear()
+            shared.inside.remove(get_ident())
+            shared.restore()
 
 
 def make_exact() -> Callable[[], None] | None:

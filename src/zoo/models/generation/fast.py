@@ -1,10 +1,10 @@
 """Make a model fast for generation: linear layers and heads use the best CPU kernels for few vectors per product."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from threading import RLock, get_ident
-from typing import Any, TypeGuard
+from typing import Any, NamedTuple, TypeGuard
 
 import torch
 from torch import Tensor, nn
@@ -23,17 +23,53 @@ FUSED_ACTIVATIONS: dict[type[nn.Module], FusedActivation] = {
     SiLU: ("swish", ""),
 }
 lock = RLock()  # one thread at a time may replace the `forward` of a model's modules
-fast_models: set[int] = set()  # ids of the models that generate fast now; used only while holding `lock`
+fast_models: dict[int, "FastModel"] = {}  # by id: the models that generate fast now; used only while holding `lock`
 
 
-def renew_lock() -> None:
-    """Give a forked process a new lock: the thread that held the old one, and would release it, is not in the fork."""
+class FastModel(NamedTuple):
+    """A model that generates fast now.
+
+    Args:
+        thread: the one that generates.
+        added: per module, the attributes that it has meanwhile.
+    """
+
+    thread: int
+    added: dict[nn.Module, dict[str, Any]]
+
+    def restore(self) -> None:
+        """Remove the attributes."""
+        for module, attributes in self.added.items():
+            for name, value in attributes.items():
+                if module.__dict__.get(name) is value:  # keep what has replaced it in the meantime
+                    del module.__dict__[name]
+
+
+class ForThisThread:
+    """A `forward` for the thread that made it; others, which may share the module, use its own one."""
+
+    def __init__(self, module: nn.Module, forward: Forward) -> None:
+        self.module, self.own, self.forward, self.thread = module, module.forward, forward, get_ident()
+
+    def __call__(self, *given: Any, **named: Any) -> Any:
+        return (self.forward if get_ident() == self.thread else self.own)(*given, **named)
+
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[nn.Module, str]]:
+        """A copy of the module, made by another thread meanwhile, computes by itself: from its own weights."""
+        return getattr, (self.module, "forward")
+
+
+def start_fork() -> None:
+    """Prepare a forked process: a thread that generated and held the lock is not in it, so nobody would clean up."""
     global lock
     lock = RLock()
+    for number, model in list(fast_models.items()):
+        if model.thread != get_ident():
+            fast_models.pop(number).restore()
 
 
 if hasattr(os, "register_at_fork"):  # not on Windows, where nothing forks
-    os.register_at_fork(after_in_child=renew_lock)
+    os.register_at_fork(after_in_child=start_fork)
 
 
 def is_plain(module: nn.Module) -> TypeGuard[nn.Linear]:
@@ -104,12 +140,6 @@ def submodules_from_getattr(module: nn.Module) -> dict[str, nn.Module]:
     return {name: part for name, part in named if part is not None and not hasattr(type(module), name)}
 
 
-def for_this_thread(forward: Forward, otherwise: Forward) -> Forward:
-    """Return a function that calls `forward` in this thread and `otherwise` in others, which may share the model."""
-    mine = get_ident()
-    return lambda *given, **named: (forward if get_ident() == mine else otherwise)(*given, **named)
-
-
 @contextmanager
 def fast_generation(model: Model) -> Iterator[None]:
     """Speed a model up for generation inside this context, which one thread at a time may enter.
@@ -125,17 +155,14 @@ def fast_generation(model: Model) -> Iterator[None]:
             yield
             return
         # attributes of an instance are found before those of its class
-        own: dict[nn.Module, dict[str, Any]] = {module: submodules_from_getattr(module) for module in model.modules()}
+        added: dict[nn.Module, dict[str, Any]] = {module: submodules_from_getattr(module) for module in model.modules()}
         for module, forward in replacements(model).items():
-            own[module]["forward"] = for_this_thread(forward, module.forward)
-        for module, attributes in own.items():
+            added[module]["forward"] = ForThisThread(module, forward)
+        fast_models[id(model)] = FastModel(get_ident(), added)
+        for module, attributes in added.items():
             module.__dict__.update(attributes)
-        fast_models.add(id(model))
         try:
             yield
         finally:
-            fast_models.remove(id(model))
-            for module, attributes in own.items():
-                for name, value in attributes.items():
-                    if module.__dict__.get(name) is value:  # keep what has replaced it in the meantime
-                        del module.__dict__[name]
+            fast_models[id(model)].restore()
+            del fast_models[id(model)]
