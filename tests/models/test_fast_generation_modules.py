@@ -73,3 +73,22 @@ def test_a_copy_that_is_made_while_a_thread_writes_computes_from_its_own_weights
     alike.load_state_dict(copy.state_dict())
     tokens = torch.tensor([[1, 5, 4]])
     assert copy(tokens).logits.equal(alike(tokens).logits)
+
+
+BLOCK = "decoder.stack.blocks.0"
+
+
+@pytest.mark.parametrize("kind", ["feed_forward.up", "feed_forward.activation", "mixer.attention.query", "head"])
+def test_a_module_whose_forward_was_patched_computes_by_it_and_keeps_it(kind: str) -> None:
+    """As accelerate's hooks do it."""
+    model, calls = create_model("gpt2-nano").to(torch.bfloat16).eval(), []
+    patched = model.get_submodule("heads.language" if kind == "head" else f"{BLOCK}.{kind}")
+    before = patched.forward
+
+    def forward(*given: torch.Tensor) -> torch.Tensor:
+        calls.append(kind)
+        return before(*given)
+
+    patched.forward = forward
+    generate(model, [[1, 5]], GenerateSettings(max_new_tokens=2), None)
+    assert len(calls) == 2 and patched.forward is forward

@@ -72,9 +72,14 @@ if hasattr(os, "register_at_fork"):  # not on Windows, where nothing forks
     os.register_at_fork(after_in_child=start_fork)
 
 
+def is_patched(module: nn.Module) -> bool:
+    """Whether a user, or accelerate's hooks, gave this one module another `forward` than its class's."""
+    return "forward" in module.__dict__
+
+
 def is_plain(module: nn.Module) -> TypeGuard[nn.Linear]:
-    """Whether a module is an `nn.Linear` whose class keeps `nn.Linear`'s `forward`."""
-    return isinstance(module, nn.Linear) and type(module).forward is nn.Linear.forward
+    """Whether a module is an `nn.Linear` that computes by `nn.Linear`'s own `forward`."""
+    return isinstance(module, nn.Linear) and type(module).forward is nn.Linear.forward and not is_patched(module)
 
 
 def replacements(model: Model) -> dict[nn.Module, Forward]:
@@ -82,7 +87,8 @@ def replacements(model: Model) -> dict[nn.Module, Forward]:
 
     The query, key and value maps of a self-attention share one product.
     """
-    found: dict[nn.Module, Forward] = {head: logits_of(head) for head in model.heads.values() if isinstance(head, Head)}
+    heads = (head for head in model.heads.values() if isinstance(head, Head) and not is_patched(head))
+    found: dict[nn.Module, Forward] = {head: logits_of(head) for head in heads}
     # A head's last layer is multiplied by the head's own replacement. With a replaced `forward`, `Scores.from_linear`
     # would no longer take it for a plain linear map.
     scoring = {module for head in found for module in head.modules()}
@@ -110,7 +116,7 @@ def fuse_activation(module: MLP | GatedMLP) -> dict[nn.Module, Forward]:
     after = FUSED_ACTIVATIONS.get(type(module.activation))
     hooks = before._forward_hooks or module.activation._forward_pre_hooks or module.activation._forward_hooks
     faster = is_plain(before) and before.weight.dtype == torch.bfloat16 and is_faster(before.weight)
-    if after is None or hooks or not faster:
+    if after is None or hooks or is_patched(module.activation) or not faster:
         return {}
     return {before: Product(before, after=after), module.activation: lambda x: x}
 
