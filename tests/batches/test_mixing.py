@@ -123,8 +123,12 @@ def test_the_rows_of_an_epoch_follow_from_weights_as_they_are_written(
     assert replace(given, mix=mix).count_rows() == rows
 
 
+@pytest.mark.parametrize("weight", [3.0, 0.2])  # the largest source's; the other's is 0.5
 @pytest.mark.parametrize("names", [("wiki", "books"), ("books", "wiki")])
-def test_an_epoch_of_a_mixture_has_read_its_largest_source_once(names: tuple[str, str]):
+def test_an_epoch_of_a_mixture_has_read_its_largest_source_once(
+    names: tuple[str, str], weight: float, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setitem(WEIGHTS, "wiki", weight)
     given, at = examples(*names), names.index("wiki")
     largest = given.sources[at].count_rows()
     feed = MixedFeed(given)

@@ -29,7 +29,7 @@ def messages(turns: list[tuple[str, str]]) -> list[dict[str, str]]:
 
 
 def built(tokenizer: Tokenizer, turns: list[tuple[str, str]], longest: int = 99) -> Any:
-    """The plan of one conversation, and its example."""
+    """The plan of one conversation, its example, and the tokens of its predicted pieces."""
     row: dict[str, Any] = {"messages": messages(turns)}
     normalize_messages(row)
     ids = [tokenizer.encode([text])[0] if text else np.zeros(0, np.int64) for text in row["messages"]]
@@ -38,7 +38,8 @@ def built(tokenizer: Tokenizer, turns: list[tuple[str, str]], longest: int = 99)
     form = forms.build("chat", ModelTraits(causal=True), False)
     (plan,) = form.plan(lengths, 0, 0, 0, Limits(longest))
     flat = np.concatenate(ids)
-    return plan, form.build(plan, lambda piece: flat[piece.start : piece.stop], tokenizer.roles)
+    pieces = [flat[piece.start : piece.stop].tolist() for piece in form.predicted_pieces(plan)]
+    return plan, form.build(plan, lambda piece: flat[piece.start : piece.stop], tokenizer.roles), pieces
 
 
 def trained(kind: str) -> Tokenizer:
@@ -69,7 +70,7 @@ def test_an_export_s_chat_template_gives_the_ids_and_marks_what_is_learned(kind:
     theirs = AutoTokenizer.from_pretrained(tmp_path)
     given = {"return_dict": True, "return_assistant_tokens_mask": True}
     found = theirs.apply_chat_template(messages(TURNS), **given)
-    plan, example = built(tokenizer, TURNS)
+    plan, example, _ = built(tokenizer, TURNS)
     end = tokenizer.roles.id("end")
     assert found["input_ids"] == [*example.tokens.tolist(), end] and plan.length == len(example.tokens)
     marked = zip(found["input_ids"], found["assistant_masks"], strict=True)
@@ -78,9 +79,20 @@ def test_an_export_s_chat_template_gives_the_ids_and_marks_what_is_learned(kind:
 
 def test_a_conversation_that_is_too_long_loses_its_beginning():
     tokenizer = trained("characters")
-    whole_plan, whole = built(tokenizer, TURNS)
-    plan, example = built(tokenizer, TURNS, longest=9)
+    whole_plan, whole, _ = built(tokenizer, TURNS)
+    plan, example, _ = built(tokenizer, TURNS, longest=9)
     assert plan.truncated == whole_plan.length - 9 and len(example.tokens) == 9
     assert example.tokens[0] == tokenizer.roles.start
     assert np.array_equal(example.tokens[1:], whole.tokens[-8:])
     assert np.array_equal(example.next_tokens, whole.next_tokens[-9:])
+
+
+def test_the_predicted_pieces_hold_the_tokens_that_are_learned_whatever_is_truncated():
+    tokenizer = trained("characters")
+    turns = [("user", "hi"), ("assistant", "bye"), ("user", "hello"), ("user", "you"), ("assistant", "be kind")]
+    end = tokenizer.roles.end
+    whole, _, _ = built(tokenizer, turns)
+    for longest in range(3, whole.length + 1):
+        _, example, pieces = built(tokenizer, turns, longest)
+        learned = [token for token in example.next_tokens.tolist() if token not in (-1, end)]
+        assert [token for piece in pieces for token in piece] == learned, longest

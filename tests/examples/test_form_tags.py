@@ -33,7 +33,7 @@ def build(stream: ModelTraits, longest: int, document: int = 1) -> tuple[int, Ex
     ],
 )
 def test_words_are_marked_at_their_first_token(stream: ModelTraits, tokens: list[int], marked: list[int]):
-    truncated, example = build(stream, 12)
+    truncated, example = build(stream, len(tokens))  # they just fit
     assert (truncated, example.tokens.tolist()) == (0, tokens)
     assert example.marked is not None and example.marked.tolist() == marked
 
