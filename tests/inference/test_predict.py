@@ -93,6 +93,8 @@ def test_masks_are_filled_by_scores_that_bfloat16_would_round_to_one_number(seco
     weight[int(ids[0][0])], weight[int(ids[1][0])] = [20, 0], [20, 20]
     (found,) = predict(scored("masked_lm", [1, 0.001], weight), ["the red [MASK]"], None, SETTINGS)
     assert found.output == f"the red {best}" and list(found.scores[0])[:2] == [best, second]
+    shares = [1 / (1 + torch.e**-0.02), 1 / (1 + torch.e**0.02)]
+    assert list(found.scores[0].values())[:2] == pytest.approx(shares, abs=1e-4)
 
 
 def test_pairs_are_told_apart_where_bfloat16_rounds_both_scores_to_one_number():

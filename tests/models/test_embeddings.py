@@ -31,6 +31,12 @@ def test_scaled_token_vectors_are_multiplied_by_the_root_of_d_model_before_posit
     torch.testing.assert_close(embeddings(TOKENS, None, AT, [learned], 3), expected, **EXACT)
 
 
+def test_narrow_token_vectors_are_multiplied_by_the_root_of_their_own_width():
+    embeddings = Embeddings(11, 6, 0.0, EmbeddingSettings(width=4, scale=True)).double()
+    expected = F.linear(2 * embeddings.tokens.weight[TOKENS], embeddings.project.weight, embeddings.project.bias)
+    torch.testing.assert_close(embeddings(TOKENS, None, AT, [], 3), expected, **EXACT)
+
+
 def test_dropout_comes_last():
     embeddings = Embeddings(11, 6, 0.0, EmbeddingSettings(norm=norms.parse("layernorm"))).train()
     embeddings.dropout.forward = torch.ones_like  # of which a norm behind it would make zeros

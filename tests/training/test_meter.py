@@ -34,9 +34,11 @@ def test_a_step_is_bad_where_its_loss_or_its_gradient_is_no_number(
     """One may be without the other, as where what is infinite has no gradient."""
     monkeypatch.setattr(Processes, "sum", lambda self, numbers: numbers * processes)
     tally = Tally(1, {"a": torch.ones(())}, {})
-    tally.weights, tally.rows = {"a": 1.0}, [torch.tensor([loss])]
+    tally.weights, tally.rows, tally.occupancy = {"a": 1.0}, [torch.tensor([loss])], 0.75
     tally.reduce(alone(), torch.tensor(norm), [])
     assert tally.bad == bad
+    tally.read()
+    assert tally.line["empty"] == 0.25  # a share of the positions of all processes
 
 
 def test_a_step_is_bad_where_a_number_of_another_process_is_none(monkeypatch: pytest.MonkeyPatch):
