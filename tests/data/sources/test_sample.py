@@ -23,11 +23,12 @@ def test_a_small_source_is_taken_whole_column_after_column() -> None:
     assert sample_texts(split(words=[["ab", "c"]], tags=[["N", "V"]])).texts == ["ab c"]
 
 
-def test_a_sample_fits_and_does_not_depend_on_the_order() -> None:
-    most = sum(map(len, TEXTS)) // 3
-    one, other = sample_texts(split(text=TEXTS), most), sample_texts(split(text=TEXTS[::-1]), most)
+@pytest.mark.parametrize("texts", [TEXTS, TEXTS * 3], ids=["different", "repeated"])
+def test_a_sample_fits_and_does_not_depend_on_the_order(texts: list[str]) -> None:
+    most = sum(map(len, texts)) // 3
+    one, other = sample_texts(split(text=texts), most), sample_texts(split(text=texts[::-1]), most)
     assert sorted(one.texts) == sorted(other.texts) and most // 3 < one.characters <= most
-    assert one.seen == sum(map(len, TEXTS)) and one.characters == sum(map(len, one.texts))
+    assert one.seen == sum(map(len, texts)) and one.characters == sum(map(len, one.texts))
 
 
 def test_short_texts_are_bounded_by_their_number_and_equal_ones_count_once(monkeypatch: pytest.MonkeyPatch) -> None:

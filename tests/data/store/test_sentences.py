@@ -16,6 +16,7 @@ CASES = [  # a sentence a row, as a reader splits them
     ("en", ['"No."', "'Never!'", "See No. 5 [here.]", "So."]),
     ("en", ["1. First comes this.", "Then that.", "Wait...", "Or not?!", "Yahoo! is a name."]),
     ("de", ["Er sagte: „Geh!“", "»Wirklich?«", "Über 3,5 Millionen, d.h. viele.", "Ärger gab es."]),
+    ("de", ["Am 3. 5. kam Nr. 7 an die Tür.", "Er sah S. 12 an."]),
     ("fr", ["« Tu viens ? »", "Oui !", "À 3,14 près… on y est.", "Élise dit : « Non. »", "Et voilà."]),
     ("es", ["¿Qué pasa?", "¡Nada!", "Son 3.500 personas.", "Ésta no."]),
     ("ru", ["Он ушёл.", "Куда?", "«Домой!»", "Это стоит 3,5 руб. за штуку.", "Ёлка зелёная."]),
