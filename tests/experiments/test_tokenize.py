@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from zoo.data.ids import StoredFields
+from zoo.data.store.worker import plan_request
 from zoo.data.task import read_task
 from zoo.examples.form import forms
 from zoo.experiments import tokenize
@@ -101,6 +102,7 @@ def test_a_mistake_is_named_each_time(asked: list[str]) -> None:
 
 TEXTS = [{"text": f"a text {n}", "label": "xy"[n % 2]} for n in range(8)]
 WORDS = [{"words": ["a", str(n)], "tags": ["X", "Y"]} for n in range(8)]
+TURNS = [[{"role": role, "content": f"{role} {n}"} for role in ("user", "assistant")] for n in range(8)]
 
 
 @pytest.mark.parametrize(
@@ -109,9 +111,10 @@ WORDS = [{"words": ["a", str(n)], "tags": ["X", "Y"]} for n in range(8)]
         ("causal_lm", TEXTS, {"tags": ["news"], "label": 0.5, "source": None, "words": 2, "image": "a.png"}),
         ("classification", TEXTS, {"tags": None, "choices": ["a"], "messages": "none"}),
         ("tagging", WORDS, {"label": "x", "text": None}),
+        ("causal_lm", [{"messages": turns} for turns in TURNS], {"text": "of another form", "prompt": None}),
     ],
 )
-def test_columns_that_no_objective_reads_decide_nothing(
+def test_columns_that_are_not_read_decide_nothing(
     objective: str, rows: list[Any], beside: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ZOO_CACHE", str(tmp_path / "cache"))
@@ -123,4 +126,5 @@ def test_columns_that_no_objective_reads_decide_nothing(
         filling = plan_filling(str(tmp_path / "mine.yaml"), [], tmp_path, None, False)
         read = {shard.rows.split: list(shard.rows) for shard in filling.shards}
         found.append((read, filling.request.tokenizer, filling.request.inputs))
+        assert {shard.folder for shard in filling.shards} == {shard.folder for shard in plan_request(filling.request)}
     assert found[0] == found[1] and len(found[0][0]) == 2

@@ -100,11 +100,14 @@ def test_of_conversations_only_what_the_assistant_says_is_measured(
     said = [["ab", "zz", "c", "é"], ["b", "z"], ["abc", "éé"]]
     for name in ("train", "validation"):
         rows = [[{"role": ("user", "assistant")[n % 2], "content": text} for n, text in enumerate(row)] for row in said]
-        (tmp_path / f"{name}.jsonl").write_text("\n".join(json.dumps({"messages": row}) for row in rows))
-    score = look(task | {"objective": "causal_lm", "length": 16}, tmp_path)["unigram"]["train"]
+        beside = {"text": "not read", "prompt": None}
+        (tmp_path / f"{name}.jsonl").write_text("\n".join(json.dumps({"messages": row} | beside) for row in rows))
+    found = look(task | {"objective": "causal_lm", "length": 16}, tmp_path)
+    score = found["unigram"]["train"]
     cost = -math.log((3 + 1) / (6 + 7 + 5))  # of each letter, where all 12 tokens were seen once more
     assert score["loss"] == pytest.approx(cost)
     assert score["bits_per_byte"] == pytest.approx(6 * cost / math.log(2) / 9)
+    assert found["splits"]["train"]["characters"] == sum(len(text) for row in said for text in row)
 
 
 def test_rows_of_other_lengths_are_tried(task: dict[str, Any], tmp_path: Path) -> None:

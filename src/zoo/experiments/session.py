@@ -93,7 +93,7 @@ def run_session(request: Request, experiment: Experiment, start: Start, watcher:
             refuse_unwritable_folder(request.folder)
             refuse_unwritable_folder(request.folder / CHECKPOINTS)  # of a resumed run, it may have another owner
         inputs = experiment.mixture.inputs(experiment.task.named_inputs)
-        rows = load_rows(experiment.task, inputs, request.data)
+        rows = load_rows(experiment.task, inputs, request.data, forms=experiment.mixture.form_columns)
         if "train" not in rows:
             raise ValueError(f"{request.task}: its source has no split 'train'; it has: {', '.join(rows)}")
         refuse_unlabeled(rows, experiment.mixture.labeled)

@@ -47,7 +47,8 @@ def plan_filling(
             "--retrain: trains the task's own tokenizer, but --tokenizer names another; leave one of them out"
         )
     task, _ = resolve_task(name, config.read_layers(name, "tasks"), [(SET, pair) for pair in sets])
-    rows = load_rows(task, inputs_read(task), data)
+    inputs, forms = inputs_read(task)
+    rows = load_rows(task, inputs, data, forms=forms)
     refuse_unlabeled(rows, ask_objectives(LABELED, task.objective))
     stored = stored_fields(task, next(iter(rows.values())).inputs)
     if stored.names == (PICTURE,):
@@ -61,18 +62,20 @@ def filling_of(task: Task, rows: Mapping[str, SplitRows], data: Path | None, rec
     """Find what is missing in the token store for the splits of a task."""
     files = {} if recipe.tokenizer is None else recipe.tokenizer.files()
     texts = {name: content.decode() for name, content in files.items()}
-    request = FillRequest(task.plain(), inputs_read(task), None if data is None else str(data), recipe.stored, texts)
+    inputs, forms = inputs_read(task)
+    folder = None if data is None else str(data)
+    request = FillRequest(task.plain(), inputs, folder, recipe.stored, texts, forms=forms)
     return Filling(plan(rows, recipe), request)
 
 
-def inputs_read(task: Task) -> list[str]:
-    """The inputs that a task reads.
+def inputs_read(task: Task) -> tuple[list[str], list[list[str]]]:
+    """The inputs that a task reads, and the columns of each form of example.
 
     Raises:
         ValueError: the objectives are wrong.
     """
-    found: list[str] = ask_objectives(INPUTS, task.objective, task.named_inputs)
-    return found
+    inputs, forms = ask_objectives(INPUTS, task.objective, task.named_inputs)
+    return inputs, forms
 
 
 def stored_fields(task: Task, columns: Sequence[str]) -> StoredFields:

@@ -110,7 +110,7 @@ def evaluate_split(
     for objective in loaded.mixture.members:
         loaded.refuse_untrained(objective)
     task, tokenizer = loaded.task, loaded.tokenizer if loaded.traits.has_text else None
-    rows = load_rows(task, loaded.mixture.inputs(task.named_inputs), data, [split])
+    rows = load_rows(task, loaded.mixture.inputs(task.named_inputs), data, [split], loaded.mixture.form_columns)
     warn_of_other_data(loaded, rows[split])
     examples, opened = read_examples(rows, task, loaded.mixture, loaded.model, tokenizer)[split]
     if examples.truncates:

@@ -118,6 +118,11 @@ class Mixture:
         read = {*named, *(column for name in self.forms for column in forms[name].stored.columns)}
         return [name for name in inputs() if name in read or (name == LABEL and self.labeled)]
 
+    @property
+    def form_columns(self) -> list[list[str]]:
+        """The columns of each form that suits every objective; data that has those of several is read in the first."""
+        return [list(forms[name].stored.columns) for name in self.forms]
+
     def form(self, columns: Collection[str], traits: ModelTraits) -> Form:
         """Choose and build the form of the examples from the data's columns and the model's traits.
 
@@ -282,10 +287,11 @@ def labeled_by(objective: Mapping[str, Any]) -> list[str]:
     return Mixture.parse(objective).labeled
 
 
-def inputs_of(objective: Mapping[str, Any], named: Collection[str]) -> list[str]:
-    """The inputs that a task reads, as `Mixture.inputs`.
+def inputs_of(objective: Mapping[str, Any], named: Collection[str]) -> tuple[list[str], list[list[str]]]:
+    """The inputs that a task reads, and the columns of each form of example, as `Mixture` has them.
 
     Raises:
         ValueError: the objectives are wrong.
     """
-    return Mixture.parse(objective).inputs(named)
+    mixture = Mixture.parse(objective)
+    return mixture.inputs(named), mixture.form_columns

@@ -11,6 +11,7 @@ from zoo.data.ids import ANSWERS, CHOICES
 from zoo.data.processes import LARGE, processes_for
 from zoo.data.scratch import Scratch
 from zoo.data.sources.find import load_rows
+from zoo.data.sources.request import RowsRequest
 from zoo.data.sources.rows import SplitRows, refuse_unlabeled
 from zoo.data.store.store import SHARDS, Progress, StoreRecipe, open_store
 from zoo.data.task import Task
@@ -50,7 +51,8 @@ class TaskSurvey:
         """
         task = resolve_task_alone(name, sets)
         mixture = Mixture.of(task)
-        return cls(task, mixture, load_rows(task, mixture.inputs(task.named_inputs), data), data)
+        rows = load_rows(task, mixture.inputs(task.named_inputs), data, forms=mixture.form_columns)
+        return cls(task, mixture, rows, data)
 
     @property
     def first(self) -> str:
@@ -65,8 +67,9 @@ class TaskSurvey:
         """
         refuse_unlabeled(self.rows, self.mixture.labeled)
         with Scratch() as scratch:
-            inputs = self.mixture.inputs(self.task.named_inputs)
-            source = survey_rows(self.task, self.rows, inputs, self.data, scratch.folder)
+            inputs, data = self.mixture.inputs(self.task.named_inputs), None if self.data is None else str(self.data)
+            asked = RowsRequest(self.task.plain(), inputs, data, forms=self.mixture.form_columns)
+            source = survey_rows(self.rows, asked, scratch.folder)
             source.refuse_unknown_labels()
             source.refuse_broken()
             if setting := self.mixture.equal_length_lists.get(CHOICES):

@@ -5,7 +5,7 @@ It locates the parts itself, from the request, and imports only what reading the
 
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -13,7 +13,6 @@ from zoo.data.home import explain_write_error
 from zoo.data.processes import LARGE, end_with_caller, processes_for, run_together
 from zoo.data.sources.request import RowsRequest
 from zoo.data.sources.rows import SplitRows
-from zoo.data.task import Task
 from zoo.survey.rows import SourceSurvey
 
 WORKER = "zoo.survey.worker"
@@ -31,13 +30,11 @@ class SurveyRequest(RowsRequest):
     folder: str
 
 
-def survey_rows(
-    task: Task, rows: Mapping[str, SplitRows], inputs: Sequence[str], data: Path | None, folder: Path
-) -> SourceSurvey:
+def survey_rows(rows: Mapping[str, SplitRows], asked: RowsRequest, folder: Path) -> SourceSurvey:
     """Survey all rows of a task's source, in several processes if there is much to read.
 
     Args:
-        inputs, data: the arguments that `rows` was loaded with.
+        asked: the request by which these processes find `rows`.
         folder: an empty folder.
     """
     (folder / "rows").mkdir()
@@ -47,7 +44,7 @@ def survey_rows(
     if count < 2:
         source.read(every)
         return source
-    request = SurveyRequest(task.plain(), inputs, None if data is None else str(data), str(folder))
+    request = SurveyRequest(**vars(asked), folder=str(folder))
     run_together(WORKER, asdict(request), count)
     places = {number: folder / str(number) for number in range(count)}
     seen = {number: place for number, place in places.items() if (place / SEEN).exists()}

@@ -13,6 +13,21 @@ def test_columns_come_in_the_order_of_the_inputs_whatever_a_task_says_first() ->
     assert list(chosen.items()) == [("source", "en"), ("target", "de")]
 
 
+@pytest.mark.parametrize(
+    ("present", "read", "unread"),
+    [
+        (["messages", "prompt", "text", LABEL], [LABEL, "messages"], []),
+        (["prompt", "text"], [LABEL, "prompt", "text"], [LABEL, "messages"]),
+        (["text"], [LABEL, "text"], [LABEL, "messages", "prompt"]),
+        (["prompt"], [LABEL, "messages", "prompt", "text"], [LABEL, "messages", "text"]),
+    ],
+)
+def test_the_first_form_whose_columns_are_there_is_read(present: list[str], read: list[str], unread: list[str]) -> None:
+    forms = [["messages"], ["prompt", "text"], ["text"]]
+    columns = Columns([LABEL, "messages", "prompt", "text"], forms=forms).of_form(present)
+    assert columns.inputs == read and sorted(columns.unread(present)) == unread
+
+
 def test_a_column_whose_name_has_a_dot_is_no_entry_of_a_map() -> None:
     assert stored_columns(["a.b", "c.d"], ["a.b", "c"]) == {"a.b", "c"}
     assert read_input({"a.b": 1, "a": {"b": 2}, "c": {"d": 3}}, "text", "a.b") == 1

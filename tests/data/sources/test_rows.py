@@ -47,6 +47,7 @@ def reader(origin: Origin, share: float = 0.3, names: list[str] | None = None) -
 
 
 ALL_STAY = Filtering(EVERY_ROW, Duplicates(list))
+FORMS = [["image"], ["text", "pair"], ["text"]]
 WORDS = {"text": [f"text {i}" for i in range(200)]}
 
 
@@ -100,6 +101,25 @@ def test_a_pair_with_a_blank_side_is_no_row_to_validate_on() -> None:
 def test_a_column_that_is_blank_in_all_rows_does_not_stand_in_the_way() -> None:
     reading = reader(Given(train={"text": ["a", "b", "c"], "pair": [""] * 3}), 1e-9)
     assert [len(column(reading, split, "text")) for split in ("train", "validation")] == [2, 1]
+
+
+@pytest.mark.parametrize("more", [{"pair": ["c"]}, {"pair": [None], "image": ["c.png"]}])
+def test_the_columns_of_train_decide_what_is_read_of_all_splits(more: dict[str, Any]) -> None:
+    train, validation = {"text": ["a", "b"], "label": ["x", "y"]}, {"text": ["c"], "label": ["x"], **more}
+
+    def reading(**how: Any) -> SplitReader:
+        origin = Given(train=train, validation=validation, test={"text": ["d"], **more})
+        return SplitReader(origin, Columns(inputs(), **how), 0.3, None, "one", ALL_STAY)
+
+    found, named = reading(forms=FORMS), reading(wanted={"text": "text", "label": "label"})
+    assert list(found.read("validation")) == [{"text": "c", "label": 0}] and found.inputs("test") == ["text", "label"]
+    assert all(found.fingerprint(split) == named.fingerprint(split) for split in ("train", "validation"))
+
+
+def test_a_split_without_a_column_that_train_has_is_refused() -> None:
+    origin = Given(train={"text": ["a", "b"], "pair": ["c", "d"]}, test={"text": ["e"]})
+    with pytest.raises(ValueError, match="test.tsv: no column is named pair, as in the first split; found: text; name"):
+        SplitReader(origin, Columns(inputs(), forms=FORMS), 0.3, None, "one", ALL_STAY).inputs("test")
 
 
 def test_one_single_text_is_cut_near_its_end() -> None:

@@ -1,7 +1,7 @@
 """Maps columns of the data to the inputs that forms and objectives read."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from zoo.data.ids import CHOICES, LABEL, MESSAGES, NOT_TEXT, PICTURE, TAGS, WORDS
@@ -24,14 +24,30 @@ class Columns:
         wanted: input -> column of the data, or `column.entry` for a column of maps; if empty, every column named like
             an input is read. A list of columns becomes the choices, the lines of one text, or the classes of a row:
             those whose column holds a 1.
+        forms: the inputs of each form of examples that rows may have, the preferred one first; only those of one form
+            are read (`of_form`), and those that no form has. Empty: every input is.
+        required: the inputs of the form that is read.
     """
 
     inputs: Sequence[str]
     wanted: Mapping[str, Column] = field(default_factory=dict)
+    forms: Sequence[Sequence[str]] = ()
+    required: Sequence[str] = ()
+
+    def of_form(self, present: Collection[str]) -> "Columns":
+        """Without the inputs of other forms than the first whose columns are all present; as it is if there is none."""
+        fitting = [number for number, form in enumerate(self.forms) if set(form) <= set(present)]
+        if not fitting:
+            return self
+        form = self.forms[fitting[0]]
+        others = {name for other in self.forms for name in other}.difference(form)
+        inputs = [name for name in self.inputs if name not in others]
+        return replace(self, inputs=inputs, forms=self.forms[: fitting[0]], required=form)
 
     def unread(self, present: Sequence[str]) -> frozenset[str]:
-        """The inputs that no column is named like; empty if the task names the columns to read."""
-        return frozenset() if self.wanted else frozenset(self.inputs).difference(present)
+        """The inputs that no column is named like, also those of preferred forms; empty if the task names columns."""
+        preferred = [name for form in self.forms for name in form]
+        return frozenset() if self.wanted else frozenset([*self.inputs, *preferred]).difference(present)
 
     def choose(self, present: Sequence[str], place: str, optional: Collection[str] = ()) -> dict[str, Column]:
         """Input -> column, for data that has the columns `present`.
@@ -46,8 +62,10 @@ class Columns:
         for name in self.wanted:
             refuse_unknown(name, self.inputs, "input", "task.columns")
         wanted: Mapping[str, Column] = self.wanted or {name: name for name in self.inputs if name in present}
-        if not wanted:
-            found = f"{place}: no column is named {', '.join(self.inputs)}; found: {', '.join(present)}"
+        lacking = [name for name in self.required if name not in wanted and name not in optional]
+        if lacking or not wanted:
+            which = f"{lacking[0]}, as in the first split" if lacking else ", ".join(self.inputs)
+            found = f"{place}: no column is named {which}; found: {', '.join(present)}"
             raise ValueError(f"{found}; name those to read under 'columns'{in_one_column(present)}")
         chosen = {
             name: wanted[name]

@@ -47,7 +47,11 @@ def open_hub(name: str, reason: str) -> Origin:
 
 
 def load_rows(
-    task: Task, inputs: Sequence[str], data_dir: Path | None = None, splits: Collection[str] | None = None
+    task: Task,
+    inputs: Sequence[str],
+    data_dir: Path | None = None,
+    splits: Collection[str] | None = None,
+    forms: Sequence[Sequence[str]] = (),
 ) -> dict[str, SplitRows]:
     """The splits of a task; their rows are read when they are iterated over.
 
@@ -55,6 +59,8 @@ def load_rows(
         inputs: the columns that forms and objectives may read.
         data_dir: the only folder that relative files are looked for in; None: $ZOO_DATA, then the working directory.
         splits: the splits to return; source rows of train are stored with its tokens only if it is named. None: all.
+        forms: the columns of each form of examples, the preferred one first: only those of the first one that the data
+            has are read. Empty, or if the task names columns: all.
 
     Raises:
         ValueError: a file is missing, or the source has no such split.
@@ -63,7 +69,8 @@ def load_rows(
     readers: dict[str, SplitReader] = {}
     duplicates = Duplicates(lambda: [part for reader in readers.values() for part in reader.compared()])
     for name, source in wanted.items():
-        origin, columns = find_origin(source, data_dir), Columns(inputs, source.columns or task.columns)
+        origin, named = find_origin(source, data_dir), source.columns or task.columns
+        columns = Columns(inputs, named, () if named else forms)
         filtering = Filtering(source.filter, duplicates)
         readers[name] = SplitReader(origin, columns, source.validation, task.labels, task.label_kind, filtering)
     found = {name: splits_of(reader, splits) for name, reader in readers.items()}

@@ -80,11 +80,20 @@ class SplitReader:
             ValueError: a column is missing, or the part has other columns than the first one.
         """
         first, optional = self.parts(source)[0], HIDDEN if source == TEST else ()
-        chosen, wanted = (self.columns.choose(one.columns, one.place, optional) for one in (part, first))
+        chosen, wanted = (
+            self.columns_of(source, one).choose(one.columns, one.place, optional) for one in (part, first)
+        )
         if (set(chosen) ^ set(wanted)).difference(optional):
             said = f"it has {', '.join(chosen)}, but {first.place} has {', '.join(wanted)}"
             raise ValueError(f"{part.place}: {said}; name those to read under 'columns'")
         return chosen
+
+    def columns_of(self, source: str, part: SourcePart) -> Columns:
+        """The columns of the form of a part's rows; the first split's columns decide the form of all splits."""
+        if not self.columns.forms:
+            return self.columns
+        first = self.origin.splits()[0]
+        return self.columns.of_form((part if source == first else self.parts(first)[0]).columns)
 
     def chosen(self, source: str) -> dict[str, Column]:
         """Input -> column of a split, from its first part; as `choose`."""
@@ -133,7 +142,7 @@ class SplitReader:
 
     def assigned_rows(self, source: str, part: SourcePart, threshold: float) -> Iterator[AssignedRow]:
         """As `rows`, before rows are dropped and lists of texts are expanded."""
-        unread = self.columns.unread(part.columns)
+        unread = self.columns_of(source, part).unread(part.columns)
         chosen = self.choose(source, part)
         rows = checked_rows(part, chosen, source == TEST, unread)
         if LABEL in self.inputs(source):

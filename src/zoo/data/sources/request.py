@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
@@ -17,13 +17,14 @@ class RowsRequest:
 
     Args:
         task: as `Task.plain` returns it.
-        inputs: the columns that forms and objectives may read.
+        inputs, forms: the columns that forms and objectives may read, as in `load_rows`.
         data: the only folder that relative files are looked for in; None: as for any command.
     """
 
     task: dict[str, Any]
     inputs: Sequence[str]
     data: str | None
+    forms: Sequence[Sequence[str]] = field(default=(), kw_only=True)
 
     @classmethod
     def read(cls, path: str) -> Self:
@@ -33,4 +34,4 @@ class RowsRequest:
     def rows(self) -> Mapping[str, SplitRows]:
         """The rows of the task's splits."""
         data = None if self.data is None else Path(self.data)
-        return load_rows(read_task(self.task, "task"), self.inputs, data)
+        return load_rows(read_task(self.task, "task"), self.inputs, data, forms=self.forms)
