@@ -47,6 +47,13 @@ def test_several_columns_are_the_lines_of_a_text_or_choices(name: str, expected:
     assert read_input({"a": "x", "b": " ", "c": "y"}, name, column) == expected
 
 
+def test_a_test_split_lacks_the_columns_of_all_classes_or_of_none() -> None:
+    columns = Columns(["text", LABEL], {"text": "text", LABEL: ["toxic", "insult"]})
+    assert columns.choose(["text"], "a.tsv", (LABEL,)) == {"text": "text"}
+    with pytest.raises(ValueError, match="a.tsv: unknown column 'toxic'"):
+        columns.choose(["text", "Toxic", "insult"], "a.tsv", (LABEL,))
+
+
 @pytest.mark.parametrize(
     ("present", "wrong"), [(["text", TAGS], "with 'words'"), ([WORDS, TAGS, LABEL], "without 'label'")]
 )

@@ -142,8 +142,19 @@ def test_a_column_that_later_rows_alone_have_is_not_lost(tmp_path: Path) -> None
     with pytest.raises(ValueError, match="jsonl: line 2: column 'label' is missing in the first row, so it"):
         texts_of(files={"validation": "rows.jsonl"})
     assert texts_of(files={"validation": "rows.jsonl"}, columns={"text": "text"}) == {"validation": ["a", "b"]}
+    for columns in ({}, {"text": "text", "label": "label"}):  # a test split may lack labels, but then in all rows
+        with pytest.raises(ValueError, match="jsonl: line 2: column 'label' is missing in the first row, so it"):
+            texts_of(files={"test": "rows.jsonl"}, columns=columns)
     Path("rows.jsonl").write_text('{"text": "a"}\n{"text": "b", "more": 2}\n')
     assert texts_of(files={"validation": "rows.jsonl"}) == {"validation": ["a", "b"]}
+
+
+def test_a_form_that_train_does_not_have_is_not_missed_in_another_split() -> None:
+    Path("train.jsonl").write_text('{"text": "a"}\n')
+    Path("rows.jsonl").write_text('{"text": "b"}\n{"text": "c", "prompt": "d"}\n')
+    files = {"train": "train.jsonl", "validation": "rows.jsonl"}
+    rows = load_rows(task(files=files), ["prompt", "text"], forms=[["prompt", "text"], ["text"]])
+    assert list(rows["validation"]) == [{"text": "b"}, {"text": "c"}]
 
 
 EMPTY = {

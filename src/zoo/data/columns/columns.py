@@ -45,9 +45,10 @@ class Columns:
         return replace(self, inputs=inputs, forms=self.forms[: fitting[0]], required=form)
 
     def unread(self, present: Sequence[str]) -> frozenset[str]:
-        """The inputs that no column is named like, also those of preferred forms; empty if the task names columns."""
+        """The columns that would have been read if they were present, also those of preferred forms."""
         preferred = [name for form in self.forms for name in form]
-        return frozenset() if self.wanted else frozenset([*self.inputs, *preferred]).difference(present)
+        named = stored_columns(self.wanted.values(), present) if self.wanted else [*self.inputs, *preferred]
+        return frozenset(named).difference(present)
 
     def choose(self, present: Sequence[str], place: str, optional: Collection[str] = ()) -> dict[str, Column]:
         """Input -> column, for data that has the columns `present`.
@@ -70,7 +71,7 @@ class Columns:
         chosen = {
             name: wanted[name]
             for name in self.inputs
-            if name in wanted and (name not in optional or stored_columns([wanted[name]], present) <= set(present))
+            if name in wanted and (name not in optional or stored_columns([wanted[name]], present) & set(present))
         }
         for name, column in chosen.items():
             # an image column must be a column itself: its images are read from where they are stored

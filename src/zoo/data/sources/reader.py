@@ -93,7 +93,9 @@ class SplitReader:
         if not self.columns.forms:
             return self.columns
         first = self.origin.splits()[0]
-        return self.columns.of_form((part if source == first else self.parts(first)[0]).columns)
+        if source == first:
+            return self.columns.of_form(part.columns)
+        return replace(self.columns.of_form(self.parts(first)[0].columns), forms=())
 
     def chosen(self, source: str) -> dict[str, Column]:
         """Input -> column of a split, from its first part; as `choose`."""
