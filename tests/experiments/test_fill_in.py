@@ -23,7 +23,7 @@ from zoo.metrics.metric import metrics
     ],
 )
 def test_the_data_decide_classes_and_columns_that_a_task_leaves_open(
-    labels: Any, names: list[str] | None, count: int, place: str
+    labels: Any, names: list[str] | None, count: int, place: str, caplog: pytest.LogCaptureFixture
 ):
     sets = [(("task",), {"objective": "classification", "labels": labels, "metrics": []})]
     given = resolve_pretraining(Request("bert-nano", "pydocs-topic", Path("run"), sets))
@@ -32,7 +32,11 @@ def test_the_data_decide_classes_and_columns_that_a_task_leaves_open(
     assert (head.option("labels"), found.task.labels) == (count, names)
     assert found.task.columns == {"text": "text", "label": "label"}
     assert origin("model.heads.classification.labels", found.origins) == place
-    assert origin("task.columns", found.origins) == "data"
+    assert origin("task.columns", found.origins) == "data" and "task.columns" not in caplog.text
+    fit_data(given, Mock(inputs=["text", "prompt", "label"], labels=names))
+    assert (
+        "examples are made of text only, but tokenizer, filters and held-out rows also depend on prompt" in caplog.text
+    )
 
 
 def test_a_metric_that_cannot_do_with_the_datas_classes_is_refused(monkeypatch: pytest.MonkeyPatch):

@@ -108,6 +108,9 @@ def test_of_conversations_only_what_the_assistant_says_is_measured(
     assert score["loss"] == pytest.approx(cost)
     assert score["bits_per_byte"] == pytest.approx(6 * cost / math.log(2) / 9)
     assert found["splits"]["train"]["characters"] == sum(len(text) for row in said for text in row)
+    named = {"columns": {"messages": "messages", "text": "text"}, "length": 16, "tokenizer": None}
+    warned = " ".join(look(task | named, tmp_path)["remarks"])
+    assert "made of messages only, but tokenizer, filters and held-out rows also depend on text; name" in warned
 
 
 def test_rows_of_other_lengths_are_tried(task: dict[str, Any], tmp_path: Path) -> None:

@@ -1,11 +1,11 @@
 """Base class of forms: a form plans examples from lengths alone, then builds them from token ids with a template."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 from zoo.data.formats.format import Row
-from zoo.data.ids import LABEL, PICTURE, Lengths, Piece, Read, Roles, StoredFields
+from zoo.data.ids import LABEL, NOT_TEXT, PICTURE, Lengths, Piece, Read, Roles, StoredFields
 from zoo.examples.example import Example, ExamplePlan
 from zoo.examples.template import Template, fill_template, roles_of
 from zoo.registry import Slot
@@ -109,6 +109,13 @@ class Form(ABC):
                 f"source.language: {language}: only next_sentence splits texts into sentences; leave it out"
             )
         return cls.stored._replace(language=language)
+
+    @classmethod
+    def describe_unread(cls, columns: Collection[str]) -> str:
+        """A warning if a task names columns of texts that the form does not read; '' if it names none."""
+        unread = [name for name in columns if name not in (*NOT_TEXT, *cls.stored.columns)]
+        said = f"task.columns: examples are made of {', '.join(cls.stored.columns)} only, but tokenizer, filters and "
+        return f"{said}held-out rows also depend on {', '.join(unread)}; name what you need only" if unread else ""
 
     @abstractmethod
     def plan(self, lengths: Lengths, document: int, epoch: int, seed: int, limits: Limits) -> list[ExamplePlan]:

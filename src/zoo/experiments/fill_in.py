@@ -49,7 +49,8 @@ def fit_data(given: Experiment, rows: SplitRows) -> Experiment:
         ValueError: the data lacks a column, or the model cannot be trained on it.
     """
     task, columns = given.task, rows.inputs
-    given.mixture.form(columns, given.traits)
+    if said := given.mixture.form(columns, given.traits).describe_unread(columns):
+        logger.warning(said)
     if not task.columns:
         given = given.decide(DATA, ["task.columns"], task=replace(task, columns={name: name for name in columns}))
     # the keys with the number of classes of each head that has classes

@@ -59,6 +59,12 @@ class TaskSurvey:
         """The split that a model is trained on: train, or the first one if there is no train."""
         return "train" if "train" in self.rows else next(iter(self.rows))
 
+    @property
+    def request(self) -> RowsRequest:
+        """The request by which another process finds the rows."""
+        inputs, data = self.mixture.inputs(self.task.named_inputs), None if self.data is None else str(self.data)
+        return RowsRequest(self.task.plain(), inputs, data, forms=self.mixture.form_columns)
+
     def run(self, progress: Progress) -> dict[str, Any]:
         """Survey the task; returns all statistics as JSON values.
 
@@ -67,9 +73,7 @@ class TaskSurvey:
         """
         refuse_unlabeled(self.rows, self.mixture.labeled)
         with Scratch() as scratch:
-            inputs, data = self.mixture.inputs(self.task.named_inputs), None if self.data is None else str(self.data)
-            asked = RowsRequest(self.task.plain(), inputs, data, forms=self.mixture.form_columns)
-            source = survey_rows(self.rows, asked, scratch.folder)
+            source = survey_rows(self.rows, self.request, scratch.folder)
             source.refuse_unknown_labels()
             source.refuse_broken()
             if setting := self.mixture.equal_length_lists.get(CHOICES):
@@ -81,7 +85,9 @@ class TaskSurvey:
         found: dict[str, Any] = {"splits": splits, "left_out": source.left_out, **repetition}
         if balance := describe_labels(source.tallies[self.first], len(self.rows[self.first].labels)):
             found["guessing_labels"] = balance
-        form = form_for_some_model(self.mixture, self.rows[self.first].inputs)
+        columns = self.rows[self.first].inputs
+        form = form_for_some_model(self.mixture, columns)
+        found["remarks"] += filter(None, [form.describe_unread(columns)])
         form.check(scaled_shape(self.task, form, 1).limits)
         if not form.texts:
             return found
