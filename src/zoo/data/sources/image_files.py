@@ -6,6 +6,7 @@ from functools import partial
 from pathlib import Path
 
 from zoo.data.columns.pictures import named_file
+from zoo.data.home import name_for
 from zoo.data.sources.file_cache import Stat, remember
 from zoo.data.sources.part import SourcePart
 from zoo.disk import is_file
@@ -25,8 +26,8 @@ def digest_image_files(part: SourcePart, column: str) -> list[str]:
     find = partial(hash_files, part.folder, names)
     if any(stat is not None and stat.is_young for stat in stats):
         return [find()]
-    folder = str(part.folder.absolute())
-    return [str(remember(["bytes of image files", folder, *map(list, zip(names, stats, strict=True))], find))]
+    # of the list its hash: there may be a million files
+    return [str(remember(["bytes of image files", str(part.folder.absolute()), name_for([names, stats])], find))]
 
 
 def names_in(part: SourcePart, column: str) -> list[str]:
