@@ -157,6 +157,23 @@ def test_work_whose_log_finds_no_space_goes_on_and_keeps_its_status(
     assert wrong_with(os.open("/dev/full", os.O_WRONLY)) == 2 and (tmp_path / "run" / "checkpoints" / "3").is_dir()
 
 
+@pytest.mark.parametrize("stderr", ["2>&-", "2>/dev/full"])
+def test_a_signal_keeps_its_status_where_standard_error_is_closed_or_full(stderr: str):
+    """A full disk and a terminal that is gone are alike; a closed one leaves its number to no other file."""
+    code = f"""
+import os, signal, time
+from zoo.cli import main
+def stop(*_):
+    if os.fstat(2).st_rdev != os.stat({("/dev/full" if "full" in stderr else os.devnull)!r}).st_rdev:
+        os._exit(1)
+    os.kill(os.getpid(), signal.SIGTERM)
+    time.sleep(9)
+main.import_object = stop
+main.main(["list"])
+"""
+    assert subprocess.run(["sh", "-c", f'exec "$0" -c "$1" {stderr}', sys.executable, code]).returncode == 143
+
+
 @pytest.mark.parametrize(("maker", "last"), [("nanobind", ""), ("pybind11_builtins", "leaked")])
 def test_what_nanobind_takes_for_leaks_is_not_printed(maker: str, last: str):
     """Triton 3.9 comes with torch 2.15 and is made with it; other libraries' last words are printed."""

@@ -1,10 +1,14 @@
 """Claims about the watchdog: silence ends a process, signs of life keep it, and a pause of all is no silence."""
 
+import errno
+import logging
+import os
 import signal
 import subprocess
 import sys
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -108,6 +112,18 @@ def test_a_hung_process_ends_with_status_1_and_a_dump_of_its_stacks():
     assert done.returncode == 1
     assert "no progress for" in done.stderr and "(training.hang_timeout)" in done.stderr
     assert 'File "<string>", line 1 in <module>' in done.stderr
+
+
+@pytest.mark.parametrize("stderr", [None, Mock(flush=Mock(side_effect=OSError(errno.EIO, "Input/output error")))])
+def test_a_process_ends_where_standard_error_is_closed_or_a_lost_terminal(
+    monkeypatch: pytest.MonkeyPatch, stderr: Mock | None
+):
+    left: list[int] = []
+    monkeypatch.setattr(logging, "shutdown", Mock())
+    monkeypatch.setattr(os, "_exit", left.append)
+    monkeypatch.setattr(sys, "stderr", stderr)
+    watchdog_module.leave_at_once()
+    assert left == [1]
 
 
 def test_a_living_process_is_told_from_one_that_is_gone():

@@ -2,6 +2,7 @@
 
 import os
 import sys
+from contextlib import suppress
 from io import TextIOWrapper
 from typing import TextIO
 
@@ -26,6 +27,7 @@ def main(arguments: list[str] | None = None) -> None:
 
     SIGINT, SIGTERM and SIGHUP end it at any time with 130, 143 or 129, even during imports, which take seconds.
     """
+    open_streams()
     if isinstance(sys.stdout, TextIOWrapper):  # escape characters that the output's encoding lacks, instead of failing
         sys.stdout.reconfigure(errors="backslashreplace")
     arguments, debug = take_debug(sys.argv[1:] if arguments is None else arguments)
@@ -40,12 +42,12 @@ def main(arguments: list[str] | None = None) -> None:
                 import_object(COMMAND)(word, arguments[1:], debug)
         except Stopped as stopped:
             if is_main_process():
-                sys.stderr.write(f"error: {stopped}\n")
+                write_error(str(stopped))
             sys.exit(stopped.status)
     else:
         allowed = ", ".join(COMMANDS)
         shown = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in word)
-        sys.stderr.write(f"error: zoo: unknown command '{shown}'{nearest(word, COMMANDS)}; allowed: {allowed}\n")
+        write_error(f"zoo: unknown command '{shown}'{nearest(word, COMMANDS)}; allowed: {allowed}")
         sys.exit(WRONG)
 
 
@@ -59,8 +61,33 @@ def write_out(text: str) -> None:
         redirect_to_null(sys.stdout)
     except OSError as error:
         redirect_to_null(sys.stdout)
-        sys.stderr.write(f"error: standard output: {error.strerror}\n")
+        write_error(f"standard output: {error.strerror}")
         sys.exit(FAILED)
+
+
+def write_error(message: str) -> None:
+    """Write an error to standard error; if its disk is full or its terminal has gone, the exit status alone tells."""
+    try:
+        sys.stderr.write(f"error: {message}\n")
+        sys.stderr.flush()
+    except OSError:
+        with suppress(AttributeError, OSError):  # a program may have replaced sys.stderr by an object that is no file
+            redirect_to_null(sys.stderr)
+
+
+def open_streams() -> None:
+    """Connect standard streams that are closed to the null device.
+
+    Else the next file that is opened, such as a checkpoint, would get the number of standard error, to which libraries
+    in C write. `sys.stdout` and `sys.stdin` stay None.
+    """
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # gets the lowest number that is free
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w")
 
 
 def redirect_to_null(stream: TextIO) -> None:

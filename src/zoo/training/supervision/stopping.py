@@ -7,7 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 FORWARD_WINDOW = 2.0  # seconds in which a launcher, or a shell whose terminal is gone, may forward a signal again
@@ -117,7 +117,8 @@ def exit_if_ignored() -> Iterator[None]:
 
     def end(ignored: "sys.UnraisableHookArgs") -> None:
         if isinstance(ignored.exc_value, Stopped):
-            sys.stderr.write(f"error: {ignored.exc_value}\n")
+            with suppress(AttributeError, OSError, ValueError):  # standard error may be closed, full or a lost terminal
+                sys.stderr.write(f"error: {ignored.exc_value}\n")
             os._exit(ignored.exc_value.status)
         before(ignored)
 

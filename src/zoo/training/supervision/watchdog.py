@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from zoo.training.supervision.heartbeat import Heartbeat, PeerFailure
 from zoo.training.supervision.launch import HOW_TO_LAUNCH, describe_rendezvous
@@ -117,5 +117,6 @@ class Watchdog:
 def leave_at_once(status: int = FAILED) -> None:
     """End the process from any thread, without the main one, which may be stuck."""
     logging.shutdown()
-    sys.stderr.flush()
+    with suppress(AttributeError, OSError, ValueError):  # standard error may be closed, full or a lost terminal
+        sys.stderr.flush()
     os._exit(status)
