@@ -149,6 +149,9 @@ def test_texts_that_end_at_the_models_length_are_marked(model: Model):
     assert [one.full for one in found] == [True, False, False]
     (ended,) = generate(model, prompts[:1], settings, found[0].tokens[-2])
     assert len(ended.tokens) < 4 and not ended.full
+    (last,) = generate(model, [[5] * 64], settings, None)  # the last place that the model has may hold an end
+    (ended,) = generate(model, [[5] * 64], settings, last.tokens[0])
+    assert last.full and (ended.tokens, ended.full) == ([], False)
 
 
 def test_a_sample_depends_on_the_number_of_its_text_and_not_on_its_row(model: Model):

@@ -25,7 +25,9 @@ def unit(offset: int, label: int = 0, leaf: bool = False) -> int:
 A = ord("a")
 TEXTS = b"y\x00x\x00"
 # the root leads to 256, "a" from there to a leaf at 7, where the number of the text "x" stands
-WHOLE = charsmap({0: unit(256), 256 ^ A: unit(A ^ 256 ^ 7, A, leaf=True), 7: 2 | 1 << 31}, TEXTS)
+BELOW = {256 ^ A: unit(A ^ 256 ^ 7, A, leaf=True), 7: 2 | 1 << 31}
+WHOLE = charsmap({0: unit(256)} | BELOW, TEXTS)
+TIMES_256 = 1 << 9
 
 
 def check(content: bytes) -> None:
@@ -34,15 +36,18 @@ def check(content: bytes) -> None:
     )
 
 
-def test_a_map_that_works_is_taken_and_works():
-    check(WHOLE)
-    assert normalizers.Precompiled(WHOLE).normalize_str("abc") == "xbc"
+@pytest.mark.parametrize("root", [unit(256), unit(1) | TIMES_256], ids=["near", "far"])
+def test_a_map_that_works_is_taken_and_works(root: int):
+    content = charsmap({0: root} | BELOW, TEXTS)
+    check(content)
+    assert normalizers.Precompiled(content).normalize_str("abc") == "xbc"
 
 
 DAMAGED = [
     b"",
     b"\x00\x00\x00\x00",
     charsmap({0: unit(5000)}, TEXTS),
+    charsmap({0: unit(20) | TIMES_256}, TEXTS),
     charsmap({0: unit(256), 256 ^ A: unit(4000, A)}, TEXTS),
     charsmap({0: unit(256), 256 ^ A: unit(A ^ 256 ^ 7, A, leaf=True), 7: 9 | 1 << 31}, TEXTS),
     charsmap({0: unit(256), 256 ^ A: unit(A ^ 256 ^ 7, A, leaf=True), 7: 1 | 1 << 31}, "é".encode()),

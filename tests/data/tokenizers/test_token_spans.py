@@ -33,7 +33,7 @@ def test_a_word_has_the_tokens_that_spell_it(tokenizer: Tokenizer):
 
 
 def test_the_tokens_of_an_answer_cover_it_and_no_word_beside_it(tokenizer: Tokenizer):
-    text = "the 서울 in 1923 and"
+    text = "the 서울 in 1923, and"
     (tokens,) = encode_with_spans(tokenizer, [text])
     first, last = tokens_of(tokens, 7, 14)
     assert text[tokens.begins[first] : tokens.ends[last - 1]] == "in 1923"
