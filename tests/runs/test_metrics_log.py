@@ -98,10 +98,11 @@ def test_a_line_that_the_system_takes_piece_by_piece_is_written_whole(tmp_path: 
     assert slow.written == b'{"step": 1}\n'
 
 
-def test_a_line_after_the_mark_that_is_not_of_its_step_is_damage(tmp_path: Path):
+@pytest.mark.parametrize(("line", "step"), [(b'{"step": 2}', "2"), (b'{"loss": 2}', "None")])
+def test_a_line_after_the_mark_that_is_not_of_its_step_is_damage(line: bytes, step: str, tmp_path: Path):
     path = tmp_path / "metrics.jsonl"
-    path.write_bytes(b'{"step": 1}\n{"step": 2}\n{"step": 2}\n')
-    with pytest.raises(ValueError, match=r"metrics.jsonl: line 3: is damaged, it names step 2"):
+    path.write_bytes(b'{"step": 1}\n{"step": 2}\n' + line + b"\n")
+    with pytest.raises(ValueError, match=rf"metrics.jsonl: line 3: is damaged, it names step {step}"):
         read_metrics(path, Mark())
 
 
