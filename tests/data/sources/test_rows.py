@@ -215,6 +215,13 @@ def test_a_class_that_train_does_not_have_is_no_position_of_another(names: list[
         list(reader(Given(train=train, validation=validation), names=names).read("validation"))
 
 
+def test_the_names_of_classes_that_no_objective_reads_need_no_labels() -> None:
+    origin = Given(train={"text": ["a", "b"], "label": ["x", "y"]}, test={"text": ["c"]})
+    reading = SplitReader(origin, Columns(["text"]), 0.3, ["x", "y"], "one", ALL_STAY)
+    found = [row for split in ("train", "validation", "test") for row in reading.read(split)]
+    assert sorted(row.pop("text") for row in found) == ["a", "b", "c"] and not any(found)
+
+
 def test_the_names_that_train_shows_have_no_positions() -> None:
     train, validation = {"text": ["a", "b"], "label": ["no", "yes"]}, {"text": ["c"], "label": [1]}
     with pytest.raises(ValueError, match="validation.tsv: row 1: unknown label 1; allowed: no, yes$"):

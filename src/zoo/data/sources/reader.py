@@ -213,7 +213,9 @@ class SplitReader:
 
     @cached_property
     def labels(self) -> tuple[str, ...]:
-        """The names of the classes; empty if the rows have no labels, or labels that are not classes."""
+        """The names of the classes; empty if labels are not read, or are not classes."""
+        if not self.reads_labels:
+            return ()
         if self.names is not None:
             return tuple(self.names)
         if TRAIN not in self.origin.splits() or not self.reader_of(TRAIN).named:
@@ -225,7 +227,12 @@ class SplitReader:
     def labeled(self) -> bool:
         """Whether rows have labels: classes or numbers."""
         source = self.origin.splits()[0]
-        return bool(self.labels) or not self.reader_of(source).named
+        return bool(self.labels) or (self.reads_labels and not self.reader_of(source).named)
+
+    @property
+    def reads_labels(self) -> bool:
+        """Whether an objective reads labels or tags, or the task names their column."""
+        return not {LABEL, TAGS}.isdisjoint(self.columns.inputs)
 
     def reader_of(self, source: str) -> type[LabelReader]:
         """The label reader of a split: tags of words are classes; with choices, a label is the right one's position."""
