@@ -99,6 +99,12 @@ def test_each_form_is_built_for_the_stream():
         ("masked_lm", ["text"], DECODER, "masked_lm cannot train this model: .* a decoder sees only the left"),
         ("causal_lm", ["text"], ENCODER, "causal_lm cannot train this model: .* It needs a decoder"),
         ("translation", ["source", "target"], DECODER, "translation needs an encoder and a decoder"),
+        (
+            "classification",
+            ["image", "text", "label"],
+            ENCODER,
+            "cnn-attention does; to train on texts beside them, name",
+        ),
         ("causal_lm", ["text"], BOTH, "causal_lm has no input for the model's encoder"),
         ("translation", ["text"], BOTH, "task.columns: 'source' is missing, which translation needs; given: text"),
         ("translation", ["sorce"], BOTH, r"task.columns: unknown input 'sorce' \(did you mean 'source'\?\)"),

@@ -190,7 +190,8 @@ class Mixture:
                 return f"objective: {name} cannot train this model: {member.why}. It needs {KINDS[member.causal]}"
         if form.pictures and traits.image_size is None:
             example = "captioner-rnn" if form.source else "cnn-attention"
-            return f"objective: {names} trains on images, which this model does not read; {example} does"
+            others = "; to train on texts beside them, name only their columns under 'columns'" * (len(self.forms) > 1)
+            return f"objective: {names} trains on images, which this model does not read; {example} does{others}"
         if traits.image_size is not None and not form.pictures:
             return (
                 f"objective: this model reads images, but {names} trains on texts; use captioning, or classification "
