@@ -57,6 +57,14 @@ def test_a_split_without_the_labels_that_the_objective_needs_is_refused(
         look(tree | {"objective": "classification"}, tmp_path)
 
 
+def test_a_column_that_the_objective_needs_is_missed_before_rows_are_read(task: dict[str, Any], tmp_path: Path) -> None:
+    for name in ("train", "validation"):
+        (tmp_path / f"{name}.jsonl").write_text(json.dumps({"text": "a"}))
+    wrong = {"objective": "tagging", "columns": {"text": "text"}, "labels": ["X", "Y"]}
+    with pytest.raises(ValueError, match="task.columns: 'words' is missing, which tagging needs; given: text"):
+        look(task | wrong, tmp_path)
+
+
 def test_a_test_split_alone_needs_no_labels(tmp_path: Path) -> None:
     (tmp_path / "test.jsonl").write_text(json.dumps({"text": "ab"}))
     files = {"test": str(tmp_path / "test.jsonl")}

@@ -72,6 +72,8 @@ class TaskSurvey:
             ValueError: the source cannot be read, or training refuses it.
         """
         refuse_unlabeled(self.rows, self.mixture.labeled)
+        columns = self.rows[self.first].inputs
+        form = form_for_some_model(self.mixture, columns)
         with Scratch() as scratch:
             source = survey_rows(self.rows, self.request, scratch.folder)
             source.refuse_unknown_labels()
@@ -85,8 +87,6 @@ class TaskSurvey:
         found: dict[str, Any] = {"splits": splits, "left_out": source.left_out, **repetition}
         if balance := describe_labels(source.tallies[self.first], len(self.rows[self.first].labels)):
             found["guessing_labels"] = balance
-        columns = self.rows[self.first].inputs
-        form = form_for_some_model(self.mixture, columns)
         found["remarks"] += filter(None, [form.describe_unread(columns)])
         form.check(scaled_shape(self.task, form, 1).limits)
         if not form.texts:
