@@ -263,10 +263,11 @@ def test_what_the_shell_cannot_do_is_refused(shelled: Shelled):
     model = load(shelled("gpt2-nano", MIXED))
     size = model.config.vocab_size
     assert model.resize_token_embeddings(size) is model.get_input_embeddings()
-    with pytest.raises(
-        ValueError, match=f"has {size} token embeddings and cannot be resized to 7 here; `zoo finetune`"
-    ):
-        model.resize_token_embeddings(7)
+    for wanted, factor, refused in ((7, None, 7), (None, 1 + size, 1 + size), (7, 4, 8)):
+        with pytest.raises(
+            ValueError, match=f"has {size} token embeddings and cannot be resized to {refused} here; `zoo finetune`"
+        ):
+            model.resize_token_embeddings(wanted, pad_to_multiple_of=factor)
     with pytest.raises(
         ValueError, match=r"attention_mask: expected one number per token, \(1, 2\); got \(1, 1, 2, 2\)"
     ):

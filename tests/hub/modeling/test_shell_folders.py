@@ -28,7 +28,11 @@ def pipeline(task: str, report: ExportReport) -> Any:
 def test_a_pipeline_goes_on_with_a_text(shelled: Shelled):
     generate = pipeline("text-generation", shelled("gpt2-nano", ALIBI, "byte_bpe"))
     text = "A small boy kicks a ball."
-    assert generate(text, max_new_tokens=3)[0]["generated_text"].startswith(text)
+    whole = generate(text, max_new_tokens=3)[0]["generated_text"]
+    assert whole.startswith(text)
+    # `generate` looks for these in the text and passes the tokenizer on to the model
+    (stopped,) = generate(text, max_new_tokens=3, stop_sequence=[whole[len(text)]])
+    assert text < stopped["generated_text"] < whole
 
 
 def test_a_pipeline_fills_masks(shelled: Shelled):

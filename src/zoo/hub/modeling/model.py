@@ -26,6 +26,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 INPUT_ARGUMENTS = ("input_ids", "attention_mask", "token_type_ids")
 LABEL_ARGUMENTS = ("labels", "num_items_in_batch")
 OLD_CACHE = "past_key_values"  # transformers' name of `cache` before 5.24
+UNUSED_ARGUMENTS = {"tokenizer"}  # `generate` uses it for its stop strings, and passes it on to the model
 
 
 def checked_forward(forward: F) -> F:
@@ -38,7 +39,8 @@ def checked_forward(forward: F) -> F:
 
     @wraps(forward)
     def wrapped(self: Any, *given: Any, **named: Any) -> Any:
-        passed = {name: value for name, value in named.items() if value is not None and value is not False}
+        known = {name: value for name, value in named.items() if name not in UNUSED_ARGUMENTS}
+        passed = {name: value for name, value in known.items() if value is not None and value is not False}
         if "cache" in self.arguments and OLD_CACHE in passed:
             if "cache" in passed:
                 raise ValueError(f"cache and {OLD_CACHE} are two names of one thing; pass one of them")
@@ -242,16 +244,20 @@ class Shell(PreTrainedModel):  # type: ignore[misc]
             raise NotImplementedError(f"{type(self).__name__} has no token embeddings: it reads images")
         return embeddings.tokens
 
-    def resize_token_embeddings(self, new_num_tokens: int | None = None, *_: Any, **__: Any) -> nn.Module:
+    def resize_token_embeddings(
+        self, new_num_tokens: int | None = None, pad_to_multiple_of: int | None = None, *_: Any, **__: Any
+    ) -> nn.Module:
         """Return the token embeddings; their number cannot change.
 
         Raises:
             ValueError: another number is wanted.
         """
         size = self.config.vocab_size
-        if new_num_tokens not in (None, size):
+        wanted = size if new_num_tokens is None else new_num_tokens
+        wanted += -wanted % (pad_to_multiple_of or 1)
+        if wanted != size:
             raise ValueError(
-                f"this model has {size} token embeddings and cannot be resized to {new_num_tokens} here; "
+                f"this model has {size} token embeddings and cannot be resized to {wanted} here; "
                 "`zoo finetune` adds the tokens that a task needs"
             )
         return self.get_input_embeddings()
