@@ -1,5 +1,7 @@
 """Masks of transformers as documents, and labels as the tokens of a target."""
 
+from typing import Any
+
 import pytest
 import torch
 
@@ -23,3 +25,18 @@ def test_what_is_no_mask_of_the_rows_is_refused(mask: torch.Tensor):
 
 def test_what_does_not_count_of_labels_is_padding_one_position_later():
     assert shift(torch.tensor([[5, -100, 7], [8, 9, -100]]), start=1, padding=2).tolist() == [[1, 5, 2], [1, 8, 9]]
+
+
+class Documents(torch.nn.Module):
+    """Document numbers as a module, which torch.export asks for."""
+
+    def forward(self, mask: torch.Tensor, row: torch.Tensor) -> Any:
+        return documents_of(mask, row)
+
+
+@pytest.mark.parametrize("mask", [MASK, torch.ones_like(MASK)])
+def test_a_mask_is_no_branch_of_an_exported_program(mask: torch.Tensor):
+    any_size = {0: torch.export.Dim.AUTO, 1: torch.export.Dim.AUTO}
+    given = torch.export.export(Documents(), (mask, ROW), dynamic_shapes=(any_size, any_size))
+    for rows in (mask, 1 - mask, torch.eye(3, 7).long()):
+        assert torch.equal(given.module()(rows, torch.zeros(len(rows), 3)), rows[:, -3:])

@@ -1,5 +1,6 @@
 """Convert the tokens and masks that transformers passes to a model into the input of zoo's parts."""
 
+import torch
 from torch import Tensor
 
 from zoo.hub.modeling.losses import IGNORE_INDEX
@@ -23,7 +24,8 @@ def part_input(row: Tensor | None, mask: Tensor | None, segments: Tensor | None 
 def documents_of(mask: Tensor | None, row: Tensor) -> Tensor | None:
     """The mask as document numbers, 1 for tokens and 0 for padding, of the row's positions; None if nothing is masked.
 
-    The mask may be longer than the row, which then holds its last positions.
+    The mask may be longer than the row, which then holds its last positions. `torch.export` and `torch.compile` cannot
+    branch on a mask's values, so there it always gives numbers.
 
     Raises:
         ValueError: the mask does not fit the rows.
@@ -31,10 +33,10 @@ def documents_of(mask: Tensor | None, row: Tensor) -> Tensor | None:
     if mask is None:
         return None
     rows, length = row.shape[:2]
-    if mask.dim() != 2 or mask.shape[1] < length or len(mask) != rows:
+    if mask.dim() != 2 or mask.shape[1] < length or mask.shape[0] != rows:
         raise ValueError(f"attention_mask: expected one number per token, {(rows, length)}; got {tuple(mask.shape)}")
     new = mask[:, -length:] > 0
-    return None if bool(new.all()) else new.long()
+    return None if not torch.compiler.is_compiling() and bool(new.all()) else new.long()
 
 
 def shift(labels: Tensor, start: int, padding: int) -> Tensor:
