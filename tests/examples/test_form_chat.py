@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from jinja2 import TemplateError
 from tokenizers import Tokenizer as Backend
 from tokenizers import models, normalizers, pre_tokenizers, trainers
 from transformers import AutoTokenizer
@@ -60,14 +61,19 @@ def published(kind: str) -> Tokenizer:
     return tokenizer
 
 
-@pytest.mark.parametrize("kind", ["wordpiece", "bpe", "byte_bpe", "characters", "unigram", *PUBLISHED])
-def test_an_export_s_chat_template_gives_the_ids_and_marks_what_is_learned(kind: str, tmp_path: Path):
-    tokenizer = published(kind) if kind in PUBLISHED else trained(kind)
+def exported(tokenizer: Tokenizer, folder: Path) -> Any:
+    """The tokenizer as transformers loads it, with its chat template."""
     native = replace(targets["gpt2"].classes[0], reads_special_tokens=True)
     files = tokenizer_files(tokenizer, False, native, 99) | {"chat_template.jinja": chat_template(tokenizer).encode()}
     for name, content in (files | {"config.json": json.dumps({"model_type": "gpt2"}).encode()}).items():
-        (tmp_path / name).write_bytes(content)
-    theirs = AutoTokenizer.from_pretrained(tmp_path)
+        (folder / name).write_bytes(content)
+    return AutoTokenizer.from_pretrained(folder)
+
+
+@pytest.mark.parametrize("kind", ["wordpiece", "bpe", "byte_bpe", "characters", "unigram", *PUBLISHED])
+def test_an_export_s_chat_template_gives_the_ids_and_marks_what_is_learned(kind: str, tmp_path: Path):
+    tokenizer = published(kind) if kind in PUBLISHED else trained(kind)
+    theirs = exported(tokenizer, tmp_path)
     given = {"return_dict": True, "return_assistant_tokens_mask": True}
     found = theirs.apply_chat_template(messages(TURNS), **given)
     plan, example, _ = built(tokenizer, TURNS)
@@ -75,6 +81,22 @@ def test_an_export_s_chat_template_gives_the_ids_and_marks_what_is_learned(kind:
     assert found["input_ids"] == [*example.tokens.tolist(), end] and plan.length == len(example.tokens)
     marked = zip(found["input_ids"], found["assistant_masks"], strict=True)
     assert [token if mask else -1 for token, mask in marked][1:] == example.next_tokens.tolist()
+
+
+ODD_TURNS = [
+    {"role": "tool", "content": "hi"},
+    *({"role": "user", "content": content} for content in (None, " ", [{"type": "text", "text": "hi"}])),
+    {"role": "assistant", "tool_calls": []},
+]
+
+
+def test_an_export_s_chat_template_refuses_the_turns_that_zoo_refuses(tmp_path: Path):
+    theirs = exported(trained("characters"), tmp_path)
+    for turn in ODD_TURNS:
+        with pytest.raises(TemplateError, match="^turn 2: (unknown role; allowed: system|content must be a non-)"):
+            theirs.apply_chat_template([*messages(TURNS[1:2]), turn])
+        with pytest.raises(ValueError, match="turn 2|the assistant says nothing"):
+            normalize_messages({"messages": [*messages(TURNS[1:2]), turn]})
 
 
 def test_a_conversation_that_is_too_long_loses_its_beginning():

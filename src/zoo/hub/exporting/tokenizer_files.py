@@ -7,6 +7,7 @@ from typing import Any
 from tokenizers import Tokenizer as Backend
 from tokenizers.processors import TemplateProcessing
 
+from zoo.data.columns.messages import ASSISTANT, SPEAKERS
 from zoo.data.tokenizers.recipes.recipe import SPACE
 from zoo.data.tokenizers.tokenizer import BACKEND_FILE, Tokenizer
 from zoo.examples.template import Template, roles_of
@@ -105,14 +106,23 @@ def tokenizer_config(tokenizer: Tokenizer, segments: bool, native: NativeClass, 
 
 
 def chat_template(tokenizer: Tokenizer) -> str:
-    """The Jinja template for `apply_chat_template` that writes the form `chat`; `generation` marks trained tokens."""
+    """The Jinja template for `apply_chat_template` that writes the form `chat`; `generation` marks trained tokens.
+
+    It refuses the turns that `zoo predict` refuses. Jinja would write a list of parts as Python does, and no content as
+    an empty text.
+    """
     space, special = " " * lacks_space_after(tokenizer, "separator"), tokenizer.special_tokens
     ids = {role: tokenizer.roles.id(role) for role in ("start", "separator", "end")}
     texts = {role: t if (t := tokenizer.spell(i)) in special else tokenizer.decode([i]) for role, i in ids.items()}
     start, separator, end = map(jinja_string, texts.values())
     content = f"{{{{ '{space}' + message['content'] | trim }}}}"
     return (
-        f"{{{{ {start} }}}}{{% for message in messages %}}{{% if message['role'] == 'assistant' %}}"
+        f"{{{{ {start} }}}}{{% for message in messages %}}"
+        f"{{% if message['role'] not in {[*SPEAKERS]} %}}"
+        f"{{{{ raise_exception('turn ' ~ loop.index ~ ': unknown role; allowed: {', '.join(SPEAKERS)}') }}}}"
+        "{% elif message['content'] is not string or not message['content'] | trim %}"
+        "{{ raise_exception('turn ' ~ loop.index ~ ': content must be a non-empty text') }}"
+        f"{{% elif message['role'] == '{ASSISTANT}' %}}"
         f"{{% generation %}}{content}{{{{ {end} }}}}{{% endgeneration %}}"
         f"{{% else %}}{content}{{{{ {separator} }}}}{{% endif %}}{{% endfor %}}"
     )
