@@ -64,6 +64,13 @@ def test_trainer_goes_on_training_it(shelled: Shelled, tmp_path: Path):
     assert torch.equal(again.decoder.readout.weight, model.decoder.readout.weight)
 
 
+def test_trainer_smooths_the_labels_of_the_next_tokens(shelled: Shelled, tmp_path: Path):
+    model, ids = load(shelled("gpt2-nano", ALIBI, "byte_bpe")), torch.tensor([[9, 10, 11]])
+    arguments = transformers.TrainingArguments(str(tmp_path), label_smoothing_factor=1e-9, use_cpu=True, report_to=[])
+    found = transformers.Trainer(model, arguments).compute_loss(model, {"input_ids": ids, "labels": ids})
+    torch.testing.assert_close(found, model(ids, labels=ids).loss)
+
+
 def test_lora_trains_a_few_weights_of_it_and_generates(shelled: Shelled):
     peft = pytest.importorskip("peft")
     modules = peft.LoraConfig(task_type="CAUSAL_LM", r=2, target_modules=["query", "value"])

@@ -16,6 +16,7 @@ from transformers import GenerationMixin, modeling_outputs
 
 # without torchvision some versions do not export it from `transformers` itself
 from transformers.models.auto.image_processing_auto import AutoImageProcessor
+from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
 
 from zoo.hub.modeling.config import ZooConfig
 from zoo.hub.modeling.image_processor import ZooImageProcessor
@@ -196,4 +197,6 @@ AUTO_CLASSES: dict[str, type[Shell]] = {
 transformers.AutoConfig.register(MODEL_TYPE, ZooConfig)
 for name, known in AUTO_CLASSES.items():
     getattr(transformers, name).register(ZooConfig, known)
+# `register` leaves this table as it is, by which Trainer's label smoothing decides whether labels are the next tokens
+MODEL_FOR_CAUSAL_LM_MAPPING_NAMES[MODEL_TYPE] = ZooForCausalLM.__name__
 AutoImageProcessor.register(ZooConfig, slow_image_processor_class=ZooImageProcessor)
