@@ -10,14 +10,7 @@ from typing import Any
 from zoo.data.columns.columns import Column, Columns
 from zoo.data.columns.labels import READERS, LabelPositions, LabelReader, Labels, Occurrence
 from zoo.data.ids import CHOICES, LABEL, PICTURE, TAGS, WORDS, Label
-from zoo.data.sources.checking import (
-    ONE_TEXT,
-    AssignedRow,
-    checked_rows,
-    expand_texts,
-    has_text,
-    hold_out,
-)
+from zoo.data.sources.checking import ONE_TEXT, AssignedRow, checked_rows, expand_texts, has_text, hold_out
 from zoo.data.sources.file_cache import remember
 from zoo.data.sources.filtering import Filtering
 from zoo.data.sources.image_files import digest_image_files
@@ -49,14 +42,11 @@ class SplitReader:
         kind: str,
         filtering: Filtering,
     ) -> None:
-        self.origin = origin
-        self.columns = columns
-        self.validation_share = validation_share
-        self.names = names
+        self.origin, self.columns, self.filtering = origin, columns, filtering
+        self.validation_share, self.names = validation_share, names
         self.kind, self.label_reader = kind, READERS[kind]
         self.holds_out = TRAIN in origin.splits() and VALIDATION not in origin.splits()
         self.parts = cache(origin.parts)
-        self.filtering = filtering
         self.found_labels = cache(self.find_labels)
         self.numbers = cache(self.find_numbers)
         self.image_digest = cache(self.find_image_digest)
@@ -80,9 +70,7 @@ class SplitReader:
             ValueError: a column is missing, or the part has other columns than the first one.
         """
         first, optional = self.parts(source)[0], HIDDEN if source == TEST else ()
-        chosen, wanted = (
-            self.columns_of(source, one).choose(one.columns, one.place, optional) for one in (part, first)
-        )
+        chosen, wanted = (self.columns_of(source, p).choose(p.columns, p.place, optional) for p in (part, first))
         if (set(chosen) ^ set(wanted)).difference(optional):
             said = f"it has {', '.join(chosen)}, but {first.place} has {', '.join(wanted)}"
             raise ValueError(f"{part.place}: {said}; name those to read under 'columns'")
@@ -92,8 +80,7 @@ class SplitReader:
         """The columns of the form of a part's rows; the first split's columns decide the form of all splits."""
         if not self.columns.forms:
             return self.columns
-        first = self.origin.splits()[0]
-        if source == first:
+        if source == (first := self.origin.splits()[0]):
             return self.columns.of_form(part.columns)
         return replace(self.columns.of_form(self.parts(first)[0].columns), forms=())
 
@@ -182,8 +169,7 @@ class SplitReader:
     @cached_property
     def holdout_threshold(self) -> float:
         """Rows of train whose hash is at most this are held out; at least one row is, however small the source."""
-        parts = self.parts(TRAIN)
-        read = [[part.digest, self.choose(TRAIN, part), *self.held_out_by(TRAIN, part)] for part in parts]
+        read = [[p.digest, self.choose(TRAIN, p), *self.held_out_by(TRAIN, p)] for p in self.parts(TRAIN)]
         key = [VERSION, read, self.validation_share]
         return float(remember(["border of whole rows", *key], self.find_threshold))
 
