@@ -12,6 +12,7 @@ from torch import nn
 
 from zoo import create_model
 from zoo.blocks.dropout import Dropout
+from zoo.blocks.projections import is_patched
 from zoo.models.generation.fast import fast_generation
 from zoo.models.generation.generate import generate
 from zoo.models.generation.settings import GenerateSettings
@@ -73,6 +74,7 @@ def test_a_copy_that_is_made_while_a_thread_writes_computes_from_its_own_weights
     alike.load_state_dict(copy.state_dict())
     tokens = torch.tensor([[1, 5, 4]])
     assert copy(tokens).logits.equal(alike(tokens).logits)
+    assert not any(map(is_patched, copy.modules()))  # so it generates fast, too
 
 
 BLOCK = "decoder.stack.blocks.0"

@@ -81,4 +81,14 @@ def is_wrapped(module: nn.Module) -> bool:
     LoRA adds hooks; accelerate replaces `forward` to load offloaded weights.
     """
     hooks = module._forward_hooks, module._forward_pre_hooks, module._backward_hooks, module._backward_pre_hooks
-    return "forward" in module.__dict__ or any(hooks)
+    return is_patched(module) or any(hooks)
+
+
+def is_patched(module: nn.Module) -> bool:
+    """Whether this one module has another `forward` than its class's.
+
+    A copy that was made while a thread generated with the original holds its class's as an attribute.
+    """
+    if "forward" not in module.__dict__:
+        return False
+    return getattr(module.__dict__["forward"], "__func__", None) is not type(module).forward

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from zoo.blocks.activation import GELU, GELUTanh, SiLU
 from zoo.blocks.attention import ProjectedAttention
 from zoo.blocks.feed_forward import MLP, GatedMLP
+from zoo.blocks.projections import is_patched
 from zoo.models.generation.product import Forward, FusedActivation, Product, SharedProduct, is_faster
 from zoo.models.heads.head import Head
 from zoo.models.model import Model
@@ -70,11 +71,6 @@ def start_fork() -> None:
 
 if hasattr(os, "register_at_fork"):  # not on Windows, where nothing forks
     os.register_at_fork(after_in_child=start_fork)
-
-
-def is_patched(module: nn.Module) -> bool:
-    """Whether a user, or accelerate's hooks, gave this one module another `forward` than its class's."""
-    return "forward" in module.__dict__
 
 
 def is_plain(module: nn.Module) -> TypeGuard[nn.Linear]:
