@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from transformers import AutoConfig
 
 from zoo import config
 from zoo.hub.targets.choose import fitting_targets, obstacles
@@ -156,3 +157,19 @@ def test_a_part_too_many_is_named():
     assert obstacles(load_settings("transformer-nano"))["bert"] == (
         f"the model has an encoder and a decoder; {BERT} has an encoder alone"
     )
+
+
+def default_of(tree: Any, key: str) -> Any:
+    """The value in the config of a class, None where it has no such key."""
+    for name in key.split("."):
+        tree = tree.get(name) if isinstance(tree, dict) else None
+    return tree
+
+
+@pytest.mark.parametrize("name", targets)
+def test_a_key_that_a_config_lacks_means_what_it_means_to_the_class_of_transformers(name: str):
+    theirs, target = AutoConfig.for_model(targets[name].model_type).to_dict(), targets[name]
+    keys = [*target.keys, *(key for chosen in target.classes for key in chosen.keys)]
+    known = {key.theirs: key.default for key in keys if key.default is not None}
+    compared = {key: value for key, value in known.items() if default_of(theirs, key) is not None}
+    assert compared == {key: default_of(theirs, key) for key in compared} and len(compared) > 5
