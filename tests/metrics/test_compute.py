@@ -214,8 +214,16 @@ def test_answers_are_compared_by_squads_rules(prediction: str, answers: list[str
 
 
 def test_answers_are_measured_as_by_squads_own_script():
-    texts = ["the Denver Broncos", "in 1066.", "a", "An apple a day", "Zoë's  cat", "“Norman”"]
-    references = [["Denver Broncos", "Broncos"], ["1066"], ["a", "the"], ["apple"], ["zoës cat"], ["Norman"]]
+    texts = ["the Denver Broncos", "in 1066.", "a", "An apple a day", "Zoë's  cat", "“Norman”", ""]
+    references = [
+        ["Denver Broncos", "Broncos"],
+        ["1066"],
+        ["a", "the"],
+        ["apple"],
+        ["zoës cat"],
+        ["Norman"],
+        ["a", "cat"],
+    ]
     ours = [compute(name, predictions=texts, references=references) for name in ("exact_match", "span/f1")]
     golds = [[a for a in answers if normalize_answer(a)] or [""] for answers in references]
     pairs = list(zip(texts, golds, strict=True))

@@ -78,6 +78,17 @@ def test_the_decoder_is_the_formula(name: str, cell: str):
     assert ("decoder.cross" in out.weights) == (name == "rnn-attention-nano")
 
 
+@pytest.mark.parametrize("name", ["rnn-seq2seq-nano", "rnn-attention-nano"])
+def test_dropout_stands_between_layers_and_before_the_head(name: str):
+    model = build(name, **{"decoder.n_layers": 2})
+    model.decoder.dropout.forward = lambda x: 2 * x
+    doubled = model(TOKENS, SOURCE, source_documents=PADDED).logits
+    model.decoder.dropout.forward = lambda x: x
+    with torch.no_grad():
+        model.decoder.layers[1].kernel.weight_ih_l0.mul_(2)
+    torch.testing.assert_close(doubled, 2 * model(TOKENS, SOURCE, source_documents=PADDED).logits, **EXACT)
+
+
 @pytest.mark.parametrize("both", [True, False])
 @pytest.mark.parametrize("cell", CELLS)
 def test_the_encoder_is_torchs_and_its_summary_the_last_state_of_each_direction(cell: str, both: bool):

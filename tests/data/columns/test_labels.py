@@ -66,6 +66,7 @@ def test_hundreds_of_classes_that_are_numbers_are_warned_of(caplog: pytest.LogCa
 def test_names_are_the_sorted_values_of_train() -> None:
     assert Labels.names_in(found("b", "a", "b"), "train") == ("a", "b")
     assert Labels.names_in(found("10", "9", 2), "train") == ("2", "9", "10")
+    assert Labels.names_in(found("-1", "-10", 3), "train") == ("-10", "-1", "3")
 
 
 def test_names_of_one_value_have_one_order() -> None:
