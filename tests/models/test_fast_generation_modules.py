@@ -2,7 +2,9 @@
 
 import os
 import signal
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from copy import deepcopy
 from threading import Event
 
@@ -16,6 +18,7 @@ from zoo.blocks.projections import is_patched
 from zoo.models.generation.fast import fast_generation
 from zoo.models.generation.generate import generate
 from zoo.models.generation.settings import GenerateSettings
+from zoo.models.model import Model
 
 
 def test_modules_find_their_parts_at_once_and_are_left_as_they_were() -> None:
@@ -29,32 +32,10 @@ def test_modules_find_their_parts_at_once_and_are_left_as_they_were() -> None:
     assert block.dropout is new and [set(module.__dict__) for module in model.modules()] == before
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="nothing forks here")
-def test_a_process_that_is_forked_while_a_thread_writes_can_write_and_finds_the_model_as_it_was() -> None:
-    model, writes, enough = create_model("gpt2-nano").eval(), Event(), Event()
-    before = [set(module.__dict__) for module in model.modules()]
-
-    def write() -> None:
-        with fast_generation(model):
-            writes.set()
-            enough.wait()
-
-    with ThreadPoolExecutor(1) as threads:
-        threads.submit(write)
-        writes.wait()
-        child = os.fork()
-        if not child:
-            signal.alarm(10)
-            generate(create_model("gpt2-nano"), [[1, 5]], GenerateSettings(max_new_tokens=2), None)
-            with fast_generation(model):
-                fast = "forward" in model.heads["language"].__dict__
-            os._exit(not fast or [set(module.__dict__) for module in model.modules()] != before)
-        enough.set()
-    assert os.waitpid(child, 0)[1] == 0
-
-
-def test_a_copy_that_is_made_while_a_thread_writes_computes_from_its_own_weights() -> None:
-    model, writes, enough = create_model("gpt2-nano").to(torch.bfloat16).eval(), Event(), Event()
+@contextmanager
+def written_by_a_thread(model: Model) -> Iterator[None]:
+    """Inside, another thread generates."""
+    writes, enough = Event(), Event()
 
     def write() -> None:
         with fast_generation(model):
@@ -65,9 +46,30 @@ def test_a_copy_that_is_made_while_a_thread_writes_computes_from_its_own_weights
         threads.submit(write)
         writes.wait()
         try:
-            copy = deepcopy(model)
+            yield
         finally:
             enough.set()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="nothing forks here")
+def test_a_process_that_is_forked_while_a_thread_writes_can_write_and_finds_the_model_as_it_was() -> None:
+    model = create_model("gpt2-nano").eval()
+    before = [set(module.__dict__) for module in model.modules()]
+    with written_by_a_thread(model):
+        child = os.fork()
+        if not child:
+            signal.alarm(60)
+            generate(create_model("gpt2-nano"), [[1, 5]], GenerateSettings(max_new_tokens=2), None)
+            with fast_generation(model):
+                fast = "forward" in model.heads["language"].__dict__
+            os._exit(not fast or [set(module.__dict__) for module in model.modules()] != before)
+    assert os.waitpid(child, 0)[1] == 0
+
+
+def test_a_copy_that_is_made_while_a_thread_writes_computes_from_its_own_weights() -> None:
+    model = create_model("gpt2-nano").to(torch.bfloat16).eval()
+    with written_by_a_thread(model):
+        copy = deepcopy(model)
     for weight in copy.parameters():
         nn.init.normal_(weight)
     alike = create_model("gpt2-nano").to(torch.bfloat16).eval()
