@@ -255,3 +255,8 @@ def test_a_new_head_has_the_norm_that_is_set_or_its_own_where_the_encoder_has_an
     assert head.option("norm").option("eps") == 0.5
     (head,) = masked_words("bert-nano", "encoder.norm=rmsnorm").model.heads
     assert head.option("norm") == "layernorm"
+
+
+@pytest.mark.parametrize("frozen", ["embeddings, decoder", "heads", "heads.classification", "'*.classification.*'"])
+def test_a_model_alone_may_freeze_all_but_the_heads_that_a_task_brings(frozen: str) -> None:
+    resolve_model_alone("gpt2-nano", [parse_set(f"training.freeze=[{frozen}]")])
