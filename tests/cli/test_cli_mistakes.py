@@ -48,7 +48,7 @@ COMMANDS = {  # a whole command -> what the message says
     "show no/such.yaml": "no/such.yaml: no such file",
     "show bert-nano DATA/classify.yaml task.tokenizer.name=wordpeice": "unknown tokenizer 'wordpeice' (did you mean",
     "show bert-nano DATA/classify.yaml task.tokenizer.vocab_size=3": "expected a whole number of at least 8, got 3",
-    "show bert-nano training.freeze=[decoder:1]": "training.freeze: 'decoder:1': no part 'decoder'",
+    "show bert-nano DATA/classify.yaml training.freeze=[decoder:1]": "training.freeze: 'decoder:1': no part 'decoder'",
     "show bert-nano DATA/classify.yaml training.lora.targets=[querry]": "unknown linear layer 'querry' (did you mean",
     "pretrain bert-nano pydocs-topc -o RUN": "unknown task 'pydocs-topc' (did you mean 'pydocs-topic'?)",
     "pretrain bert-nano DATA/classify.yaml": "Missing option '-o'",

@@ -72,15 +72,16 @@ def exact_products() -> Iterator[None]:
     With "medium", which is common in notebooks, CPUs and GPUs with bfloat16 hardware keep 8 to 11 of 24 bits. torch's
     settings are the whole process's: of threads that are inside at once, the last one to leave restores them.
     """
+    thread = get_ident()
     with shared.lock:
         if (restore := make_exact()) is not None:
             shared.to_call.append(restore)
-        shared.inside.append(get_ident())
+        shared.inside.append(thread)
     try:
         yield
     finally:
         with shared.lock:
-            shared.inside.remove(get_ident())
+            shared.inside.remove(thread)
             shared.restore()
 
 

@@ -4,7 +4,6 @@ This is the only place that does so; values that depend on data and tokenizer ar
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from zoo import config
@@ -28,7 +27,7 @@ from zoo.registry import Choice, plain
 from zoo.runs.saved import SavedRun
 from zoo.strict_yaml import Tree
 from zoo.training.settings import LOWEST, Training, merge_training, nest_optimizer_options
-from zoo.training.weights.freezing import freeze, matching_parameters
+from zoo.training.weights.freezing import freeze
 
 OBJECTIVE = "the task's objective"
 MAY_SET = "it may change dropout, max_length (upward), position.scaling, heads.…, embeddings.frozen, "
@@ -54,12 +53,9 @@ def resolve_model_alone(name: str, sets: Sequence[Pair]) -> tuple[ModelSettings,
     refuse_without_task(sets)
     layers, training = config.read_layers(name, "configs"), as_tree(by_section(sets)["training"])
     model, traced = resolve_model(layers, [(SET, pair) for pair in sets])
-    # only to check them: a model's settings hold `training` as a plain map
-    chosen = resolve_training([*training_of(layers), Layer(SET, training)])[0]
-    for item in chosen.freeze:
-        if item.partition(".")[0] != "heads" and "*" not in item:  # a task may bring the heads that such an item names
-            matching_parameters(item, on_meta(model))
-    refuse_unknown_weights(model, replace(chosen, freeze=()))
+    # only to check them: a model's settings hold `training` as a plain map. What to freeze or adapt is checked with a
+    # task, which brings the heads
+    resolve_training([*training_of(layers), Layer(SET, training)])
     return model, {f"model.{key}": place for key, place in traced.origins.items()}
 
 
