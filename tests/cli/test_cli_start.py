@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from commands import call
 
+from zoo.cli.main import open_streams
 from zoo.cli.output import say_rows
 from zoo.cli.table import COMMANDS
 
@@ -130,6 +131,13 @@ def test_a_reader_who_has_seen_enough_is_no_failure(
 def test_nobody_may_read_what_is_printed(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(sys, "stdout", None)
     assert call("--version") == 0
+
+
+def test_what_no_encoding_can_write_is_no_failure_where_standard_error_is_closed(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(sys, "stderr", None)
+    open_streams()
+    with sys.stderr:
+        assert sys.stderr.write("label '\udcff'\n")
 
 
 def wrong_with(log: int) -> int:

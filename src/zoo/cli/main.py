@@ -87,7 +87,7 @@ def open_streams() -> None:
         except OSError:
             os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # gets the lowest number that is free
     if sys.stderr is None:
-        sys.stderr = open(os.devnull, "w", errors="backslashreplace")
+        sys.stderr = open(os.devnull, "w", errors="backslashreplace")  # as Python opens standard error
 
 
 def redirect_to_null(stream: TextIO) -> None:
