@@ -10,6 +10,7 @@ from typing import IO
 import pytest
 from test_run import FILES, begin
 
+from zoo.runs import lock
 from zoo.runs.lock import LOCK, is_lock, take_lock, writer_of
 from zoo.runs.run import RunFiles, check_folder, create_run
 from zoo.runs.saved import open_run
@@ -81,14 +82,23 @@ def test_a_lock_that_its_holder_removed_is_no_lock(tmp_path: Path, monkeypatch: 
     """Its file was opened before, so that locking it succeeds, and keeps nobody out."""
     flock = fcntl.flock
 
-    def removed(lock: IO[str], how: int) -> None:
+    def removed(file: IO[str], how: int) -> None:
         monkeypatch.setattr(fcntl, "flock", flock)
         (tmp_path / ".lock").unlink()
-        flock(lock, how)
+        flock(file, how)
 
     monkeypatch.setattr(fcntl, "flock", removed)
     with take_lock(tmp_path), pytest.raises(ValueError, match=f"process {os.getpid()} is writing to it"):
         take_lock(tmp_path)
+
+
+def test_who_asks_for_the_writer_keeps_nobody_from_writing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """`writer_of` holds the lock itself for a moment."""
+    asks = (tmp_path / LOCK).open("a+")
+    fcntl.flock(asks, fcntl.LOCK_SH)
+    monkeypatch.setattr(lock.time, "sleep", lambda seconds: asks.close())
+    with take_lock(tmp_path):
+        assert asks.closed
 
 
 @pytest.mark.parametrize(("held", "is_one"), [(b"", True), (b"7\n", True), (b"seven\n", False), (b"7" * 21, False)])
@@ -99,7 +109,7 @@ def test_a_lock_holds_a_number_of_a_process_or_nothing_yet(tmp_path: Path, held:
 
 
 def test_a_lock_whose_owner_has_not_written_its_number_yet_is_refused(tmp_path: Path):
-    with (tmp_path / LOCK).open("a+") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with (tmp_path / LOCK).open("a+") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
         with pytest.raises(ValueError, match=": another process is writing to it; wait for it"):
             take_lock(tmp_path)

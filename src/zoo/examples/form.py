@@ -115,7 +115,7 @@ class Form(ABC):
         """A warning if a task names columns of texts that the form does not read; '' if it names none."""
         unread = [name for name in columns if name not in (*NOT_TEXT, *cls.stored.columns)]
         said = f"task.columns: examples are made of {', '.join(cls.stored.columns)} only, but tokenizer, filters and "
-        return f"{said}held-out rows also depend on {', '.join(unread)}; name what you need only" if unread else ""
+        return f"{said}held-out rows also depend on {', '.join(unread)}; name only what you need" if unread else ""
 
     @abstractmethod
     def plan(self, lengths: Lengths, document: int, epoch: int, seed: int, limits: Limits) -> list[ExamplePlan]:

@@ -2,6 +2,7 @@
 
 import fcntl
 import os
+import time
 from contextlib import suppress
 from pathlib import Path
 from typing import IO
@@ -9,6 +10,7 @@ from typing import IO
 from zoo.runs.layout import LOCK
 
 LONGEST_NUMBER = 20  # bytes of a process id in a lock file
+TRIES, WAIT = 3, 0.02  # seconds between them
 
 
 def is_lock(path: Path) -> bool:
@@ -29,7 +31,7 @@ def take_lock(folder: Path) -> IO[str]:
     path = folder / LOCK
     lock = path.open("a+", encoding="utf-8")
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        lock_file(lock)
     except BlockingIOError:
         lock.seek(0)
         number = lock.read().strip()  # empty for a moment, until its owner has written it
@@ -51,6 +53,21 @@ def take_lock(folder: Path) -> IO[str]:
             lock.close()
         raise
     return lock
+
+
+def lock_file(lock: IO[str]) -> None:
+    """Lock a file, also where another process asks at this moment who holds it: `writer_of` takes the lock for that.
+
+    Raises:
+        OSError: another process holds it (BlockingIOError), or the file system does not support locks.
+    """
+    for left in reversed(range(TRIES)):
+        try:
+            return fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if not left:
+                raise
+            time.sleep(WAIT)
 
 
 def in_use(folder: Path, writer: str | None) -> str:
