@@ -1,5 +1,6 @@
 """Claims about the comparison of every family's bits; the comparison itself is `make bits`, which takes minutes."""
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -28,6 +29,20 @@ def test_a_record_of_some_families_keeps_the_others(tmp_path: Path):
     record(tmp_path / "bits.json", {"gpt": {"losses": "1"}, "t5": {"losses": "2"}})
     record(tmp_path / "bits.json", {"t5": {"losses": "3"}})
     assert recorded(read_rows(tmp_path / "bits.json")) == {"gpt": {"losses": "1"}, "t5": {"losses": "3"}}
+
+
+def test_only_the_parts_that_changed_leave_the_rows_of_other_machines(tmp_path: Path):
+    """Their bits cannot be known here; what is the same here is the same there."""
+    file = tmp_path / "bits.json"
+    record(file, {"gpt": {"losses": "1", "weights": "2"}})
+    other = {**kind(), "instructions": "another", "families": {"gpt": {"losses": "8", "weights": "9"}}}
+    file.write_text(json.dumps([*read_rows(file), other]))
+    record(file, {"gpt": {"losses": "1", "weights": "3"}})
+    rows = {row["instructions"]: row["families"] for row in read_rows(file)}
+    assert rows == {
+        "another": {"gpt": {"losses": "8"}},
+        kind()["instructions"]: {"gpt": {"losses": "1", "weights": "3"}},
+    }
 
 
 @pytest.mark.parametrize(
