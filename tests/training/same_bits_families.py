@@ -202,22 +202,14 @@ def record(file: Path, new: dict[str, Hashes]) -> None:
     """Write the hashes of this kind of machine; the parts that differ from its own before leave the rows of others."""
     rows = read_rows(file)
     before = recorded(rows) or {}
-    changed = {
-        (name, part)
-        for name, hashes in before.items()
-        for part, h in hashes.items()
-        if new.get(name, hashes).get(part) != h
-    }
+    changed = {(name, part) for name, part, _ in compare(before, {**before, **new})}
     others = [{**row, "families": without(row["families"], changed)} for row in rows if not is_here(row)]
     rows = [*others, {**kind(), "families": dict(sorted({**before, **new}.items()))}]
     file.write_text(json.dumps(sorted(rows, key=lambda row: str(row["instructions"])), indent=1) + "\n")
 
 
-def without(families: dict[str, Hashes], changed: set[tuple[str, str]]) -> dict[str, Hashes]:
-    return {
-        name: {part: h for part, h in hashes.items() if (name, part) not in changed}
-        for name, hashes in families.items()
-    }
+def without(families: dict[str, Hashes], parts: set[tuple[str, str]]) -> dict[str, Hashes]:
+    return {name: {p: h for p, h in hashes.items() if (name, p) not in parts} for name, hashes in families.items()}
 
 
 def read_rows(file: Path) -> list[Row]:
