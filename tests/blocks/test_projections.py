@@ -1,5 +1,6 @@
 """Several maps of the same vectors, by one product or one by one."""
 
+import copy
 from collections.abc import Callable, Sequence
 
 import pytest
@@ -8,8 +9,10 @@ from torch import nn
 from torch.nn import functional as F
 
 from zoo.blocks import attention, projections
-from zoo.blocks.projections import are_plain, project, project_each
+from zoo.blocks.feed_forward import MLP, GatedMLP
+from zoo.blocks.projections import are_plain, project, project_each, project_one
 from zoo.blocks.residual import IntoScores
+from zoo.devices import large_products
 from zoo.models.create import create_model
 
 
@@ -123,3 +126,58 @@ def test_vectors_that_autocast_leaves_alone_are_not_copied(monkeypatch: pytest.M
     assert len(project_each(x, found)) == 3
     with torch.autocast("cpu", torch.bfloat16):
         assert len(project_each(x.bfloat16(), found)) == 3
+
+
+@pytest.fixture
+def large(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, ...]]:
+    """Weights whose gradient was written by a product of its own, where every weight counts as large."""
+    written: list[tuple[int, ...]] = []
+    write = projections.write_weight_gradient_
+
+    def watched(total: torch.Tensor, *others: torch.Tensor) -> None:
+        written.append(tuple(total.shape))
+        write(total, *others)
+
+    monkeypatch.setattr(projections, "write_weight_gradient_", watched)
+    for name, value in {"LARGE_WEIGHT": 1, "MANY_ROWS": 1, "has_amx": lambda: True}.items():
+        monkeypatch.setattr(large_products, name, value)
+    return written
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("kind", [MLP, GatedMLP])
+def test_a_large_layer_computes_what_autocast_computes(
+    kind: type[MLP | GatedMLP], bias: bool, large: list[tuple[int, ...]]
+):
+    torch.manual_seed(0)
+    ours = kind(6, 10, bias=bias)
+    theirs, x, other = copy.deepcopy(ours), *(torch.ones(3, 5, 6, requires_grad=True) for _ in range(2))
+    with torch.autocast("cpu", torch.bfloat16):
+        found, expected = ours(x), theirs.down(plain(theirs, other))
+    found.float().square().sum().backward()
+    expected.float().square().sum().backward()
+    assert found.dtype == torch.bfloat16 and torch.equal(found, expected)
+    assert sorted(large) == sorted(tuple(one.weight.shape) for one in ours.children() if isinstance(one, nn.Linear))
+    for (name, one), right in zip(ours.named_parameters(), theirs.parameters(), strict=True):
+        assert one.grad is not None and one.grad.dtype == torch.float32, name
+        torch.testing.assert_close(one.grad, right.grad, rtol=2**-7, atol=2**-7, msg=name)
+    torch.testing.assert_close(x.grad, other.grad, rtol=2**-7, atol=2**-7)
+
+
+def plain(layer: MLP | GatedMLP, x: torch.Tensor) -> torch.Tensor:
+    """What enters the last map, by torch's own layers."""
+    return F.relu(layer.up(x)) if isinstance(layer, MLP) else F.silu(layer.gate(x)) * layer.up(x)
+
+
+@pytest.mark.parametrize("change", ["frozen", "hook", "no gradient", "float32"])
+def test_a_large_layer_is_called_where_a_gradient_of_its_own_gains_nothing(change: str, large: list[tuple[int, ...]]):
+    layer, x, called = nn.Linear(6, 4), torch.ones(3, 6, requires_grad=True), []
+    if change == "frozen":
+        layer.weight.requires_grad_(False)
+    if change == "hook":
+        layer.register_forward_hook(lambda module, given, said: called.append(said))
+    with torch.autocast("cpu", torch.bfloat16, change != "float32"), torch.set_grad_enabled(change != "no gradient"):
+        mapped = project_one(x, layer)
+    if mapped.requires_grad:
+        mapped.float().sum().backward()
+    assert large == [] and len(called) == (change == "hook")

@@ -6,6 +6,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from zoo.blocks.tanh_gelu import tanh_gelu
 from zoo.registry import Choice, Slot
 
 # not torch's classes, whose arguments (inplace, approximate) would become options in model files
@@ -40,7 +41,7 @@ class GELUTanh(nn.Module):
     """
 
     def forward(self, x: Float[Tensor, "*any"]) -> Float[Tensor, "*any"]:
-        return F.gelu(x, approximate="tanh")
+        return tanh_gelu(x)
 
 
 @activations.register("silu")

@@ -5,7 +5,7 @@ from torch import Tensor, nn
 
 from zoo.blocks.activation import ActivationOption, activations
 from zoo.blocks.dropout import Dropout
-from zoo.blocks.projections import project_each
+from zoo.blocks.projections import project_each, project_one
 from zoo.blocks.residual import IntoStream
 from zoo.registry import Slot
 
@@ -40,8 +40,8 @@ class MLP(nn.Module):
         self.dropout = Dropout(dropout)
 
     def forward(self, x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch d_model"]:
-        inner = self.activation(self.up(x))
-        return self.down(self.dropout(inner))
+        inner = self.activation(project_one(x, self.up))
+        return project_one(self.dropout(inner), self.down)
 
 
 @feed_forwards.register("gated")
@@ -74,4 +74,4 @@ class GatedMLP(nn.Module):
 
     def forward(self, x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch d_model"]:
         gate, up = project_each(x, (self.gate, self.up))
-        return self.down(self.dropout(self.activation(gate) * up))
+        return project_one(self.dropout(self.activation(gate) * up), self.down)

@@ -6,9 +6,11 @@ from typing import Any
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
 from zoo.devices.compiling import is_transformed
+from zoo.devices.large_products import is_slow_gradient, write_weight_gradient_
 from zoo.devices.precision import dtype_of_products
 
 Vectors = Float[Tensor, "*places d_model"]
@@ -37,9 +39,48 @@ def project_each(x: Vectors, maps: Sequence[nn.Module]) -> list[Mapped]:
     """
     dtype, changed = dtype_of_products(x), torch.compiler.is_compiling() or is_transformed()
     if dtype == x.dtype or x.device.type != "cpu" or changed or not are_plain(maps):
-        return [one(x) for one in maps]
+        return [project_one(x, one) for one in maps]
     copies = CastOnce.apply(x, dtype, len(maps))  # type: ignore[no-untyped-call]
-    return [one(copy) for one, copy in zip(maps, copies, strict=True)]
+    return [project_one(copy, one) for one, copy in zip(maps, copies, strict=True)]
+
+
+def project_one(x: Vectors, layer: nn.Module) -> Mapped:
+    """Apply a linear layer, with a faster product for its weight's gradient where there is one."""
+    weight: Tensor | None = getattr(layer, "weight", None)
+    dtype, changed = dtype_of_products(x), torch.compiler.is_compiling() or is_transformed()
+    trained = weight is not None and weight.requires_grad and torch.is_grad_enabled() and not changed
+    slow = trained and is_slow_gradient(x[..., 0].numel(), weight.numel(), x, dtype)  # type: ignore[union-attr]
+    mapped: Tensor
+    if slow and are_plain([layer]):
+        mapped = LargeLinear.apply(x, weight, layer.bias, dtype)  # type: ignore[no-untyped-call]
+    else:
+        mapped = layer(x)
+    return mapped
+
+
+class LargeLinear(torch.autograd.Function):
+    """x W^T + b in a narrower dtype, as autocast computes it, with `write_weight_gradient_` for the gradient of W."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Vectors, weight: Tensor, bias: Tensor | None, dtype: torch.dtype) -> Mapped:
+        narrow, w = x.to(dtype), weight.to(dtype)
+        ctx.save_for_backward(narrow, w)
+        ctx.dtypes = x.dtype, weight.dtype, None if bias is None else bias.dtype
+        return F.linear(narrow, w, None if bias is None else bias.to(dtype))
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Mapped) -> tuple[Tensor | None, ...]:
+        (x, weight), (x_dtype, weight_dtype, bias_dtype) = ctx.saved_tensors, ctx.dtypes
+        rows, of_x, of_weight, of_bias = gradient.reshape(-1, len(weight)), None, None, None
+        if ctx.needs_input_grad[0]:
+            of_x = (rows @ weight).view(x.shape).to(x_dtype)
+        if ctx.needs_input_grad[1]:
+            of_weight = torch.empty_like(weight, dtype=weight_dtype)
+            write_weight_gradient_(of_weight, rows, x.reshape(-1, x.shape[-1]))
+        if ctx.needs_input_grad[2]:
+            of_bias = rows.sum(0).to(bias_dtype)
+        return of_x, of_weight, of_bias, None
 
 
 class CastOnce(torch.autograd.Function):

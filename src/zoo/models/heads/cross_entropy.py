@@ -10,6 +10,7 @@ from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
 from zoo.devices.compiling import missing_for, with_fallback
+from zoo.devices.large_products import linear_in_blocks, write_weight_gradient_
 from zoo.lazy_import import import_object
 from zoo.models.heads.scored_logits import LossesOfRows, LossOptions, score_
 
@@ -118,7 +119,7 @@ class LinearCrossEntropy(torch.autograd.Function):
         totals = [torch.zeros((), dtype=options.sum_dtype, device=x.device) for _ in range(2)]
         guesses = torch.empty_like(targets) if options.guess else None
         for rows in parts:
-            logits = x[rows] @ w.T if b is None else torch.addmm(b, x[rows], w.T)
+            logits = linear_in_blocks(x[rows], w, b)
             guessed = None if guesses is None else guesses[rows]
             score_chunk_(logits, n, targets[rows], options._replace(gradient=any(needed)), totals, guessed)
             if of_states is not None:
@@ -147,7 +148,10 @@ def scale(gradient: Tensor, by: Float[Tensor, ""], dtype: torch.dtype) -> Tensor
     """Multiply a gradient by a number, in a dtype; only the product is rounded.
 
     A GPU's `gradient * by` would round a number without dimensions to the gradient's dtype: to 8 bits in bfloat16.
+    With a vector of one number, in turn, a CPU takes four times as long.
     """
+    if gradient.dtype == dtype and gradient.device.type == "cpu":
+        return gradient * by
     if gradient.dtype == dtype:
         # not in place: a second backward pass (retain_graph) needs the saved gradient unchanged
         return torch.mul(gradient, by[None], out=torch.empty_like(gradient))
@@ -245,12 +249,7 @@ def write_product_(total: Tensor, gradients: Tensor, states: Tensor, add: bool) 
             torch.mm(gradients.T, states, out_dtype=total.dtype, out=total)
         return
     for classes in split(total.shape[0], total.shape[1], 8 * exact_at_once(total.device)):
-        if add:
-            total[classes] += gradients[:, classes].T @ states
-        elif total.dtype == states.dtype:
-            torch.mm(gradients[:, classes].T, states, out=total[classes])
-        else:
-            total[classes] = gradients[:, classes].T @ states
+        write_weight_gradient_(total[classes], gradients[:, classes], states, add)
 
 
 def add_sums_(total: Float[Tensor, " padded"], gradients: Float[Tensor, "rows padded"]) -> None:

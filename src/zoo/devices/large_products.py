@@ -1,0 +1,89 @@
+"""Matrix products of linear layers whose matrices are large, on CPUs with AMX.
+
+AMX multiplies so fast that the order in which a product reads and writes memory decides how long it takes. With oneDNN
+3.12, the ways taken here need a half to two thirds of the time of a plain product (docs/benchmarks.md, "With AMX").
+On other devices, and for small matrices, a plain product is as fast.
+"""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from zoo.devices.precision import has_amx
+
+LARGE_WEIGHT, MANY_ROWS = 2**20, 512  # entries, and rows of both inputs, from which on a layout of its own saves time
+STRIP = 64  # rows transposed at a time: the cache holds the lines that they fill
+LARGE_OUTPUT = 2**23  # entries: more than fit in the cache
+BLOCK = 2**13  # outputs per product
+
+
+def linear_in_blocks(
+    x: Float[Tensor, "rows width"], weight: Float[Tensor, "n width"], bias: Float[Tensor, " n"] | None
+) -> Float[Tensor, "rows n"]:
+    """Compute x W^T + b, a block of the n outputs at a time where that is faster."""
+    if len(x) * len(weight) < LARGE_OUTPUT or not has_matrix_tiles(x, x.dtype):
+        return x @ weight.T if bias is None else torch.addmm(bias, x, weight.T)
+    y = x.new_empty(len(x), len(weight))
+    for start in range(0, len(weight), BLOCK):
+        outputs = slice(start, start + BLOCK)
+        if bias is None:
+            torch.mm(x, weight[outputs].T, out=y[:, outputs])
+        else:
+            torch.addmm(bias[outputs], x, weight[outputs].T, out=y[:, outputs])
+    return y
+
+
+def write_weight_gradient_(
+    total: Float[Tensor, "n width"],
+    gradients: Float[Tensor, "rows n"],
+    states: Float[Tensor, "rows width"],
+    add: bool = False,
+) -> None:
+    """Compute total = gradients^T states, or total += gradients^T states if `add`.
+
+    Args:
+        total: may be of a wider dtype; the product is rounded to that of its inputs before it is written or added.
+    """
+    n, width = total.shape
+    if not is_slow_gradient(len(states), n * width, states, states.dtype):
+        if total.dtype == states.dtype and not add:
+            torch.mm(gradients.T, states, out=total)
+        else:
+            write_(total, gradients.T @ states, add)
+    elif n <= width:
+        write_(total, transpose(gradients) @ states, add)
+    else:  # the transposed product, for which the narrower of the two matrices is laid out anew
+        product = transpose(states) @ gradients
+        for of_total, part in zip(torch.split(total, STRIP, 1), torch.split(product, STRIP), strict=True):
+            write_(of_total, part.T, add)
+
+
+def is_slow_gradient(rows: int, entries: int, like: Tensor, dtype: torch.dtype) -> bool:
+    """Whether `write_weight_gradient_` is faster than a plain product, which reads its left matrix transposed.
+
+    Args:
+        entries: of the weight.
+        like: a tensor on the device of the product.
+        dtype: of the product.
+    """
+    return entries > LARGE_WEIGHT and rows >= MANY_ROWS and has_matrix_tiles(like, dtype)
+
+
+def has_matrix_tiles(like: Tensor, dtype: torch.dtype) -> bool:
+    """Whether products in a dtype, on a tensor's device, are computed by AMX."""
+    return like.device.type == "cpu" and dtype == torch.bfloat16 and has_amx()
+
+
+def transpose(x: Float[Tensor, "rows n"]) -> Float[Tensor, "n rows"]:
+    """Lay out the transposed matrix, two to four times as fast as `x.T.contiguous()`."""
+    y = x.new_empty(x.shape[1], x.shape[0])
+    for of_y, rows in zip(torch.split(y, STRIP, 1), torch.split(x, STRIP), strict=True):
+        of_y.copy_(rows.T)
+    return y
+
+
+def write_(total: Tensor, product: Tensor, add: bool) -> None:
+    if add:
+        total += product
+    else:
+        total.copy_(product)
