@@ -56,11 +56,11 @@ def test_tanh_gelu_of_huge_numbers_is_finite(size: float, monkeypatch: pytest.Mo
     assert y.tolist() == [x[0].item(), 0.0] and x.grad is not None and x.grad.tolist() == [1.0, 0.0]
 
 
-def test_tanh_gelu_in_inference_is_torchs_kernel(monkeypatch: pytest.MonkeyPatch):
+def test_tanh_gelu_in_inference_or_on_request_is_torchs_kernel(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(tanh_gelu_module, "PART", 1)
     x = torch.linspace(-5, 5, 101)
     trained = x.clone().requires_grad_()
     with torch.no_grad():
         frozen = tanh_gelu_module.tanh_gelu(trained)
-    for y in (frozen, tanh_gelu_module.tanh_gelu(x)):
+    for y in (frozen, tanh_gelu_module.tanh_gelu(x), tanh_gelu_module.tanh_gelu(trained, fast=False)):
         assert torch.equal(y, torch.nn.functional.gelu(x, approximate="tanh"))

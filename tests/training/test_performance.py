@@ -8,6 +8,7 @@ import pytest
 import torch
 from tiny import alone, settings, train_tiny
 
+from zoo.devices.precision import has_amx
 from zoo.models.create import create_model
 from zoo.training import loop, performance
 from zoo.training.performance import describe_performance
@@ -41,6 +42,8 @@ CHANGES: list[tuple[dict[str, Any], str, str]] = [
     ({}, "dropout", "a byte per decision"),
     ({"compile": True}, "dropout", "a byte per decision, in compiled blocks a float"),
     ({"byte_dropout": False}, "dropout", "torch's"),
+    ({}, "layers", "tanh GELU by a sigmoid" + ", gradients of large weights laid out for AMX" * has_amx()),
+    ({"fast_layers": False}, "layers", "torch's"),
 ]
 
 

@@ -6,6 +6,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from zoo.blocks.projections import UsesFastLayers
 from zoo.blocks.tanh_gelu import tanh_gelu
 from zoo.registry import Choice, Slot
 
@@ -34,14 +35,14 @@ class GELU(nn.Module):
 
 
 @activations.register("gelu_tanh")
-class GELUTanh(nn.Module):
+class GELUTanh(nn.Module, UsesFastLayers):
     """0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))), the approximation of GELU that GPT uses.
 
     Source: Hendrycks & Gimpel 2016, arXiv:1606.08415, section 2.
     """
 
     def forward(self, x: Float[Tensor, "*any"]) -> Float[Tensor, "*any"]:
-        return tanh_gelu(x)
+        return tanh_gelu(x, self.fast_layers)
 
 
 @activations.register("silu")

@@ -12,7 +12,7 @@ from zoo.blocks.backends.eager import EAGER
 from zoo.blocks.backends.sdpa import SDPA
 from zoo.blocks.dropout import UsesDropout
 from zoo.blocks.norm import NormOption, norms
-from zoo.blocks.projections import project
+from zoo.blocks.projections import UsesFastLayers, project
 from zoo.blocks.residual import IntoScores, IntoStream
 from zoo.blocks.rows.cache import Cache, KeysValues
 from zoo.blocks.rows.view import View
@@ -57,7 +57,7 @@ def in_heads(x: Float[Tensor, "batch length _"], n_heads: int) -> Float[Tensor, 
     return x.view(rows, length, n_heads, width // n_heads).transpose(1, 2)
 
 
-class Attention(nn.Module, UsesDropout, ABC):
+class Attention(nn.Module, UsesDropout, UsesFastLayers, ABC):
     """softmax(score(Q, K)) V per head, concatenated; a variant defines the maps to Q, K and V, and the output map.
 
     Source: Vaswani et al. 2017, arXiv:1706.03762, section 3.2.
@@ -115,7 +115,7 @@ class Attention(nn.Module, UsesDropout, ABC):
         Args:
             view: of the memory's own tokens, whose positions rotate the keys; None: keys are not rotated.
         """
-        keys, values = project(memory, (self.key, self.value))
+        keys, values = project(memory, (self.key, self.value), self.fast_layers)
         return self.finish_keys_values(keys, values, view)
 
     def finish_keys_values(
@@ -152,7 +152,7 @@ class Attention(nn.Module, UsesDropout, ABC):
     ) -> Float[Tensor, "batch length width"]:
         """Attend from whole rows to themselves (self-attention)."""
         # do not reorder: the order decides how autograd sums the gradients of x, and with it their last bits
-        keys, values, queries = project(x, (self.key, self.value, self.query))
+        keys, values, queries = project(x, (self.key, self.value, self.query), self.fast_layers)
         return self.attend(self.finish_queries(queries, view), self.finish_keys_values(keys, values, view), view)
 
     def attend(self, queries: Tensor, memory: KeysValues, view: View) -> Float[Tensor, "batch queries width"]:

@@ -5,7 +5,7 @@ from torch import Tensor, nn
 
 from zoo.blocks.activation import ActivationOption, activations
 from zoo.blocks.dropout import Dropout
-from zoo.blocks.projections import project_each, project_one
+from zoo.blocks.projections import UsesFastLayers, project_each, project_one
 from zoo.blocks.residual import IntoStream
 from zoo.registry import Slot
 
@@ -13,7 +13,7 @@ feed_forwards: Slot[nn.Module] = Slot("feed_forward")
 
 
 @feed_forwards.register("mlp")
-class MLP(nn.Module):
+class MLP(nn.Module, UsesFastLayers):
     """f(x W1 + b1) W2 + b2.
 
     Source: Vaswani et al. 2017, arXiv:1706.03762, equation 2 (with relu).
@@ -40,12 +40,12 @@ class MLP(nn.Module):
         self.dropout = Dropout(dropout)
 
     def forward(self, x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch d_model"]:
-        inner = self.activation(project_one(x, self.up))
-        return project_one(self.dropout(inner), self.down)
+        inner = self.activation(project_one(x, self.up, self.fast_layers))
+        return project_one(self.dropout(inner), self.down, self.fast_layers)
 
 
 @feed_forwards.register("gated")
-class GatedMLP(nn.Module):
+class GatedMLP(nn.Module, UsesFastLayers):
     """(f(x W) * x V) W2: swiglu with silu, geglu with gelu, reglu with relu.
 
     Source: Shazeer 2020, arXiv:2002.05202, equation 6.
@@ -73,5 +73,5 @@ class GatedMLP(nn.Module):
         self.dropout = Dropout(dropout)
 
     def forward(self, x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch d_model"]:
-        gate, up = project_each(x, (self.gate, self.up))
-        return project_one(self.dropout(self.activation(gate) * up), self.down)
+        gate, up = project_each(x, (self.gate, self.up), self.fast_layers)
+        return project_one(self.dropout(self.activation(gate) * up), self.down, self.fast_layers)

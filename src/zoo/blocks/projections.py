@@ -13,11 +13,22 @@ from zoo.devices.compiling import is_transformed
 from zoo.devices.large_products import is_slow_gradient, write_weight_gradient_
 from zoo.devices.precision import dtype_of_products
 
+
+class UsesFastLayers:
+    """Mixin of modules that have faster ways to train on a CPU.
+
+    Attributes:
+        fast_layers: use them; false: torch's own linear layers and activations.
+    """
+
+    fast_layers = True
+
+
 Vectors = Float[Tensor, "*places d_model"]
 Mapped = Float[Tensor, "*places _"]
 
 
-def project(x: Vectors, maps: Sequence[nn.Module]) -> list[Mapped]:
+def project(x: Vectors, maps: Sequence[nn.Module], fast: bool = True) -> list[Mapped]:
     """Apply each of several linear layers to the same vectors.
 
     In training on a GPU this is one product with the concatenated weights. That takes the GPU as long, but the CPU,
@@ -25,13 +36,13 @@ def project(x: Vectors, maps: Sequence[nn.Module]) -> list[Mapped]:
     the weights would take longer than separate products save.
     """
     if not (x.is_cuda and torch.is_grad_enabled() and are_plain(maps)):
-        return project_each(x, maps)
+        return project_each(x, maps, fast)
     weights, biases = ([getattr(one, name) for one in maps] for name in ("weight", "bias"))
     bias = None if biases[0] is None else torch.cat(biases)
     return list(torch.split(F.linear(x, torch.cat(weights), bias), [len(weight) for weight in weights], -1))
 
 
-def project_each(x: Vectors, maps: Sequence[nn.Module]) -> list[Mapped]:
+def project_each(x: Vectors, maps: Sequence[nn.Module], fast: bool = True) -> list[Mapped]:
     """Apply each layer with a matrix product of its own.
 
     Autocast would cast the vectors once per layer and keep every copy for the backward pass. On a CPU they are cast
@@ -39,16 +50,16 @@ def project_each(x: Vectors, maps: Sequence[nn.Module]) -> list[Mapped]:
     """
     dtype, changed = dtype_of_products(x), torch.compiler.is_compiling() or is_transformed()
     if dtype == x.dtype or x.device.type != "cpu" or changed or not are_plain(maps):
-        return [project_one(x, one) for one in maps]
+        return [project_one(x, one, fast) for one in maps]
     copies = CastOnce.apply(x, dtype, len(maps))  # type: ignore[no-untyped-call]
-    return [project_one(copy, one) for one, copy in zip(maps, copies, strict=True)]
+    return [project_one(copy, one, fast) for one, copy in zip(maps, copies, strict=True)]
 
 
-def project_one(x: Vectors, layer: nn.Module) -> Mapped:
-    """Apply a linear layer, with a faster product for its weight's gradient where there is one."""
+def project_one(x: Vectors, layer: nn.Module, fast: bool = True) -> Mapped:
+    """Apply a linear layer, with a faster product for its weight's gradient where there is one and `fast` allows it."""
     weight: Tensor | None = getattr(layer, "weight", None)
     dtype, changed = dtype_of_products(x), torch.compiler.is_compiling() or is_transformed()
-    trained = weight is not None and weight.requires_grad and torch.is_grad_enabled() and not changed
+    trained = fast and weight is not None and weight.requires_grad and torch.is_grad_enabled() and not changed
     slow = trained and is_slow_gradient(x[..., 0].numel(), weight.numel(), x, dtype)  # type: ignore[union-attr]
     mapped: Tensor
     if slow and are_plain([layer]):

@@ -16,12 +16,15 @@ PART = 2**17  # entries computed at a time: four float32 tensors of this size fi
 DTYPES = (torch.float32, torch.bfloat16)
 
 
-def tanh_gelu(x: Float[Tensor, "*any"]) -> Float[Tensor, "*any"]:
+def tanh_gelu(x: Float[Tensor, "*any"], fast: bool = True) -> Float[Tensor, "*any"]:
     """0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))).
 
-    In training on a CPU, large tensors take half as long as with torch's kernels, which spend their time on tanh.
+    In training on a CPU, large tensors take two thirds of the time of torch's kernels, which spend it on tanh.
+
+    Args:
+        fast: false: always torch's kernels.
     """
-    trains = x.requires_grad and torch.is_grad_enabled() and x.dtype in DTYPES
+    trains = fast and x.requires_grad and torch.is_grad_enabled() and x.dtype in DTYPES
     changed = torch.compiler.is_compiling() or is_transformed()
     if x.device.type != "cpu" or x.numel() < PART or not trains or changed:
         return F.gelu(x, approximate="tanh")

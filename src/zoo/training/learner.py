@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from zoo.blocks.dropout import UsesDropout
+from zoo.blocks.projections import UsesFastLayers
 from zoo.devices.precision import autocast_to, forward_dtype, require_gradients
 from zoo.models.kinds.part import Part
 from zoo.models.model import Model
@@ -44,6 +45,8 @@ class Learner:
                 module.chunked_loss, module.skip_unread = settings.chunked_loss, settings.skip_unread
             if isinstance(module, UsesDropout):
                 module.byte_dropout = settings.byte_dropout
+            if isinstance(module, UsesFastLayers):
+                module.fast_layers = settings.fast_layers
         use_backends(model, settings, processes.device)
         # the order matters: weights and names are read before FSDP shards the tensors; the optimizer needs the shards
         if checkpoint is not None:

@@ -1,10 +1,11 @@
 """What a training's performance settings resolve to on its device, as environment.json records it."""
 
+import torch
 from torch import nn
 
 from zoo.devices.copying import has_async_copies
 from zoo.devices.memory import map_large_blocks
-from zoo.devices.precision import name_of_dtype
+from zoo.devices.precision import has_amx, name_of_dtype
 from zoo.devices.workers import count_workers, describe_workers
 from zoo.models.heads.cross_entropy import FEW, has_kernel, logits_at_once
 from zoo.models.kinds.part import Part
@@ -43,10 +44,18 @@ def describe_performance(settings: Training, processes: Processes, model: nn.Mod
         "loss": chunks if settings.chunked_loss else "of all logits at once",
         "last_layer": f"of {read}",
         "dropout": drawn if settings.byte_dropout and device.type == "cpu" else "torch's",
+        "layers": describe_layers(settings, device),
         "batches": f"built ahead by {describe_workers(workers)}{pinned}",
         # set when the process started; setting it again returns whether the C library accepts it
         "large_blocks": "kept" if settings.keep_memory and map_large_blocks() else "returned",
     }
+
+
+def describe_layers(settings: Training, device: torch.device) -> str:
+    """Describe how linear layers and activations are computed."""
+    if device.type != "cpu" or not settings.fast_layers:
+        return "torch's"
+    return "tanh GELU by a sigmoid" + (", gradients of large weights laid out for AMX" if has_amx() else "")
 
 
 def skips_unread(model: nn.Module) -> bool:

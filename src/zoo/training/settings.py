@@ -26,7 +26,9 @@ MAY_CHANGE = {  # settings that a resumed run may change, and what else can diff
     "attention_backend": f"{ROUNDING}, and dropout of attention weights may be drawn differently",
     **dict.fromkeys(("compile", "skip_unread"), f"{ROUNDING}, and dropout may be drawn differently"),
     "byte_dropout": "dropout is drawn differently",
-    **dict.fromkeys(("checkpointing", "chunked_loss", "strategy", "bucket_views", "optimizer.fused"), ROUNDING),
+    **dict.fromkeys(
+        ("checkpointing", "chunked_loss", "fast_layers", "strategy", "bucket_views", "optimizer.fused"), ROUNDING
+    ),
     **dict.fromkeys(("evaluate_every", "save_every", "keep", "patience"), ""),
     "average": "checkpoints that were not kept are missing from the mean",
     "evaluation_examples": "validations before and after use different examples",
@@ -70,6 +72,8 @@ class Training:
             by torch's cross entropy, with the gradient of a tied head as autograd adds it up.
         skip_unread: skip positions of the last layer that no head reads; false: compute all positions.
         byte_dropout: on a CPU, draw a byte per dropout decision; false: torch's dropout, which draws a float.
+        fast_layers: on a CPU, compute tanh GELU by a sigmoid and, with AMX, lay matrices out for the gradients of large
+            weights; false: torch's layers.
         keep_memory: on a CPU, keep the memory of large tensors for the next step; false: return it to the system.
         pin_memory: on a GPU, build batches in pinned memory, so that copies do not block the process; false: in
             ordinary memory.
@@ -112,6 +116,7 @@ class Training:
     chunked_loss: bool = True
     skip_unread: bool = True
     byte_dropout: bool = True
+    fast_layers: bool = True
     keep_memory: bool = True
     pin_memory: bool = True
     bucket_views: bool = True
