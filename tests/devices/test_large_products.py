@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 
 from zoo.devices import large_products
-from zoo.devices.large_products import has_matrix_tiles, is_slow_gradient, linear_in_blocks, write_weight_gradient_
+from zoo.devices.large_products import is_slow_gradient, linear_in_blocks, waits_for_memory, write_weight_gradient_
 
 
 @pytest.fixture(autouse=True)
@@ -56,9 +56,12 @@ def test_a_linear_layer_in_blocks_is_the_whole_one(n: int, bias: Tensor | None):
 
 def test_only_bfloat16_on_a_cpu_with_amx_is_laid_out(monkeypatch: pytest.MonkeyPatch):
     here, elsewhere = torch.empty(1), torch.empty(1, device="meta")
-    assert has_matrix_tiles(here, torch.bfloat16) and is_slow_gradient(1, 2, here, torch.bfloat16)
-    assert not has_matrix_tiles(here, torch.float32) and not has_matrix_tiles(elsewhere, torch.bfloat16)
+    assert waits_for_memory(here, torch.bfloat16) and is_slow_gradient(1, 2, here, torch.bfloat16)
+    assert not waits_for_memory(here, torch.float32) and not waits_for_memory(elsewhere, torch.bfloat16)
     monkeypatch.setattr(large_products, "MANY_ROWS", 2)
     assert not is_slow_gradient(1, 2, here, torch.bfloat16) and not is_slow_gradient(2, 1, here, torch.bfloat16)
+    with monkeypatch.context() as patch:
+        patch.setattr(torch, "get_num_threads", lambda: 5)
+        assert not waits_for_memory(here, torch.bfloat16)
     monkeypatch.setattr(large_products, "has_amx", lambda: False)
-    assert not has_matrix_tiles(here, torch.bfloat16)
+    assert not waits_for_memory(here, torch.bfloat16)

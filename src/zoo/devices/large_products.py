@@ -1,4 +1,4 @@
-"""Matrix products of linear layers whose matrices are large, on CPUs with AMX.
+"""Matrix products of linear layers whose matrices are large, on a few cores with AMX.
 
 AMX multiplies so fast that the order in which a product reads and writes memory decides how long it takes. With oneDNN
 3.12, the ways taken here need a half to two thirds of the time of a plain product (docs/benchmarks.md, "With AMX").
@@ -13,6 +13,7 @@ from zoo.devices.precision import has_amx
 
 LARGE_WEIGHT, MANY_ROWS = 2**20, 512  # entries, and rows of both inputs, from which on a layout of its own saves time
 STRIP = 64  # rows transposed at a time: the cache holds the lines that they fill
+FEW_THREADS = 4  # the copies of strips do not become faster with more threads, but products do
 LARGE_OUTPUT = 2**23  # entries: more than fit in the cache
 BLOCK = 2**13  # outputs per product
 
@@ -21,7 +22,7 @@ def linear_in_blocks(
     x: Float[Tensor, "rows width"], weight: Float[Tensor, "n width"], bias: Float[Tensor, " n"] | None
 ) -> Float[Tensor, "rows n"]:
     """Compute x W^T + b, a block of the n outputs at a time where that is faster."""
-    if len(x) * len(weight) < LARGE_OUTPUT or not has_matrix_tiles(x, x.dtype):
+    if len(x) * len(weight) < LARGE_OUTPUT or not waits_for_memory(x, x.dtype):
         return x @ weight.T if bias is None else torch.addmm(bias, x, weight.T)
     y = x.new_empty(len(x), len(weight))
     for start in range(0, len(weight), BLOCK):
@@ -66,12 +67,13 @@ def is_slow_gradient(rows: int, entries: int, like: Tensor, dtype: torch.dtype) 
         like: a tensor on the device of the product.
         dtype: of the product.
     """
-    return entries > LARGE_WEIGHT and rows >= MANY_ROWS and has_matrix_tiles(like, dtype)
+    return entries > LARGE_WEIGHT and rows >= MANY_ROWS and waits_for_memory(like, dtype)
 
 
-def has_matrix_tiles(like: Tensor, dtype: torch.dtype) -> bool:
-    """Whether products in a dtype, on a tensor's device, are computed by AMX."""
-    return like.device.type == "cpu" and dtype == torch.bfloat16 and has_amx()
+def waits_for_memory(like: Tensor, dtype: torch.dtype) -> bool:
+    """Whether products in a dtype, on a tensor's device, are computed by AMX, and by few threads."""
+    on_tiles = like.device.type == "cpu" and dtype == torch.bfloat16 and has_amx()
+    return on_tiles and torch.get_num_threads() <= FEW_THREADS
 
 
 def transpose(x: Float[Tensor, "rows n"]) -> Float[Tensor, "n rows"]:
