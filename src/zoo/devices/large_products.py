@@ -11,7 +11,7 @@ from torch import Tensor
 
 from zoo.devices.precision import has_amx
 
-LARGE_WEIGHT, MANY_ROWS = 2**20, 512  # entries, and rows of both inputs, from which on a layout of its own saves time
+LARGE_WEIGHT, MANY_ROWS = 2**20, 2**10  # entries, and rows of both inputs, from which on a layout of its own saves time
 STRIP = 64  # rows transposed at a time: the cache holds the lines that they fill
 FEW_THREADS = 4  # the copies of strips do not become faster with more threads, but products do
 LARGE_OUTPUT = 2**23  # entries: more than fit in the cache
