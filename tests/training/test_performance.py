@@ -8,7 +8,6 @@ import pytest
 import torch
 from tiny import alone, settings, train_tiny
 
-from zoo.devices.precision import has_amx
 from zoo.models.create import create_model
 from zoo.training import loop, performance
 from zoo.training.performance import describe_performance
@@ -42,7 +41,6 @@ CHANGES: list[tuple[dict[str, Any], str, str]] = [
     ({}, "dropout", "a byte per decision"),
     ({"compile": True}, "dropout", "a byte per decision, in compiled blocks a float"),
     ({"byte_dropout": False}, "dropout", "torch's"),
-    ({}, "layers", "tanh GELU by a sigmoid" + ", gradients of large weights laid out for AMX" * has_amx()),
     ({"fast_layers": False}, "layers", "torch's"),
 ]
 
@@ -50,6 +48,16 @@ CHANGES: list[tuple[dict[str, Any], str, str]] = [
 @pytest.mark.parametrize(("changes", "key", "said"), CHANGES)
 def test_each_setting_is_what_runs(changes: dict[str, Any], key: str, said: str):
     assert describe_performance(settings(**changes), alone(), MODEL)[key] == said
+
+
+@pytest.mark.parametrize(("amx", "threads", "laid_out"), [(True, 4, True), (True, 5, False), (False, 4, False)])
+def test_gradients_are_said_to_be_laid_out_where_they_are(
+    amx: bool, threads: int, laid_out: bool, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(performance, "has_amx", lambda: amx)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
+    said = "torch's" + ", gradients of large weights laid out for AMX" * laid_out
+    assert describe_performance(settings(), alone(), MODEL)["layers"] == said
 
 
 def test_of_a_model_without_blocks_no_layer_is_compiled_and_none_left_out():

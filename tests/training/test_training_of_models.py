@@ -14,6 +14,7 @@ from zoo.batches.order import Examples
 from zoo.batches.packing import RowShape
 from zoo.blocks.feed_forward import MLP
 from zoo.data.ids import Lengths, Roles
+from zoo.devices import large_products
 from zoo.examples.form import ModelTraits
 from zoo.models.create import create_model
 from zoo.objectives.mixture import Mixture
@@ -71,12 +72,23 @@ SLOW = {
 def test_with_the_fast_settings_turned_off_the_losses_are_the_same(
     tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("zoo.blocks.tanh_gelu.PART", 1000)  # entries: fewer than these models' have
     train_nano(tmp_path / "fast", name)
     monkeypatch.delattr("zoo.models.heads.cross_entropy.LinearCrossEntropy.forward")
-    monkeypatch.delattr("zoo.blocks.tanh_gelu.TanhGELU.forward")
     train_nano(tmp_path / "slow", name, attention_backend="eager", **SLOW)
     assert losses(tmp_path / "slow") == pytest.approx(losses(tmp_path / "fast"), rel=1e-5)
+
+
+def test_without_fast_layers_no_gradient_is_laid_out_and_the_losses_are_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    for name, value in {"LARGE_WEIGHT": 1, "MANY_ROWS": 1, "has_amx": lambda: True}.items():
+        monkeypatch.setattr(large_products, name, value)
+    train_nano(tmp_path / "fast", "gpt2-nano", precision="bfloat16")
+    monkeypatch.delattr("zoo.blocks.projections.LargeLinear.forward")
+    with pytest.raises(NotImplementedError):
+        train_nano(tmp_path / "none", "gpt2-nano", precision="bfloat16")
+    train_nano(tmp_path / "slow", "gpt2-nano", precision="bfloat16", fast_layers=False)
+    assert losses(tmp_path / "slow") == pytest.approx(losses(tmp_path / "fast"), rel=1e-3)
 
 
 def test_what_draws_dropout_in_another_way_is_told_of_when_a_run_is_resumed(tmp_path: Path):

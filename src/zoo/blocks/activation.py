@@ -6,8 +6,6 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from zoo.blocks.projections import UsesFastLayers
-from zoo.blocks.tanh_gelu import tanh_gelu
 from zoo.registry import Choice, Slot
 
 # not torch's classes, whose arguments (inplace, approximate) would become options in model files
@@ -35,14 +33,14 @@ class GELU(nn.Module):
 
 
 @activations.register("gelu_tanh")
-class GELUTanh(nn.Module, UsesFastLayers):
+class GELUTanh(nn.Module):
     """0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))), the approximation of GELU that GPT uses.
 
     Source: Hendrycks & Gimpel 2016, arXiv:1606.08415, section 2.
     """
 
     def forward(self, x: Float[Tensor, "*any"]) -> Float[Tensor, "*any"]:
-        return tanh_gelu(x, self.fast_layers)
+        return F.gelu(x, approximate="tanh")
 
 
 @activations.register("silu")

@@ -15,10 +15,10 @@ from zoo.devices.precision import dtype_of_products
 
 
 class UsesFastLayers:
-    """Mixin of modules that have faster ways to train on a CPU.
+    """Mixin of modules with linear layers.
 
     Attributes:
-        fast_layers: use them; false: torch's own linear layers and activations.
+        fast_layers: on a CPU with AMX, lay matrices out for the gradients of large weights; false: torch's own layers.
     """
 
     fast_layers = True

@@ -4,6 +4,7 @@ import torch
 from torch import nn
 
 from zoo.devices.copying import has_async_copies
+from zoo.devices.large_products import FEW_THREADS
 from zoo.devices.memory import map_large_blocks
 from zoo.devices.precision import has_amx, name_of_dtype
 from zoo.devices.workers import count_workers, describe_workers
@@ -52,10 +53,9 @@ def describe_performance(settings: Training, processes: Processes, model: nn.Mod
 
 
 def describe_layers(settings: Training, device: torch.device) -> str:
-    """Describe how linear layers and activations are computed."""
-    if device.type != "cpu" or not settings.fast_layers:
-        return "torch's"
-    return "tanh GELU by a sigmoid" + (", gradients of large weights laid out for AMX" if has_amx() else "")
+    """Describe how linear layers are computed."""
+    laid_out = settings.fast_layers and device.type == "cpu" and has_amx() and torch.get_num_threads() <= FEW_THREADS
+    return "torch's, gradients of large weights laid out for AMX" if laid_out else "torch's"
 
 
 def skips_unread(model: nn.Module) -> bool:

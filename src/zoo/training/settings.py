@@ -72,8 +72,7 @@ class Training:
             by torch's cross entropy, with the gradient of a tied head as autograd adds it up.
         skip_unread: skip positions of the last layer that no head reads; false: compute all positions.
         byte_dropout: on a CPU, draw a byte per dropout decision; false: torch's dropout, which draws a float.
-        fast_layers: on a CPU, compute tanh GELU by a sigmoid and, with AMX, lay matrices out for the gradients of large
-            weights; false: torch's layers.
+        fast_layers: on a CPU with AMX, lay matrices out for the gradients of large weights; false: torch's layers.
         keep_memory: on a CPU, keep the memory of large tensors for the next step; false: return it to the system.
         pin_memory: on a GPU, build batches in pinned memory, so that copies do not block the process; false: in
             ordinary memory.
