@@ -60,8 +60,9 @@ def test_only_bfloat16_on_a_cpu_with_amx_is_laid_out(monkeypatch: pytest.MonkeyP
     assert not waits_for_memory(here, torch.float32) and not waits_for_memory(elsewhere, torch.bfloat16)
     monkeypatch.setattr(large_products, "MANY_ROWS", 2)
     assert not is_slow_gradient(1, 2, here, torch.bfloat16) and not is_slow_gradient(2, 1, here, torch.bfloat16)
-    with monkeypatch.context() as patch:
-        patch.setattr(torch, "get_num_threads", lambda: 5)
-        assert not waits_for_memory(here, torch.bfloat16)
+    for place, name, value in ((torch, "get_num_threads", 5), (torch.compiler, "is_compiling", True)):
+        with monkeypatch.context() as patch:
+            patch.setattr(place, name, lambda value=value: value)
+            assert not waits_for_memory(here, torch.bfloat16)
     monkeypatch.setattr(large_products, "has_amx", lambda: False)
     assert not waits_for_memory(here, torch.bfloat16)

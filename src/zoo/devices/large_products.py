@@ -71,9 +71,13 @@ def is_slow_gradient(rows: int, entries: int, like: Tensor, dtype: torch.dtype) 
 
 
 def waits_for_memory(like: Tensor, dtype: torch.dtype) -> bool:
-    """Whether products in a dtype, on a tensor's device, are computed by AMX, and by few threads."""
-    on_tiles = like.device.type == "cpu" and dtype == torch.bfloat16 and has_amx()
-    return on_tiles and torch.get_num_threads() <= FEW_THREADS
+    """Whether products in a dtype, on a tensor's device, are computed by AMX, and by few threads.
+
+    A compiled model has plain products, which the compiler lays out and fuses.
+    """
+    if torch.compiler.is_compiling() or like.device.type != "cpu" or dtype != torch.bfloat16:
+        return False
+    return has_amx() and torch.get_num_threads() <= FEW_THREADS
 
 
 def transpose(x: Float[Tensor, "rows n"]) -> Float[Tensor, "n rows"]:
