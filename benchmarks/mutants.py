@@ -46,6 +46,10 @@ TEST_FOLDERS = {  # room -> folders of the tests that cover it
     "training": ["training"],
     "inference": ["inference", "metrics"],
     "hub/targets": ["hub/targets", "hub/importing"],
+    "data/columns": ["data/columns", "data/sources"],
+    "data/store": ["data/store"],
+    "examples": ["examples", "objectives", "batches"],
+    "metrics": ["metrics"],
 }
 Case = tuple[str, str]  # file, name
 TIMEOUT_FACTOR = 5  # of a run's expected duration, since other programs share the machine
