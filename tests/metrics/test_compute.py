@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import evaluate
 import pytest
@@ -19,7 +20,7 @@ from zoo.hub.modeling.metric import EvaluateMetric
 from zoo.metrics.metric import compute, metrics
 
 SOURCE = Path(__file__).parents[2] / "src"
-MEASURED = {
+MEASURED: dict[str, dict[str, list[Any]]] = {
     "classes": {"predictions": [0, 1, 1], "references": [0, 1, 0]},
     "tags": {"predictions": [["B-a", "O"], ["O"]], "references": [["B-a", "I-a"], ["O"]]},
     "sets": {"predictions": [[0, 1], [1, 1]], "references": [[0, 1], [1, 0]]},
@@ -97,7 +98,9 @@ def test_correlations_are_scipys_and_zero_for_a_constant():
     for name, judge in (("pearson", scipy.stats.pearsonr), ("spearman", scipy.stats.spearmanr)):
         expected = judge(references, predictions).statistic
         assert compute(name, predictions=predictions, references=references) == pytest.approx(expected)
-        assert compute(name, predictions=[1.0, 1.0], references=[0.0, 1.0]) == 0.0
+        assert compute(name, predictions=[1.0, 1.0], references=[0.0, 3.0]) == 0.0
+        assert compute(name, predictions=[0.0, 1.0], references=[3.0, 3.0]) == 0.0
+        assert compute(name, predictions=[0.0, 1.0], references=[0.0, 1.0]) == pytest.approx(1.0)
 
 
 def test_the_squared_error_is_a_mean():
@@ -246,10 +249,22 @@ def test_spans_by_other_letters_have_the_same_f1():
     assert compute("tagging/f1", predictions=asked[0], references=asked[1]) == same == pytest.approx(6 / 7)
 
 
+@pytest.mark.parametrize("name", [name for name in metrics.names() if metrics[name].best is not None])
+def test_predictions_that_are_all_right_have_the_best_value(name: str):
+    right = MEASURED[metrics[name].needs]["references"]
+    said = [answers[0] for answers in right] if metrics[name].needs in ("answers", "texts") else right
+    assert compute(name, predictions=said, references=right) == pytest.approx(metrics[name].best)
+
+
 @pytest.mark.parametrize("name", metrics.names())
-def test_nothing_to_measure_is_refused(name: str):
+def test_nothing_to_measure_and_inputs_of_different_lengths_are_refused(name: str):
+    given: dict[str, list[Any]] = {key: [] for key in metrics[name].inputs}
     with pytest.raises(ValueError, match="there is nothing to measure"):
-        compute(name, **{key: [] for key in metrics[name].inputs})
+        compute(name, **given)
+    for number, (key, values) in enumerate(given.items(), start=1):
+        values += [MEASURED[metrics[name].needs][key][0]] * number
+    with pytest.raises(ValueError, match=rf"^{name}: needs as many .*: 1, .*: 2}}$"):
+        compute(name, **given)
 
 
 def test_counts_that_sum_to_zero_are_refused():

@@ -48,11 +48,14 @@ class Metric(ABC):
         """Compute the metric from the values that `inputs` names, and its own options.
 
         Raises:
-            ValueError: nothing to measure.
+            ValueError: nothing to measure, or inputs of different lengths.
         """
-        for name in self.inputs:
-            if not len(given[name]):
+        lengths = {name: len(given[name]) for name in self.inputs}
+        for name, length in lengths.items():
+            if not length:
                 raise ValueError(f"{self.name}: there is nothing to measure (no {name})")
+        if len(set(lengths.values())) > 1:  # numpy would repeat a single number, and sacrebleu score the first texts
+            raise ValueError(f"{self.name}: needs as many {' as '.join(lengths)}, got {lengths}")
         return float(self.measure(**given))
 
     @abstractmethod
@@ -67,6 +70,6 @@ def compute(name: str, **measured: Any) -> float:
     """Compute a registered metric from its inputs by name and its options.
 
     Raises:
-        ValueError: an unknown metric, or nothing to measure.
+        ValueError: an unknown metric, nothing to measure, or inputs of different lengths.
     """
     return metrics[name]().compute(**measured)
