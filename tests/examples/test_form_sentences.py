@@ -71,6 +71,14 @@ def test_pairs_fit_and_have_two_parts():
         assert all(piece.length >= 1 for piece in plan.pieces)
 
 
+def test_the_shortest_pair_has_a_token_of_each_part():
+    shortest = Limits(5)
+    FORM.check(shortest)
+    assert {plan.length for plan in all_plans(corpus(documents=5), 2, shortest)} == {5}
+    with pytest.raises(ValueError, match="longest: 4 is too short for an example; it must be at least 5"):
+        FORM.check(Limits(4))
+
+
 @pytest.mark.parametrize("longest", [12, 28])  # the second: many a sentence does not fit behind the first part
 def test_neither_length_nor_borders_tell_drawn_parts_from_true_ones(longest: int):
     lengths = corpus(documents=200, longest=longest)
