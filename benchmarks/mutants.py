@@ -206,7 +206,7 @@ def main() -> None:
     os.chdir(kept / "copy")
     os.environ |= {"PYTHONPATH": "src", "PYTHONDONTWRITEBYTECODE": "1"}
     sys.dont_write_bytecode = True  # a .pyc of a changed file must not outlive the change
-    sys.path.insert(0, "src")
+    sys.path[:0] = ["src", ""]  # "": as `python -m pytest` has it; some tests import modules of `tests`
     for name in THIRD_PARTY:  # import once, before forking
         importlib.import_module(name)
     limits = options.sample, options.seed, options.seconds
