@@ -50,6 +50,10 @@ TEST_FOLDERS = {  # room -> folders of the tests that cover it
     "data/store": ["data/store"],
     "examples": ["examples", "objectives", "batches"],
     "metrics": ["metrics"],
+    "runs": ["runs", "training"],
+    "hub/importing": ["hub/importing", "hub/targets"],
+    "hub/exporting": ["hub/exporting", "hub/targets"],
+    "experiments": ["experiments", "cli"],
 }
 Case = tuple[str, str]  # file, name
 TIMEOUT_FACTOR = 5  # of a run's expected duration, since other programs share the machine
