@@ -1,5 +1,6 @@
 """Claims about environment.json: it names what the run ran on, and no secret."""
 
+import hashlib
 import json
 import subprocess
 from pathlib import Path
@@ -46,6 +47,14 @@ def test_what_was_sealed_is_read_and_what_was_changed_is_refused(tmp_path: Path)
         path.write_bytes(seal(tree).replace(old, new, 1))
         with pytest.raises(ValueError, match=f"environment.json: is damaged, {words}"):
             read_sealed(path)
+
+
+def test_the_seal_of_a_file_is_the_one_that_earlier_versions_wrote(tmp_path: Path):
+    """Another spelling of what is hashed would make every existing checkpoint a damaged one."""
+    hashed = b'{\n "command": [\n  "caf\\u00e9"\n ],\n "step": 1.5\n}\n'
+    written = {**json.loads(hashed), "sha256": hashlib.sha256(hashed).hexdigest()}
+    (tmp_path / "manifest.json").write_text(json.dumps(written))
+    assert read_sealed(tmp_path / "manifest.json") == {"command": ["café"], "step": 1.5}
 
 
 def test_what_is_no_file_or_too_large_a_one_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

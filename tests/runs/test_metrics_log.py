@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -27,6 +28,12 @@ def test_a_log_that_goes_on_from_a_mark_is_the_log_that_never_stopped(tmp_path: 
     assert again == write(tmp_path / "b", 1, 2, 3, 4)
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
     assert [line["step"] for line in read_metrics(tmp_path / "a", again)] == [1, 2, 3, 4]
+
+
+def test_the_hash_of_a_log_is_the_one_that_earlier_versions_wrote(tmp_path: Path):
+    first = sha256(b'{"step": 1}\n').hexdigest()
+    both = sha256(first.encode() + b'{"step": 2}\n').hexdigest()
+    assert write(tmp_path / "a", 1, 2) == Mark(24, both)
 
 
 def test_what_a_kill_left_of_the_last_line_is_dropped(tmp_path: Path):

@@ -130,7 +130,7 @@ def read_metrics(path: Path, mark: Mark) -> list[Line]:
         raise ValueError(f"{path}: is damaged, it has {len(content)} bytes, but had {mark.bytes} at the checkpoint")
     if functools.reduce(chain_hash, content[: mark.bytes].splitlines(keepends=True), "") != mark.chain:
         raise ValueError(f"{path}: is damaged, the checksum of its first {mark.bytes} bytes does not match")
-    whole = content[: content.rfind(b"\n") + 1].split(b"\n")[:-1]
+    whole = content.split(b"\n")[:-1]  # what follows the last line feed is incomplete, or nothing
     lines = [parse_json(line, f"{path}: line {number}") for number, line in enumerate(whole, 1)]
     # no hash covers lines beyond the mark, but their step numbers must be consecutive
     for number, line in enumerate(lines, 1):
