@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -158,3 +159,15 @@ def test_a_save_that_fails_says_so_and_leaves_the_earlier_ones(tmp_path: Path, m
     with pytest.raises(RuntimeError, match=words):
         write(tmp_path, 2)
     assert sorted(p.name for p in tmp_path.iterdir()) == ["1"]
+
+
+def test_a_folder_that_is_deleted_during_a_save_fails_as_any_other_save(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    def deleted(path: Path) -> None:
+        shutil.rmtree(tmp_path / "run")
+        path.stat()
+
+    monkeypatch.setattr(checkpoint_module, "sync", deleted)
+    with pytest.raises(RuntimeError, match="cannot write the checkpoint: .*No such file or directory"):
+        write(tmp_path / "run", 2)
