@@ -5,6 +5,8 @@ from typing import Any
 from unittest.mock import Mock
 
 import pytest
+import torch
+from torch.nn import functional as F
 
 from zoo.data.sources.rows import refuse_unlabeled
 from zoo.experiments.fill_in import fit_data, fit_length, fit_vocabulary, grow_vocabulary
@@ -12,6 +14,7 @@ from zoo.experiments.layers import origin
 from zoo.experiments.request import Request
 from zoo.experiments.resolve import resolve_pretraining
 from zoo.metrics.metric import metrics
+from zoo.models.heads.scores import Scores
 
 
 @pytest.mark.parametrize(
@@ -37,6 +40,21 @@ def test_the_data_decide_classes_and_columns_that_a_task_leaves_open(
     assert (
         "examples are made of text only, but tokenizer, filters and held-out rows also depend on prompt" in caplog.text
     )
+
+
+def test_class_weights_are_those_of_classes_that_only_the_data_name():
+    objective = {"classification": {"class_weights": {"noun": 3.0}}}
+    sets = [(("task",), {"objective": objective, "labels": None, "metrics": []})]
+    given = resolve_pretraining(Request("bert-nano", "pydocs-topic", Path("run"), sets))
+    member: Any = fit_data(given, Mock(inputs=["text", "label"], labels=["verb", "noun"])).mixture.members[
+        "classification"
+    ]
+    logits, labels = torch.tensor([[0.5, -1.0], [2.0, 0.3], [0.1, 0.2]]), torch.tensor([0, 1, 1])
+    found = member.answer.cost(Scores.from_logits(logits), labels, label_smoothing=0.0)
+    wanted = F.cross_entropy(logits, labels, torch.tensor([1.0, 3.0]))
+    torch.testing.assert_close((found.sum / found.count).float(), wanted)
+    with pytest.raises(ValueError, match="class_weights: unknown class 'noun'"):
+        fit_data(given, Mock(inputs=["text", "label"], labels=["verb", "name"]))
 
 
 def test_a_metric_that_cannot_do_with_the_datas_classes_is_refused(monkeypatch: pytest.MonkeyPatch):
