@@ -82,6 +82,17 @@ def test_the_bias_of_berts_decoder_wins_and_its_matrix_must_be_the_tied_one(tmp_
         zoo.load(folder)
 
 
+def test_a_tied_copy_of_another_dtype_with_the_same_values_is_a_copy(tmp_path: Path):
+    folder = saved(tmp_path, "BertForMaskedLM")
+    tensors = load_file(folder / "model.safetensors")
+    words = tensors["bert.embeddings.word_embeddings.weight"].bfloat16()
+    tensors["bert.embeddings.word_embeddings.weight"] = words
+    save_file(tensors, folder / "model.safetensors")
+    before = logits(folder)
+    save_file({**tensors, "cls.predictions.decoder.weight": words.float()}, folder / "model.safetensors")
+    assert torch.equal(logits(folder), before)
+
+
 def test_missing_keys_mean_the_defaults_of_their_class(tmp_path: Path):
     folder = saved(tmp_path, "GPT2LMHeadModel", n_inner=None)
     before = logits(folder)

@@ -82,11 +82,7 @@ def resolve_ties(stored: Stored, flat: FlatSettings, target: Target, place: str)
         mine, other = stored[copy.theirs], stored.get(copy.of)
         if other is None or copy.rules:
             stored[copy.of] = mine
-        elif (
-            mine.shape != other.shape
-            or mine.dtype != other.dtype
-            or not torch.equal(load_tensor(mine), load_tensor(other))
-        ):
+        elif mine.shape != other.shape or not torch.equal(load_tensor(mine), load_tensor(other)):
             if copy.untied is not None:
                 flat[copy.untied] = (False,)
             if copy.untied is None or not fits_head(copy.untied, flat, target):
