@@ -1,5 +1,6 @@
 """What fine-tuning adds to a checkpoint's tokenizer and model: words and sentinels that a task needs."""
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -8,6 +9,7 @@ from commands import Said
 
 from zoo.data.tokenizers.tokenizer import Tokenizer
 from zoo.hub.api import load
+from zoo.runs.checkpoint import write_checkpoint
 from zoo.runs.saved import open_run
 
 Zoo = Callable[..., Said]
@@ -48,3 +50,17 @@ def test_a_task_with_sentinels_adds_them_behind_the_tokens_of_the_checkpoint(
     old, new = tables(run_of("numbers"), tmp_path / "run")
     assert len(new) == len(after)
     torch.testing.assert_close(new[: len(old)], old, atol=1e-9, rtol=0)
+
+
+def test_a_checkpoint_with_a_weight_that_is_not_finite_is_refused_before_anything_is_written(
+    zoo: Zoo, data: Path, tmp_path: Path, run_of: RunOf
+):
+    shutil.copytree(run_of("mlm"), tmp_path / "base")
+    found = open_run(tmp_path / "base").checkpoint
+    weights = found.published
+    weights["encoder.stack.embeddings.tokens.weight"][3, 1] = float("nan")
+    training = (found.folder / "training.yaml").read_bytes()
+    write_checkpoint(found.folder, {"weights": weights}, found.state, training, found.mark, found.run_files)
+    said = zoo("finetune", tmp_path / "base", data / "classify.yaml", "-o", tmp_path / "run", "--data", data, *STILL)
+    assert said.status == 2 and "encoder.stack.embeddings.tokens.weight holds NaN, not a finite" in said.err
+    assert not (tmp_path / "run").exists()
