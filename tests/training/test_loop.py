@@ -17,7 +17,7 @@ from zoo.runs.saved import open_run
 from zoo.training import learner
 from zoo.training.logbook import enforce_skip_limit
 from zoo.training.loop import train
-from zoo.training.meter import Speed
+from zoo.training.meter import Speed, measure_peak
 from zoo.training.state import State
 from zoo.training.step import weigh
 from zoo.training.supervision.processes import Processes
@@ -38,6 +38,15 @@ def test_no_step_uses_more_of_the_device_than_there_is():
     measured, given = (Speed(flops=3.0, peak=15.0, measured=how) for how in (True, False))
     assert [measured.line(*step)["mfu"] for step in (slow, fast, slow)] == [1.0, 1.0, 0.5]
     assert [given.line(*step)["mfu"] for step in (slow, fast, slow)] == [2.0, 4.0, 2.0]
+
+
+def test_a_clock_that_stands_still_leaves_the_speed_unknown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("time.perf_counter", lambda: 1.0)
+    measure_peak.cache_clear()
+    train_tiny(tmp_path, settings(steps=2), observers=Observers(flops_per_token=100.0))
+    measure_peak.cache_clear()
+    speeds = [(line["tokens_per_second"], line["mfu"]) for line in lines(tmp_path)]
+    assert speeds == [(None, None), (None, None)]
 
 
 def test_a_step_is_the_gradient_of_the_mean_over_all_tokens_of_the_batch(tmp_path: Path):

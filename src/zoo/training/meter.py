@@ -158,6 +158,8 @@ class Speed:
 
     def line(self, tokens: float, seconds: float) -> Line:
         """Return the log line's entries for a step of `tokens` tokens: its speed and, if the peak is known, MFU."""
+        if seconds == 0:  # the clock stood still, as a virtual machine's may: the speed is unknown
+            return {"tokens_per_second": None, "mfu": None, "seconds": seconds}
         used = None
         if self.flops is not None and self.peak is not None:
             reached = self.flops * tokens / seconds
@@ -167,8 +169,10 @@ class Speed:
 
 
 @cache  # several trainings of one process measure once
-def measure_peak(device: torch.device, dtype: torch.dtype, threads: int) -> float:
+def measure_peak(device: torch.device, dtype: torch.dtype, threads: int) -> float | None:
     """Measure the FLOP/s of one device in large matrix products: the best of at most `MOST_PRODUCTS`.
+
+    None: the clock stood still.
 
     Args:
         threads: CPU threads; a key of the cache, so that another number is measured again.
@@ -181,4 +185,4 @@ def measure_peak(device: torch.device, dtype: torch.dtype, threads: int) -> floa
         began = time.perf_counter()
         (left @ right)[0, 0].item()
         taken.append(time.perf_counter() - began)
-    return 2 * n**3 / min(taken)
+    return 2 * n**3 / min(taken) if min(taken) else None
