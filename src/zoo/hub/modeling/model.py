@@ -235,6 +235,7 @@ class Shell(PreTrainedModel):  # type: ignore[misc]
         return False  # `generate` would create one for keys and values, which not every decoder has
 
     def _set_gradient_checkpointing(self, enable: bool = True, *_: Any, **__: Any) -> None:
+        self.gradient_checkpointing = enable  # what `is_gradient_checkpointing` looks for
         for part in self.zoo_model.parts:
             part.checkpointing = enable
 
