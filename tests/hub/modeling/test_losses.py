@@ -4,10 +4,11 @@ from collections.abc import Callable
 
 import pytest
 import torch
+from shell_choices import SCALED, Shelled, load
 from torch import Tensor
 from torch.nn import functional
 
-from zoo.hub.modeling.losses import binary_loss, detection_loss, mean_loss, squared_loss
+from zoo.hub.modeling.losses import binary_loss, detection_loss, mean_loss, place_loss, squared_loss
 
 NONE = torch.full((2, 3), -100)
 CASES = [
@@ -43,3 +44,24 @@ def test_losses_are_those_of_torch():
 
 def test_rows_without_a_label_cost_nothing():
     assert mean_loss(torch.randn(2, 3, 5), NONE) == detection_loss(torch.randn(2, 3, 1), NONE) == 0
+
+
+@pytest.mark.parametrize("left", [False, True])
+def test_padding_changes_no_loss_of_an_answer(shelled: Shelled, left: bool):
+    """The loss of a batch is the mean of its rows' own, as in zoo's training."""
+    model, rows = load(shelled("bert-nano", {**SCALED, "heads": ["span"]})), [[2, 9, 4, 10, 11, 4], [2, 9, 4]]
+    alone = [
+        model(torch.tensor([row]), start_positions=torch.tensor([1]), end_positions=torch.tensor([2])) for row in rows
+    ]
+    shift, padding = 3 * left, [0, 0, 0]
+    ids = torch.tensor([rows[0], padding + rows[1] if left else rows[1] + padding])
+    begins, ends = torch.tensor([1, 1 + shift]), torch.tensor([2, 2 + shift])
+    said = model(ids, attention_mask=(ids > 0).long(), start_positions=begins, end_positions=ends)
+    torch.testing.assert_close(said.loss, (alone[0].loss + alone[1].loss) / 2)
+
+
+def test_an_answer_in_padding_does_not_count():
+    logits, mask = torch.randn(2, 3, requires_grad=True), torch.tensor([[1, 1, 0], [0, 0, 0]])
+    assert place_loss(logits, torch.tensor([2, 1]), mask) == 0
+    place_loss(logits, torch.tensor([1, 1]), mask).backward()
+    assert logits.grad is not None and logits.grad.isfinite().all() and not logits.grad[mask == 0].any()

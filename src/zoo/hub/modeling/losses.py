@@ -45,6 +45,18 @@ def detection_loss(logits: Tensor, labels: Tensor, count: Tensor | int | None = 
     return mean_cost(SeveralClasses(), logits, labels[..., None], count)
 
 
+def place_loss(logits: Tensor, places: Tensor, mask: Tensor | None = None) -> Tensor:
+    """The mean cross-entropy of one position per row, among the row's tokens: padding changes nothing.
+
+    As in transformers, a position that was cut off is ignored, and -1 counts as 0. One of padding is ignored, too.
+    """
+    shown = torch.ones_like(logits, dtype=torch.bool) if mask is None else mask > 0
+    places = places.to(logits.device).clamp(0, logits.shape[1])
+    known = nn.functional.pad(shown, (0, 1)).gather(1, places[:, None])[:, 0]
+    least = torch.finfo(logits.dtype).min  # of a row of padding alone, infinities would make the gradients NaN
+    return mean_loss(logits.masked_fill(~shown, least), places.masked_fill(~known, IGNORE_INDEX))
+
+
 LOSSES = {SeveralClasses.problem: binary_loss, OneNumber.problem: squared_loss, OneClass.problem: mean_loss}
 
 

@@ -21,7 +21,7 @@ from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_N
 from zoo.hub.modeling.config import ZooConfig
 from zoo.hub.modeling.image_processor import ZooImageProcessor
 from zoo.hub.modeling.inputs import part_input, shift
-from zoo.hub.modeling.losses import IGNORE_INDEX, mean_loss
+from zoo.hub.modeling.losses import mean_loss, place_loss
 from zoo.hub.modeling.model import INPUT_ARGUMENTS, LABEL_ARGUMENTS, Shell, checked_forward
 from zoo.hub.targets.zoo_target import MODEL_TYPE
 
@@ -132,9 +132,7 @@ class ZooForQuestionAnswering(Shell):
         given = part_input(input_ids, attention_mask, token_type_ids)
         begins, ends = self.logits_of(self.hidden_states(given)[0], given).unbind(-1)
         pairs = (begins, start_positions), (ends, end_positions)
-        beyond = input_ids.shape[1]  # as in transformers, a position that was cut off is ignored, and -1 counts as 0
-        known = [(logits, at.clamp_min(0)) for logits, at in pairs if at is not None]
-        losses = [mean_loss(logits, at.masked_fill(at >= beyond, IGNORE_INDEX)) for logits, at in known]
+        losses = [place_loss(logits, at, attention_mask) for logits, at in pairs if at is not None]
         loss = sum(losses) / len(losses) if losses else None
         return modeling_outputs.QuestionAnsweringModelOutput(loss, begins.contiguous(), ends.contiguous())
 
