@@ -226,6 +226,11 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("GPT2LMHeadModel", {"pruned_heads": {"0": [1]}}, "pruned_heads is .*'0'"),
     ("GPT2LMHeadModel", {"transformers_weights": "other.safetensors"}, "transformers_weights is other.safetensors; "),
     ("GPT2ForSequenceClassification", {"problem_type": "regression"}, "problem_type is 'regression' with 2 outputs"),
+    (
+        "GPT2ForSequenceClassification",
+        {"problem_type": "single_label_classification", "id2label": {"0": "A"}},
+        "problem_type is 'single_label_classification' with one label; zoo reads two or more labels, or 'regression'",
+    ),
     ("GPT2ForSequenceClassification", {"problem_type": []}, r"problem_type is \[\]; zoo reads single_label"),
     ("GPT2DoubleHeadsModel", {"summary_first_dropout": [0.1]}, "dropout: expected one value, not a list"),
     ("GPT2LMHeadModel", {"n_embd": None}, "n_inner is missing, and does not follow from other keys"),

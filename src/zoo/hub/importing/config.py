@@ -250,7 +250,7 @@ def read_labels(config: ConfigReader, chosen: NativeClass) -> LabelNames:
     """Read the labels of a class, if it has any; without names in the file, transformers' LABEL_0, LABEL_1, … are used.
 
     Raises:
-        ValueError: `id2label` is not a list of names, or zoo does not know the problem type.
+        ValueError: `id2label` is not a list of names, or zoo does not know the problem type or not with so many labels.
     """
     if not any(map(has_classes, chosen.heads)):
         return LabelNames([])
@@ -263,11 +263,16 @@ def read_labels(config: ConfigReader, chosen: NativeClass) -> LabelNames:
     kinds = {answer.problem: kind for kind, answer in LABEL_LOSSES.items()}
     if not isinstance(problem, str) or problem not in kinds:
         raise ValueError(f"{config.place}: problem_type is {problem!r}; zoo reads {join_values(list(kinds), ' or ')}")
-    if kinds[problem] == "number" and len(names) != 1:
+    number = kinds[problem] == "number"
+    if number and len(names) != 1:
         raise ValueError(
             f"{config.place}: problem_type is {problem!r} with {len(names)} outputs; zoo predicts one number"
         )
-    number = kinds[problem] == "number"
+    if not number and len(names) == 1:  # a head of one score inherits the problem_type of the classifier it replaces
+        raise ValueError(
+            f"{config.place}: problem_type is {problem!r} with one label; zoo reads two or more labels, or "
+            f"{OneNumber.problem!r} if the model predicts a number"
+        )
     return LabelNames([] if number else names, kinds[problem], len(names), assumed and number)
 
 
