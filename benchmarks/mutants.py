@@ -47,7 +47,7 @@ TEST_FOLDERS = {  # room -> folders of the tests that cover it
     "inference": ["inference", "metrics"],
     "hub/targets": ["hub/targets", "hub/importing"],
     "data/columns": ["data/columns", "data/sources"],
-    "data/store": ["data/store"],
+    "data/store": ["data/store", "data/columns"],
     "examples": ["examples", "objectives", "batches"],
     "metrics": ["metrics"],
     "runs": ["runs", "training"],
