@@ -71,6 +71,19 @@ def test_the_same_file_has_other_shards_where_its_labels_are_of_another_kind(tmp
     assert [type(labels_of(train)[0]) for train in kinds] == [int, tuple, float]
 
 
+def test_a_test_split_that_withholds_labels_has_other_shards_for_a_task_without_labels(tmp_path: Path):
+    for name, rows in (("train", "text,label\na,x\nb,y\nc,x\nd,y\n"), ("test", "text\none\ntwo\n")):
+        (tmp_path / f"{name}.csv").write_text(rows)
+    source = {"files": {"train": "train.csv", "test": "test.csv"}}
+    task = read_task({"objective": "classification", "source": source, "labels": "several"}, "task")
+    tokenizer = Tokenizer.train(tokenizers.parse("characters"), ["one two"])
+    plain, labeled = (
+        open_store(load_rows(task, read, tmp_path, ["test"]), forms["text"].stored, tokenizer)["test"]
+        for read in (["text"], inputs())
+    )
+    assert plain.lengths.labels is None and labels_of(labeled) == [(-1,), (-1,)]
+
+
 TOXIC = {"text": "text", "label": ["toxic", "threat", "insult"]}
 
 

@@ -189,6 +189,8 @@ def test_a_picture_is_bytes_or_the_path_of_a_file_beside_the_table(tmp_path: Pat
     for gallery in (pictures([one]), pictures(["a.png"], tmp_path), pictures([{"bytes": one, "path": "b.png"}])):
         assert gallery.read(0, 2)[:, 0, 0].tolist() == list(RED)
         assert gallery.stored(0)[0] == pictures([one]).stored(0)[0] and len(gallery) == 1
+    # bytes are used, so a fault in them is not one of the file that is named beside them
+    assert pictures([{"bytes": one, "path": "a.png"}], tmp_path).stored(0) == (one, "train.csv: row 1")
 
 
 def test_a_picture_that_is_not_there_is_refused(tmp_path: Path):
