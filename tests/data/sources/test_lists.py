@@ -90,6 +90,13 @@ def test_an_answer_without_a_place_is_the_first_that_reads_so():
     assert read(question=["Where?"], context=[CONTEXT], answers=[["Korea"]])["answers"][0]["start"] == [9]
 
 
+def test_an_answer_may_stand_at_either_end_of_the_context():
+    for text, start in ((CONTEXT[:5], 0), (CONTEXT[-1:], len(CONTEXT) - 1), (CONTEXT, 0)):
+        given = {"text": text, "answer_start": start}
+        found = read(question=["Where?"], context=[CONTEXT], answers=[given])["answers"]
+        assert found == [{"text": [text], "start": [start]}]
+
+
 def test_a_question_may_have_no_answer():
     assert read(question=["Why?"], context=[CONTEXT], answers=[[]])["answers"] == [{"text": [], "start": []}]
 
