@@ -60,5 +60,5 @@ class MeanSquaredError(NumberMetric):
 
 
 def is_constant(numbers: list[float]) -> bool:
-    """Whether a correlation is undefined: all numbers are equal, or there are fewer than two."""
-    return len(numbers) < 2 or bool(np.ptp(numbers) == 0)
+    """Whether a correlation is undefined: all numbers are equal, or there is only one."""
+    return bool(np.ptp(numbers) == 0)
