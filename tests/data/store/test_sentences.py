@@ -6,8 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from zoo.data.ids import StoredFields
 from zoo.data.store import sentences
 from zoo.data.store.sentences import ASCII_GAP, GAP, ends_sentence, rule, split_sentences, splitter
+from zoo.data.store.store import StoreRecipe
 from zoo.examples.form import ModelTraits, forms
 
 CASES = [  # a sentence a row, as a reader splits them
@@ -116,3 +118,13 @@ def test_a_language_where_no_sentences_are_read_is_refused() -> None:
 
 def test_a_form_of_sentences_keeps_the_language() -> None:
     assert forms["sentences"](ModelTraits(causal=False), whole=False).stored_fields_in("de").language == "de"
+
+
+@pytest.mark.parametrize("is_split", [True, False])
+def test_a_new_version_of_the_rule_has_new_shards_of_texts_that_are_split(
+    is_split: bool, monkeypatch: pytest.MonkeyPatch
+):
+    recipe = StoreRecipe(StoredFields(("text",), sentences=is_split), None)
+    before = recipe.key()
+    monkeypatch.setattr(sentences, "VERSION", sentences.VERSION + 1)
+    assert (recipe.key() != before) is is_split

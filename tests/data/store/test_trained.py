@@ -95,6 +95,8 @@ def test_each_kind_and_sample_has_one_of_its_own() -> None:
     assert letters(ONE, TWO) == "abcd"
     with pytest.raises(ValueError, match="train a tokenizer on: no row fits into sample, which is 1 character of 4"):
         stored_tokenizer(few, split(ONE, TWO))
+    kinds = [TrainingText.parse({"name": name, "vocab_size": 300}, "task.tokenizer") for name in ("bpe", "byte_bpe")]
+    assert len({stored_tokenizer(how, split(ONE, TWO)).digest for how in kinds}) == 2
 
 
 def test_options_and_what_is_read_have_one_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
