@@ -38,7 +38,8 @@ def test_a_picture_alone_is_one_position_with_its_label():
 
 
 @pytest.mark.parametrize(
-    ("longest", "tokens", "following"), [(5, [2, 10, 11, 12], [10, 11, 12, 3]), (2, [2, 10], [10, 11])]
+    ("longest", "tokens", "following"),
+    [(4, [2, 10, 11, 12], [10, 11, 12, 3]), (3, [2, 10, 11], [10, 11, 12]), (2, [2, 10], [10, 11])],
 )
 def test_a_text_is_predicted_from_its_picture_and_ends_where_it_was_not_cut(
     longest: int, tokens: list[int], following: list[int]
@@ -49,7 +50,7 @@ def test_a_text_is_predicted_from_its_picture_and_ends_where_it_was_not_cut(
     Mixture.parse("captioning").annotate(example, Randomness(Purpose.EXAMPLE, 0), ROLES)
     assert (example.tokens.tolist(), example.targets["language"].tolist()) == (tokens, following)
     assert (plan.length, plan.source_length) == (len(tokens), 1)
-    assert plan.truncated == (0 if longest == 5 else 2)  # a token and the end
+    assert plan.truncated == 4 - longest  # of three tokens and the end
     assert example.picture is not None and example.source is None
 
 

@@ -9,6 +9,7 @@ from tokenizers.pre_tokenizers import WhitespaceSplit
 from zoo.data.ids import Lengths, Piece, Roles
 from zoo.examples.example import Example, ExamplePlan
 from zoo.examples.form import Form, Limits, ModelTraits
+from zoo.examples.forms.both_orders import BothOrders
 from zoo.examples.forms.pair import Pair
 from zoo.examples.forms.source_target import SourceTarget
 from zoo.examples.forms.text import Text
@@ -164,3 +165,7 @@ def test_limits_without_room_for_text_are_refused():
         Text(ENCODER, False).check(Limits(2))
     with pytest.raises(ValueError, match=r"longest\.source: 1 is too short .* at least 2"):
         SourceTarget(BOTH, False).check(Limits(8, 1))
+    both = BothOrders(DECODER, True)
+    both.check(Limits(5, row=10))
+    with pytest.raises(ValueError, match="length: 9 is too short for 2 documents; it must be at least 10"):
+        both.check(Limits(5, row=9))
