@@ -45,6 +45,7 @@ def test_a_text_is_predicted_from_its_picture_and_ends_where_it_was_not_cut(
     longest: int, tokens: list[int], following: list[int]
 ):
     form = forms.build("image_text", CAPTIONER, False)
+    form.check(Limits(3))  # a picture is a source of one position, which no limit can be too short for
     (plan,) = form.plan(LENGTHS, 0, 0, 0, Limits(longest, 1))
     example = form.build(plan, read, ROLES)
     Mixture.parse("captioning").annotate(example, Randomness(Purpose.EXAMPLE, 0), ROLES)

@@ -180,6 +180,12 @@ def test_a_picture_of_any_number_is_kept_whatever_the_vocabulary(tmp_path: Path)
     assert np.fromfile(tmp_path / f"{PICTURE}.ids", writer.kinds[f"{PICTURE}.ids"]["dtype"]).tolist() == [70_000]
 
 
+def test_of_a_conversation_only_the_bytes_of_answers_count(tmp_path: Path) -> None:
+    writer, turns = writing.ArrayWriter(tmp_path), [["abc", "dé", "", "f"], ["g", "hi"]]
+    writing.write_batch(writer, {"messages": turns}, forms["chat"].stored, Letters())  # type: ignore[arg-type]
+    assert np.fromfile(tmp_path / "bytes", writer.kinds["bytes"]["dtype"]).tolist() == [4, 2]
+
+
 def test_empty_documents_are_left_out_counted_and_logged(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
         split = opened("pair", text=["a", "", "b", "c"], pair=["x", "y", " \n", "z"], label=["O", "b", "c", "d"])
