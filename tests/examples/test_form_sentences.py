@@ -150,6 +150,7 @@ def test_no_cut_sentence_tells_the_order():
         inside = [border for border in borders if plan.pieces[0].start < border < plan.pieces[0].stop]
         whole = all({piece.start, piece.stop} <= borders for piece in plan.pieces)
         assert whole or not inside  # a sentence that stands alone is split
+        assert plan.length <= LIMITS.longest
 
 
 def test_sentence_order_needs_one_document_and_loses_nothing():

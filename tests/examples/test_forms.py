@@ -54,6 +54,7 @@ def test_a_decoders_text_is_shifted_inside_the_document():
     [(_, example)] = examples(Text(DECODER, False), lengths_of(text=[3]), Limits(4))
     assert example.tokens.tolist() == [2, 10, 11, 12]
     assert example.next_tokens.tolist() == [10, 11, 12, 3]
+    assert example.is_text.tolist() == [False, True, True, True]
 
 
 def test_a_decoder_classifies_start_text_extract_and_still_predicts_the_next_token():
