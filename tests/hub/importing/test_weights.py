@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 import torch
+import transformers
 from torch import Tensor
 
 from zoo.hub.importing import weights
@@ -54,6 +55,15 @@ def test_a_tensor_without_a_place_is_left_out_where_it_can_only_be_a_heads():
 def test_a_class_without_tensors_of_its_own_is_the_one_that_is_named():
     assert choose_class(BERT, "BertForMaskedLM", ["bert.pooler.dense.weight"]).name == "BertForMaskedLM"
     assert choose_class(BERT, "BertModel", []).name == BERT.classes[0].name
+
+
+@pytest.mark.parametrize("bias", [False, True])
+def test_a_class_that_is_not_named_is_known_by_its_tensors_with_and_without_optional_biases(bias: bool):
+    sizes = {"vocab_size": 7, "hidden_size": 4, "num_hidden_layers": 1, "num_attention_heads": 1}
+    tokens = dict.fromkeys(("pad_token_id", "bos_token_id", "eos_token_id", "cls_token_id", "sep_token_id"), 0)
+    config = transformers.ModernBertConfig(**sizes, **tokens, intermediate_size=4, norm_bias=bias, classifier_bias=bias)
+    for cls in (transformers.ModernBertForMaskedLM, transformers.ModernBertForSequenceClassification):
+        assert choose_class(targets["modernbert"], None, cls(config).state_dict().keys()).name == cls.__name__
 
 
 @pytest.mark.parametrize(
