@@ -133,6 +133,10 @@ def test_a_head_that_the_folder_lacks_does_not_answer(tmp_path: Path):
     assert "masked_lm" in open_run(tmp_path / "run").checkpoint.untrained
     import_checkpoint(saved(tmp_path / "whole", "BertForMaskedLM"), tmp_path / "trained")
     assert open_run(tmp_path / "trained").checkpoint.untrained == ()
+    classifier = saved(tmp_path / "classifier", "BertForSequenceClassification")
+    rewrite(classifier, lambda name: None if "pooler" in name else name)
+    import_checkpoint(classifier, tmp_path / "pooler")  # the head is there, but reads a pooler that begins anew
+    assert open_run(tmp_path / "pooler").checkpoint.untrained == ("classification",)
 
 
 def test_a_masked_lm_file_with_a_pooler_and_the_other_head_keeps_them(tmp_path: Path):

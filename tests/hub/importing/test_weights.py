@@ -5,8 +5,10 @@ from pathlib import Path
 import pytest
 import torch
 import transformers
+from strangers import rewrite, saved
 from torch import Tensor
 
+import zoo
 from zoo.hub.importing import weights
 from zoo.hub.importing.weights import choose_class, convert, name_tensors
 from zoo.hub.sources.headers import TensorInfo
@@ -55,6 +57,15 @@ def test_a_tensor_without_a_place_is_left_out_where_it_can_only_be_a_heads():
 def test_a_class_without_tensors_of_its_own_is_the_one_that_is_named():
     assert choose_class(BERT, "BertForMaskedLM", ["bert.pooler.dense.weight"]).name == "BertForMaskedLM"
     assert choose_class(BERT, "BertModel", []).name == BERT.classes[0].name
+
+
+def test_where_heads_are_missing_every_other_weight_is_the_folders(tmp_path: Path):
+    folder = saved(tmp_path, "BertForPreTraining")
+    whole = zoo.load(folder).state_dict()
+    rewrite(folder, lambda name: None if name.startswith("cls.") else name)
+    found = zoo.load(folder).state_dict()
+    body = [name for name in whole if not name.startswith("heads.")]
+    assert found.keys() == whole.keys() and all(torch.equal(found[name], whole[name]) for name in body)
 
 
 @pytest.mark.parametrize("bias", [False, True])
