@@ -63,11 +63,11 @@ class Request:
 
 
 def is_final_value(pairs: Sequence[Pair], path: tuple[str, ...], value: Any) -> bool:
-    """Whether the pairs leave a setting at this value: no later pair changes, cancels or replaces it."""
+    """Whether the pairs leave a setting at this value: no later pair changes or replaces it."""
     for other, found in reversed(pairs):
         if other == path:
             return bool(found == value)
-        if other == path[: len(other)] or other == CANCELS.get(path):
+        if other == path[: len(other)]:
             return False
     return False
 
