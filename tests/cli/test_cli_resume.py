@@ -106,3 +106,17 @@ def test_a_list_of_tasks_keeps_no_run_that_began_from_other_weights(
     assert zoo(*more, f"training.steps={last + 2}").status == 0
     said = zoo(*words)
     assert said.status == 2 and "holds a run that started from other weights" in said.err
+
+
+def test_a_list_of_tasks_starts_no_run_if_one_task_names_a_column_that_its_data_lacks(
+    zoo: Zoo, data: Path, tmp_path: Path, run_of: RunOf
+):
+    """The other task mixes sources, and is refused nothing."""
+    rows = "files: {train: rows.tsv}"
+    for name, source, label in (("mixed", f"mix: {{a: {{{rows}}}}}", "label"), ("other", rows, "lable")):
+        columns = f"columns: {{text: sentence, label: {label}}}"
+        (tmp_path / f"{name}.yaml").write_text(f"objective: classification\nsource: {{{source}}}\n{columns}\n")
+    (tmp_path / "list.yaml").write_text("tasks: [mixed.yaml, other.yaml]\n")
+    said = zoo("finetune", run_of("mlm"), tmp_path / "list.yaml", "-o", tmp_path / "runs", "--data", data)
+    assert said.status == 2 and "1 of 2 experiments cannot be run, so none is started\nother: " in said.err
+    assert "unknown column 'lable' (did you mean 'label'?)" in said.err and not (tmp_path / "runs").exists()

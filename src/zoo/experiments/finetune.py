@@ -7,7 +7,6 @@ import torch
 from torch import Tensor
 
 from zoo.blocks.position import Position
-from zoo.data.sources.find import find_origin
 from zoo.data.sources.rows import SplitRows
 from zoo.data.task import read_task
 from zoo.data.tokenizers.adding import ADD, add_words, pieces_of_added, words_to_add
@@ -16,7 +15,7 @@ from zoo.experiments.experiment import Experiment
 from zoo.experiments.fill_in import grow_vocabulary
 from zoo.experiments.request import Request
 from zoo.experiments.resolve import resolve_finetuning
-from zoo.experiments.session import Start, Watcher, run_session
+from zoo.experiments.session import Start, Watcher, find_rows, run_session
 from zoo.inference.loaded import NO_TOKENIZER, check_sizes, settings_of
 from zoo.models.cost import on_meta
 from zoo.models.heads.classes import reorder_classes
@@ -107,10 +106,10 @@ def report_positions(given: Experiment) -> None:
 
 
 def check_finetuning(saved: SavedRun, request: Request) -> None:
-    """Refuse a wrong request early, reading settings only.
+    """Refuse a wrong request early, reading only settings and the names of the data's columns.
 
     Raises:
-        ValueError: as `finetune`; the folder has a run that started from other weights; or a data file is missing.
+        ValueError: as `finetune`; the folder has a run that started from other weights; or a file or column is missing.
     """
     if (request.folder / REQUEST).exists():
         base = read_request(request.folder).base
@@ -119,7 +118,8 @@ def check_finetuning(saved: SavedRun, request: Request) -> None:
                 f"{request.folder}: holds a run that started from other weights, those of step {base.step}, but "
                 f"{request.start} has step {saved.step} now; name another folder with -o, or remove this one"
             )
-    find_origin(resolve_finetuning(saved, request).task.source, request.data)
+    experiment = resolve_finetuning(saved, request)
+    experiment.mixture.form(find_rows(request, experiment)["train"].inputs, experiment.traits)
 
 
 @torch.no_grad()

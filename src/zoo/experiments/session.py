@@ -92,11 +92,7 @@ def run_session(request: Request, experiment: Experiment, start: Start, watcher:
         if processes.is_main:
             refuse_unwritable_folder(request.folder)
             refuse_unwritable_folder(request.folder / CHECKPOINTS)  # of a resumed run, it may have another owner
-        inputs = experiment.mixture.inputs(experiment.task.named_inputs)
-        rows = load_rows(experiment.task, inputs, request.data, forms=experiment.mixture.form_columns)
-        if "train" not in rows:
-            raise ValueError(f"{request.task}: its source has no split 'train'; it has: {', '.join(rows)}")
-        refuse_unlabeled(rows, experiment.mixture.labeled)
+        rows = find_rows(request, experiment)
         experiment = fit_data(experiment, rows["train"])
         tokenizer = None
         if experiment.traits.has_text:
@@ -107,6 +103,20 @@ def run_session(request: Request, experiment: Experiment, start: Start, watcher:
         data = read_data(experiment, rows, tokenizer, processes, watcher.tokenizing)
         experiment = count_steps(experiment, data, model, processes.device)
         return start_training(request, experiment, start, data, tokenizer, processes, watcher)
+
+
+def find_rows(request: Request, given: Experiment) -> dict[str, SplitRows]:
+    """Find the rows of a task's splits; only the names of their columns are read.
+
+    Raises:
+        ValueError: a file, a column, the split `train` or the labels are missing.
+    """
+    inputs = given.mixture.inputs(given.task.named_inputs)
+    rows = load_rows(given.task, inputs, request.data, forms=given.mixture.form_columns)
+    if "train" not in rows:
+        raise ValueError(f"{request.task}: its source has no split 'train'; it has: {', '.join(rows)}")
+    refuse_unlabeled(rows, given.mixture.labeled)
+    return rows
 
 
 def count_steps(given: Experiment, data: Data, model: Model, device: torch.device) -> Experiment:
