@@ -32,7 +32,8 @@ def explain_write_error(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise RuntimeError(f"{path}: cannot be written: {error.strerror}") from None
+        remedy = "; set ZOO_CACHE to another folder" if path.is_relative_to(home()) else ""
+        raise RuntimeError(f"{path}: cannot be written: {error.strerror}{remedy}") from None
 
 
 def replace_file(path: Path, content: str) -> None:

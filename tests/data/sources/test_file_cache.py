@@ -44,3 +44,12 @@ def test_nothing_is_left_of_a_file_that_cannot_be_put_in_its_place(tmp_path: Pat
     with pytest.raises(RuntimeError, match="taken: cannot be written: Is a directory"):
         replace_file(tmp_path / "taken", "content")
     assert list(tmp_path.iterdir()) == [tmp_path / "taken"]
+
+
+def test_a_cache_that_cannot_be_written_is_told_how_to_move(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("cache", "taken"):
+        (tmp_path / name).touch()
+    monkeypatch.setenv("ZOO_CACHE", str(tmp_path / "cache"))
+    for folder, remedy in (("cache", "; set ZOO_CACHE to another folder"), ("", "")):
+        with pytest.raises(RuntimeError, match=rf"cannot be written: [\w ]+{remedy}$"):
+            replace_file(tmp_path / folder / "taken" / "a.json", "content")
