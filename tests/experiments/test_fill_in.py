@@ -77,8 +77,9 @@ def test_a_metric_that_cannot_do_with_the_datas_classes_is_refused(monkeypatch: 
 def test_data_without_labels_is_refused_where_they_are_learned(objective: str, columns: list[str], labels: Any):
     sets = [(("task",), {"objective": objective, "labels": labels, "metrics": []})]
     given = resolve_pretraining(Request("bert-nano", "pydocs-topic", Path("run"), sets))
-    has, lacks = Mock(inputs=[*columns, "label"]), Mock(inputs=columns, place="data.csv")
-    said = f"data.csv: no column is read as 'label', which {objective} needs; found: {', '.join(columns)}; name it"
+    has, lacks = Mock(inputs=[*columns, "label"]), Mock(inputs=columns, columns=[*columns, "Label"], place="data.csv")
+    found = ", ".join([*columns, "Label"])
+    said = f"data.csv: no column is read as 'label', which {objective} needs; found: {found}; name it"
     for rows in ({"train": lacks}, {"train": has, "validation": lacks}):
         with pytest.raises(ValueError, match=said):
             refuse_unlabeled(rows, given.mixture.labeled)

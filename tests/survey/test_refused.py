@@ -52,7 +52,7 @@ def test_a_split_without_the_labels_that_the_objective_needs_is_refused(
         rows = [{"text": name + value, column: value} for value in "ab"]
         (tmp_path / f"{name}.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
     tree = task if has_tokenizer else {key: value for key, value in task.items() if key != "tokenizer"}
-    said = f"{lacking}.jsonl: no column is read as 'label', which classification needs; found: text; name it"
+    said = f"{lacking}.jsonl: no column is read as 'label', which classification needs; found: text, tag; name it"
     with pytest.raises(ValueError, match=said):
         look(tree | {"objective": "classification"}, tmp_path)
 

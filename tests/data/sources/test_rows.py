@@ -251,8 +251,8 @@ def test_a_test_split_without_labels_has_minus_1(kept_back: dict[str, list[Any]]
 
 
 def test_named_labels_need_a_column() -> None:
-    reading = reader(Given(train=WORDS, validation=WORDS), names=["no", "yes"])
-    with pytest.raises(ValueError, match="train.tsv: no column is read as 'label'; found: text"):
+    reading = reader(Given(train={**WORDS, "Label": ["no"]}, validation=WORDS), names=["no", "yes"])
+    with pytest.raises(ValueError, match="train.tsv: no column is read as 'label'; found: text, Label; name it"):
         list(reading.read("train"))
 
 

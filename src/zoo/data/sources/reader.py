@@ -275,9 +275,9 @@ class SplitReader:
         unknown = {label_key(None): reader.unknown}
         if not found:
             if self.labeled and source != TEST and not self.tags(source):
-                names = self.chosen(source)
-                lacks = f"no column is read as 'label'; found: {', '.join(names)}; name it under 'columns'"
-                raise ValueError(f"{place}: {'it has no rows' if LABEL in names else lacks}")
+                found_columns = ", ".join(self.parts(source)[0].columns)
+                lacks = f"no column is read as 'label'; found: {found_columns}; name it under 'columns'"
+                raise ValueError(f"{place}: {'it has no rows' if LABEL in self.chosen(source) else lacks}")
             return unknown
         if not self.labeled:
             raise ValueError(f"{place}: list the 'labels' in the task: there is no train split to collect them from")

@@ -66,6 +66,11 @@ class SplitRows:
     def place(self) -> str:
         return self.reader.origin.place(self.source)
 
+    @property
+    def columns(self) -> list[str]:
+        """The names of the data's columns, in the order of the first file, whether they are read or not."""
+        return list(dict.fromkeys(name for part in self.parts for name in part.columns))
+
     @cached_property
     def inputs(self) -> list[str]:
         """The inputs of the split."""
@@ -118,7 +123,7 @@ def refuse_unlabeled(rows: Mapping[str, SplitRows], objectives: Sequence[str]) -
     """
     for name, one in rows.items():
         if objectives and name != TEST and LABEL not in one.inputs:
-            needs, found = " and ".join(objectives), ", ".join(one.inputs)
+            needs, found = " and ".join(objectives), ", ".join(one.columns)
             raise ValueError(
                 f"{one.place}: no column is read as 'label', which {needs} needs; found: {found}; "
                 "name it under 'columns'"
