@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 import torch
 
-from zoo.hub.exporting.comparing import compare, compare_generated
+from zoo.hub.exporting.comparing import compare, compare_generated, compare_logits
+from zoo.hub.exporting.samples import SampleRow
 from zoo.models.generation.generate import generate
 from zoo.models.generation.settings import GenerateSettings
 
@@ -58,3 +59,11 @@ def test_a_score_near_0_may_differ_by_the_rounding_of_the_large_ones_beside_it(d
         RuntimeError, match=rf"logits differ by up to .* in {dtype}, first at sequence 0, position 1: ours 0, "
     ):
         compare("logits", dtype, ours, theirs)
+
+
+def test_the_largest_difference_of_all_heads_is_told_and_padding_is_left_out():
+    rows = [SampleRow([5, 6], [], []), SampleRow([5], [], [])]
+    ours = {"language": torch.zeros(2, 2, 3), "classification": torch.zeros(2, 3)}
+    theirs = {"right/language": torch.full((2, 2, 3), 5e-5), "right/classification": torch.full((2, 3), 1e-5)}
+    theirs["right/language"][1, 1] = 7.0  # after the end of the second row
+    assert compare_logits("float32", ours, theirs, rows) == pytest.approx(5e-5)
