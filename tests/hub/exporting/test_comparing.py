@@ -43,6 +43,10 @@ def test_beams_may_write_either_of_two_equally_likely_texts(build: Any, name: st
                 check([token, *rest])
     with pytest.raises(RuntimeError, match="text 0 generated .* differs"):
         check([other, *rest])
+    table[twin] = table[first] * 1.001  # nearly as likely
+    best, *others = written()
+    with pytest.raises(RuntimeError, match="text 0 generated .* differs"):
+        check([first if best == twin else twin, *others])
     for unreadable in ([len(table), *rest], [first] * 100):  # beyond the vocabulary, and beyond the positions
         with pytest.raises(RuntimeError, match="text 0 generated .* differs"):
             check(unreadable)
