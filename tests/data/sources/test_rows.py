@@ -126,9 +126,10 @@ def test_one_single_text_is_cut_near_its_end() -> None:
     assert held_out(["0123456789"]) == {"train": ["0123456"], "validation": ["789"]}
 
 
-def test_too_few_rows_to_hold_some_out_are_refused() -> None:
-    with pytest.raises(ValueError, match=r"train.tsv: too few different rows in 2 rows to hold"):
-        list(reader(Given(train={"source": ["a", "a"], "target": ["b", "b"]})).read("validation"))
+@pytest.mark.parametrize(("times", "said"), [(1, "1 row"), (2, "2 rows")])
+def test_too_few_rows_to_hold_some_out_are_refused(times: int, said: str) -> None:
+    with pytest.raises(ValueError, match=f"train.tsv: too few different rows in {said} to hold"):
+        list(reader(Given(train={"source": times * ["a"], "target": times * ["b"]})).read("validation"))
 
 
 def columns_of(**wanted: str) -> SplitReader:

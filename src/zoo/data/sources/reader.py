@@ -18,6 +18,7 @@ from zoo.data.sources.numbering import distinct_labels, label_key, number_labels
 from zoo.data.sources.origin import TEST, TRAIN, VALIDATION, Origin
 from zoo.data.sources.part import SourcePart
 from zoo.data.sources.repeated.duplicates import ComparedPart
+from zoo.wording import counted
 
 HIDDEN = (LABEL, TAGS)  # inputs that a test split may withhold
 VERSION = 6  # increase it when the same sources are read differently
@@ -194,7 +195,7 @@ class SplitReader:
                         return self.validation_share
             if most > max(self.validation_share, least):
                 return max(self.validation_share, least)
-        few = f"too few different {'images' if PICTURE in self.inputs(TRAIN) else 'rows'} in {count} rows"
+        few = f"too few different {'images' if PICTURE in self.inputs(TRAIN) else 'rows'} in {counted(count, 'row')}"
         raise ValueError(f"{self.origin.place(TRAIN)}: {few} to hold some out for validation")
 
     @cached_property
