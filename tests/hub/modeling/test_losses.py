@@ -60,6 +60,11 @@ def test_padding_changes_no_loss_of_an_answer(shelled: Shelled, left: bool):
     torch.testing.assert_close(said.loss, (alone[0].loss + alone[1].loss) / 2)
 
 
+def test_positions_may_be_a_column_as_in_transformers():
+    logits, places = torch.randn(2, 3), torch.tensor([2, 0])
+    torch.testing.assert_close(place_loss(logits, places[:, None]), functional.cross_entropy(logits, places))
+
+
 def test_an_answer_in_padding_does_not_count():
     logits, mask = torch.randn(2, 3, requires_grad=True), torch.tensor([[1, 1, 0], [0, 0, 0]])
     assert place_loss(logits, torch.tensor([2, 1]), mask) == 0

@@ -1,4 +1,4 @@
-"""The losses of zoo's transformers classes, computed as transformers' own classes compute theirs."""
+"""The losses of zoo's transformers classes, as transformers' own classes compute theirs, but without padding."""
 
 import torch
 from torch import Tensor, nn
@@ -48,10 +48,14 @@ def detection_loss(logits: Tensor, labels: Tensor, count: Tensor | int | None = 
 def place_loss(logits: Tensor, places: Tensor, mask: Tensor | None = None) -> Tensor:
     """The mean cross-entropy of one position per row, among the row's tokens: padding changes nothing.
 
-    As in transformers, a position that was cut off is ignored, and -1 counts as 0. One of padding is ignored, too.
+    As in transformers, a position that was cut off is ignored, and -1 counts as 0. A position of padding is ignored,
+    too.
+
+    Args:
+        places: one per row, also as a column.
     """
-    shown = torch.ones_like(logits, dtype=torch.bool) if mask is None else mask > 0
-    places = places.to(logits.device).clamp(0, logits.shape[1])
+    shown = torch.ones_like(logits, dtype=torch.bool) if mask is None else mask.to(logits.device) > 0
+    places = places.to(logits.device).flatten().clamp(0, logits.shape[1])
     known = nn.functional.pad(shown, (0, 1)).gather(1, places[:, None])[:, 0]
     least = torch.finfo(logits.dtype).min  # of a row of padding alone, infinities would make the gradients NaN
     return mean_loss(logits.masked_fill(~shown, least), places.masked_fill(~known, IGNORE_INDEX))
