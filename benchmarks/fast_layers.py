@@ -1,4 +1,4 @@
-"""What does `training.fast_layers` gain? Its operators beside torch's, one at a time, on this CPU.
+"""What do `training.fast_layers` and the head's layouts gain on this CPU? Their operators beside torch's, in turns.
 
     python benchmarks/fast_layers.py [--rows 2048] [--width 768] [--inner 3072] [--classes 50257] [--repeats 15]
 
