@@ -250,7 +250,7 @@ def read_labels(config: ConfigReader, chosen: NativeClass) -> LabelNames:
     """Read the labels of a class, if it has any; without names in the file, transformers' LABEL_0, LABEL_1, … are used.
 
     Raises:
-        ValueError: `id2label` is not a list of names, or zoo does not know the problem type or not with so many labels.
+        ValueError: `id2label` is not a list of names, or zoo cannot read the problem type or this number of labels.
     """
     if not any(map(has_classes, chosen.heads)):
         return LabelNames([])
