@@ -12,7 +12,7 @@ from torch import Tensor
 from zoo.devices.precision import has_amx
 
 LARGE_WEIGHT, MANY_ROWS = 2**20, 2**10  # entries, and rows of both inputs, from which on a layout of its own saves time
-STRIP = 256  # columns copied at a time: the cache holds their lines, and few copies wait for a busy machine's threads
+STRIP = 64  # rows transposed at a time: the cache holds the lines that they fill
 FEW_THREADS = 4  # transposing does not become faster with more threads, but products do
 LARGE_OUTPUT = 2**23  # entries: more than fit in the cache
 BLOCK = 2**13  # outputs per product
@@ -52,9 +52,9 @@ def write_weight_gradient_(
         else:
             write_(total, gradients.T @ states, add)
     elif n <= width:
-        write_(total, gradients.T.contiguous() @ states, add)
+        write_(total, transpose(gradients) @ states, add)
     else:  # the transposed product, for which the narrower of the two matrices is laid out anew
-        product = states.T.contiguous() @ gradients
+        product = transpose(states) @ gradients
         for of_total, part in zip(torch.split(total, STRIP, 1), torch.split(product, STRIP), strict=True):
             write_(of_total, part.T, add)
 
@@ -78,6 +78,14 @@ def waits_for_memory(like: Tensor, dtype: torch.dtype) -> bool:
     if torch.compiler.is_compiling() or like.device.type != "cpu" or dtype != torch.bfloat16:
         return False
     return has_amx() and torch.get_num_threads() <= FEW_THREADS
+
+
+def transpose(x: Float[Tensor, "rows n"]) -> Float[Tensor, "n rows"]:
+    """Lay out the transposed matrix, in about half the time of `x.T.contiguous()`."""
+    y = x.new_empty(x.shape[1], x.shape[0])
+    for of_y, rows in zip(torch.split(y, STRIP, 1), torch.split(x, STRIP), strict=True):
+        of_y.copy_(rows.T)
+    return y
 
 
 def write_(total: Tensor, product: Tensor, add: bool) -> None:
