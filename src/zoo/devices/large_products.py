@@ -1,7 +1,7 @@
 """Matrix products of linear layers whose matrices are large, on a few cores with AMX.
 
 AMX multiplies so fast that the order in which a product reads and writes memory decides how long it takes. With oneDNN
-3.12, the ways taken here need two thirds to nine tenths of a plain product's time (docs/benchmarks.md, "With AMX").
+3.12, the ways taken here need two thirds to three quarters of a plain product's time (docs/benchmarks.md, "With AMX").
 On other devices, and for small matrices, a plain product is as fast.
 """
 
