@@ -55,7 +55,7 @@ def test_a_linear_layer_in_blocks_is_the_whole_one(n: int, bias: Tensor | None):
 
 
 def test_only_bfloat16_on_a_cpu_with_amx_is_laid_out(monkeypatch: pytest.MonkeyPatch):
-    here, elsewhere = torch.empty(1), torch.empty(1, device="meta")
+    here, elsewhere = torch.device("cpu"), torch.device("meta")
     assert waits_for_memory(here, torch.bfloat16) and is_slow_gradient(1, 2, here, torch.bfloat16)
     assert not waits_for_memory(here, torch.float32) and not waits_for_memory(elsewhere, torch.bfloat16)
     monkeypatch.setattr(large_products, "MANY_ROWS", 2)

@@ -8,6 +8,7 @@ import pytest
 import torch
 from tiny import alone, settings, train_tiny
 
+from zoo.devices import large_products
 from zoo.models.create import create_model
 from zoo.training import loop, performance
 from zoo.training.performance import describe_performance
@@ -50,14 +51,24 @@ def test_each_setting_is_what_runs(changes: dict[str, Any], key: str, said: str)
     assert describe_performance(settings(**changes), alone(), MODEL)[key] == said
 
 
-@pytest.mark.parametrize(("amx", "threads", "laid_out"), [(True, 4, True), (True, 5, False), (False, 4, False)])
+@pytest.mark.parametrize(
+    ("amx", "threads", "changes", "laid_out"),
+    [
+        (True, 4, {}, True),
+        (True, 5, {}, False),
+        (False, 4, {}, False),
+        (True, 4, {"precision": "float32"}, False),
+        (True, 4, {"compile": True}, False),
+    ],
+)
 def test_gradients_are_said_to_be_laid_out_where_they_are(
-    amx: bool, threads: int, laid_out: bool, monkeypatch: pytest.MonkeyPatch
+    amx: bool, threads: int, changes: dict[str, Any], laid_out: bool, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(performance, "has_amx", lambda: amx)
+    monkeypatch.setattr(large_products, "has_amx", lambda: amx)
     monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
     said = "torch's" + ", gradients of large weights laid out for AMX" * laid_out
-    assert describe_performance(settings(), alone(), MODEL)["layers"] == said
+    given = settings(**{"precision": "bfloat16", **changes})
+    assert describe_performance(given, alone(), MODEL)["layers"] == said
 
 
 def test_of_a_model_without_blocks_no_layer_is_compiled_and_none_left_out():

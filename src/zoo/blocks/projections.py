@@ -60,7 +60,7 @@ def project_one(x: Vectors, layer: nn.Module, fast: bool = True) -> Mapped:
     weight: Tensor | None = getattr(layer, "weight", None)
     dtype, changed = dtype_of_products(x), torch.compiler.is_compiling() or is_transformed()
     trained = fast and weight is not None and weight.requires_grad and torch.is_grad_enabled() and not changed
-    slow = trained and is_slow_gradient(x[..., 0].numel(), weight.numel(), x, dtype)  # type: ignore[union-attr]
+    slow = trained and is_slow_gradient(x[..., 0].numel(), weight.numel(), x.device, dtype)  # type: ignore[union-attr]
     mapped: Tensor
     if slow and are_plain([layer]):
         mapped = LargeLinear.apply(x, weight, layer.bias, dtype)  # type: ignore[no-untyped-call]

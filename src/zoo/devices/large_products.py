@@ -22,7 +22,7 @@ def linear_in_blocks(
     x: Float[Tensor, "rows width"], weight: Float[Tensor, "n width"], bias: Float[Tensor, " n"] | None
 ) -> Float[Tensor, "rows n"]:
     """Compute x W^T + b, a block of the n outputs at a time where that is faster."""
-    if len(x) * len(weight) < LARGE_OUTPUT or not waits_for_memory(x, x.dtype):
+    if len(x) * len(weight) < LARGE_OUTPUT or not waits_for_memory(x.device, x.dtype):
         return x @ weight.T if bias is None else torch.addmm(bias, x, weight.T)
     y = x.new_empty(len(x), len(weight))
     for start in range(0, len(weight), BLOCK):
@@ -46,7 +46,7 @@ def write_weight_gradient_(
         total: may be of a wider dtype; the product is rounded to that of its inputs before it is written or added.
     """
     n, width = total.shape
-    if not is_slow_gradient(len(states), n * width, states, states.dtype):
+    if not is_slow_gradient(len(states), n * width, states.device, states.dtype):
         if total.dtype == states.dtype and not add:
             torch.mm(gradients.T, states, out=total)
         else:
@@ -59,23 +59,22 @@ def write_weight_gradient_(
             write_(of_total, part.T, add)
 
 
-def is_slow_gradient(rows: int, entries: int, like: Tensor, dtype: torch.dtype) -> bool:
+def is_slow_gradient(rows: int, entries: int, device: torch.device, dtype: torch.dtype) -> bool:
     """Whether `write_weight_gradient_` is faster than a plain product, which reads its left matrix transposed.
 
     Args:
         entries: of the weight.
-        like: a tensor on the device of the product.
-        dtype: of the product.
+        device, dtype: of the product.
     """
-    return entries > LARGE_WEIGHT and rows >= MANY_ROWS and waits_for_memory(like, dtype)
+    return entries > LARGE_WEIGHT and rows >= MANY_ROWS and waits_for_memory(device, dtype)
 
 
-def waits_for_memory(like: Tensor, dtype: torch.dtype) -> bool:
-    """Whether products in a dtype, on a tensor's device, are computed by AMX, and by few threads.
+def waits_for_memory(device: torch.device, dtype: torch.dtype | None) -> bool:
+    """Whether products in a dtype on a device are computed by AMX, and by few threads.
 
     A compiled model has plain products, which the compiler lays out and fuses.
     """
-    if torch.compiler.is_compiling() or like.device.type != "cpu" or dtype != torch.bfloat16:
+    if torch.compiler.is_compiling() or device.type != "cpu" or dtype != torch.bfloat16:
         return False
     return has_amx() and torch.get_num_threads() <= FEW_THREADS
 

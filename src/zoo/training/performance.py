@@ -4,9 +4,9 @@ import torch
 from torch import nn
 
 from zoo.devices.copying import has_async_copies
-from zoo.devices.large_products import FEW_THREADS
+from zoo.devices.large_products import waits_for_memory
 from zoo.devices.memory import map_large_blocks
-from zoo.devices.precision import has_amx, name_of_dtype
+from zoo.devices.precision import forward_dtype, name_of_dtype
 from zoo.devices.workers import count_workers, describe_workers
 from zoo.models.heads.cross_entropy import FEW, has_kernel, logits_at_once
 from zoo.models.kinds.part import Part
@@ -45,16 +45,17 @@ def describe_performance(settings: Training, processes: Processes, model: nn.Mod
         "loss": chunks if settings.chunked_loss else "of all logits at once",
         "last_layer": f"of {read}",
         "dropout": drawn if settings.byte_dropout and device.type == "cpu" else "torch's",
-        "layers": describe_layers(settings, device),
+        "layers": describe_layers(settings, device, compiled != "nothing"),
         "batches": f"built ahead by {describe_workers(workers)}{pinned}",
         # set when the process started; setting it again returns whether the C library accepts it
         "large_blocks": "kept" if settings.keep_memory and map_large_blocks() else "returned",
     }
 
 
-def describe_layers(settings: Training, device: torch.device) -> str:
-    """Describe how linear layers are computed."""
-    laid_out = settings.fast_layers and device.type == "cpu" and has_amx() and torch.get_num_threads() <= FEW_THREADS
+def describe_layers(settings: Training, device: torch.device, compiled: bool) -> str:
+    """Describe how linear layers are computed; compiled ones are the compiler's."""
+    gains = waits_for_memory(device, forward_dtype(settings.precision, device))
+    laid_out = settings.fast_layers and gains and not compiled
     return "torch's, gradients of large weights laid out for AMX" if laid_out else "torch's"
 
 
