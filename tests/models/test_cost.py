@@ -1,8 +1,10 @@
 """Claims about what a model costs: parameters once each, arithmetic by the formula, memory in float32."""
 
+from typing import Any
+
 import pytest
 
-from zoo.models.cost import flops_per_token, memory, on_meta, parameters
+from zoo.models.cost import blank_source, count_tokens, flops_per_token, forward_flops, memory, on_meta, parameters
 from zoo.models.settings import load_settings
 
 
@@ -37,6 +39,31 @@ def test_a_source_is_as_long_as_the_encoder_can_read():
     read_once = 2 * d_model**2 * layers  # keys and values of the source
     decoder = layers * (6 * d_model**2 + 2 * d_model * d_ff + 2 * (length + 8) * d_model) + vocab_size * d_model
     assert flops_per_token(model, length) == 6 * (8 * (encoder + read_once) + length * decoder) / (length + 8)
+
+
+RECURRENT_AND_ATTENTION = ["recurrent", "attention"]
+
+
+@pytest.mark.parametrize(
+    ("name", "changes"),
+    [
+        ("rnn-attention-nano", []),
+        ("rnn-attention-nano", [(("encoder", "max_length"), 2)]),
+        ("rnn-seq2seq-nano", [(("encoder", "cell"), "lstm")]),
+        ("captioner-rnn-nano", []),
+        ("gpt-nano", [(("decoder", "mixer"), RECURRENT_AND_ATTENTION)]),
+        ("bert-nano", [(("encoder", "mixer"), RECURRENT_AND_ATTENTION)]),
+        ("transformer-nano", [(("encoder", "mixer"), RECURRENT_AND_ATTENTION)]),
+        ("transformer-nano", [(("decoder", "mixer"), RECURRENT_AND_ATTENTION)]),
+    ],
+)
+@pytest.mark.parametrize("length", [3, 9])
+def test_recurrent_models_are_counted_at_small_sizes_as_if_in_whole(name: str, changes: list[Any], length: int):
+    model = on_meta(load_settings(name, changes))
+    scored = {name: 1 for name, head in model.heads.items() if head.scores_documents}
+    source = count_tokens(blank_source(model, length))
+    operations = forward_flops(model, scored, length, source)
+    assert flops_per_token(model, length) == 3 * operations / (length + source)
 
 
 def test_a_head_that_scores_few_positions_costs_less():

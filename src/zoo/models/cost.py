@@ -1,11 +1,15 @@
 """What a model costs before anything runs: parameters, arithmetic and memory."""
 
-from collections.abc import Iterable, Mapping
+import math
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any
 
 import torch
+from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
+from zoo.blocks.recurrence import Cell
 from zoo.models.blank import blank
 from zoo.models.heads.head import Head
 from zoo.models.model import Model
@@ -17,6 +21,7 @@ ADAM_MOMENTS = 2  # tensors of a weight's size that the optimizer keeps
 # keys of a model's map that `Bounds` checks: axes of tensors, and counts of modules that each have a tensor
 SIZES = ("vocab_size", "d_model", "d_ff", "width", "n_heads", "n_kv_heads", "d_key", "d_value", "segments", "labels")
 COUNTS = ("n_layers", "n_blocks")
+LONGEST_COUNTED = 3  # steps of a recurrent model that `extrapolate` counts
 MAX_LENGTH = 2**20  # tokens of one document; no known model reads longer ones
 
 
@@ -80,19 +85,52 @@ def flops_per_token(model: Model, length: int | None = None, scored: Mapping[str
         scored: by head, how many positions of the row it scores; other heads score every position.
     """
     length = length or model.stream.max_length
-    tokens = model.stream.blank(length, "meta")
-    source = None
-    if model.encoder is not None and model.decoder is not None:
-        source = model.encoder.blank(min(length, model.encoder.max_length), "meta")
     counts = {name: 1 for name, head in model.heads.items() if head.scores_documents} | dict(scored or {})
-    places = {name: torch.zeros(count, dtype=torch.long, device="meta") for name, count in counts.items()}
+    source_tokens = count_tokens(blank_source(model, length))
+    count = partial(forward_flops, model, counts)
+    stepwise = any(isinstance(module, Cell) for module in model.modules()) and length > LONGEST_COUNTED
+    total = extrapolate(count, length, source_tokens) if stepwise else count(length, source_tokens)
+    return total * (1 + BACKWARD) / (length + source_tokens)
+
+
+def blank_source(model: Model, length: int) -> Tensor | None:
+    """The source of a document of an encoder-decoder: as many tokens if the encoder can read them, or an image."""
+    if model.encoder is None or model.decoder is None:
+        return None
+    return model.encoder.blank(min(length, model.encoder.max_length), "meta")
+
+
+def count_tokens(source: Tensor | None) -> int:
+    """The tokens of a source; an image is one."""
+    return 0 if source is None else source.shape[1] if source.dim() == 2 else len(source)
+
+
+def extrapolate(count: Callable[[int, int], int], length: int, source: int) -> int:
+    """Return `count(length, source)` of a polynomial of second degree, from its values at small sizes.
+
+    On the meta device torch computes recurrent layers one step after the other, which takes milliseconds each; matrix
+    products are proportional to the length, or in attention to its square or to length times source.
+    """
+    x, y, start = length - 1, source - 1, count(1, 1)
+    right, down, both = count(2, 1) - start, count(1, 2) - start, count(2, 2) - start
+    bend, bend_down = count(3, 1) - start - 2 * right, count(1, 3) - start - 2 * down
+    squares = bend * math.comb(x, 2) + bend_down * (y * (y - 1) // 2)
+    return start + right * x + down * y + (both - right - down) * x * y + squares
+
+
+def forward_flops(model: Model, scored: Mapping[str, int], length: int, source_length: int) -> int:
+    """Return the floating-point operations of a forward pass over one document, as torch counts them.
+
+    Args:
+        scored: by head, how many positions it scores; other heads score every position.
+        source_length: tokens of its source, if the model has an encoder and a decoder.
+    """
+    tokens, source = model.stream.blank(length, "meta"), blank_source(model, source_length)
+    places = {name: torch.zeros(count, dtype=torch.long, device="meta") for name, count in scored.items()}
     counter = FlopCounterMode(display=False)
     with counter, torch.no_grad():
         list(model(tokens, source, places=places).heads)  # logits are computed when they are asked for
-    source_tokens = 0
-    if source is not None:
-        source_tokens = source.shape[1] if source.dim() == 2 else len(source)  # images: one each
-    return counter.get_total_flops() * (1 + BACKWARD) / (length + source_tokens)
+    return counter.get_total_flops()
 
 
 def memory(model: Model) -> dict[str, int]:
