@@ -54,6 +54,10 @@ TEST_FOLDERS = {  # room -> folders of the tests that cover it
     "hub/importing": ["hub/importing", "hub/targets"],
     "hub/exporting": ["hub/exporting", "hub/targets"],
     "experiments": ["experiments", "cli"],
+    "data/tokenizers": ["data/tokenizers"],
+    "data/formats": ["data/formats", "data/sources"],
+    "devices": ["devices"],
+    "report": ["report"],
 }
 Case = tuple[str, str]  # file, name
 TIMEOUT_FACTOR = 5  # of a run's expected duration, since other programs share the machine
