@@ -263,3 +263,15 @@ def test_a_row_of_other_sizes_says_so(bench: Any):
     }.items():
         with pytest.raises(ValueError, match=problem):
             bench.with_sizes("gpt", bench.ROWS["gpt"], [size])
+
+
+def test_operations_are_those_of_documents_where_rows_are_longer_than_a_model_reads(bench: Any, tmp_path: Path):
+    training, sides = load_program("benchmarks/rows/training.py"), load_program("benchmarks/rows/side_process.py")
+    (tmp_path / "config.yaml").write_bytes((ROOT / "configs" / "gpt2-nano.yaml").read_bytes())
+    counted = {}
+    for length in (64, 200):  # the model reads 64
+        turn = sides.TurnReporter(None, 1)
+        step = training.report_steps(turn, tmp_path, "wikipedia-lm", length).step
+        step({"step": 1, "tokens_per_second": 8.0, "seconds": 1.0})
+        counted[length] = turn.facts["cost"]
+    assert counted[64] == counted[200] > 0

@@ -35,8 +35,9 @@ def report_steps(reporter: TurnReporter, run: Path, task: str, length: int) -> W
     def report_step(line: Line) -> None:
         if line["step"] == 1:
             model = on_meta(load_settings(str(run / "config.yaml")))
-            capacities = Mixture.parse(load_task(task).objective).capacities(length)
-            reporter.record(cost=flops_per_token(model, length, capacities))
+            longest = min(length, model.stream.max_length)  # of a document: a longer row holds several
+            capacities = Mixture.parse(load_task(task).objective).capacities(longest)
+            reporter.record(cost=flops_per_token(model, longest, capacities))
             if "WORLD_SIZE" not in os.environ:  # with several processes, one's memory is not the whole
                 reporter.record(parameters=parameters(model))
             reporter.reset_peak_memory()
