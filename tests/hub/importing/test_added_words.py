@@ -5,10 +5,11 @@ from pathlib import Path
 
 import pytest
 import transformers
-from published_tokenizers import ENDING, publish
+from published_tokenizers import ENDING, backend, publish
 
 from zoo.data.tokenizers.tokenizer import Tokenizer
 from zoo.hub.importing.tokenizer import read_tokenizer
+from zoo.hub.importing.tokenizer_differences import option_differences
 from zoo.hub.sources.folder import CheckpointFolder
 from zoo.hub.targets.declare.registry import targets
 
@@ -32,6 +33,22 @@ def test_words_beside_a_vocabulary_have_their_ids(tmp_path: Path, kind: str, old
     wanted = transformers.AutoTokenizer.from_pretrained(folder)(lines, add_special_tokens=False)["input_ids"]
     assert [ids.tolist() for ids in read(folder, kind).encode(lines)] == wanted
     assert {400, 401, 402} <= {i for ids in wanted for i in ids}
+
+
+@pytest.mark.parametrize("named", ["BertTokenizer", "PreTrainedTokenizerFast"])
+@pytest.mark.parametrize("older", [True, False])
+@pytest.mark.parametrize("known", [True, False])
+def test_words_that_the_tokenizers_file_lacks_are_told(tmp_path: Path, known: bool, older: bool, named: str):
+    listed = {} if older else {"added_tokens_decoder": {"400": {"content": "covid-19"}, "1": {"content": "[UNK]"}}}
+    folder = publish(tmp_path, "bert", unk_token="[UNK]", tokenizer_class=named, **listed)
+    if older:
+        (folder / "added_tokens.json").write_text(json.dumps({"covid-19": 400}))
+    made = backend("bert")
+    made.add_tokens(["covid-19"] * known)
+    made.save(str(folder / "tokenizer.json"))
+    theirs = transformers.AutoTokenizer.from_pretrained(folder).tokenize("covid-19")
+    said = () if known else (f"'covid-19' (here '{' '.join(made.encode('covid-19').tokens)}')",)
+    assert theirs == ["covid-19"] and option_differences(CheckpointFolder(folder), targets["bert"]) == said
 
 
 @pytest.mark.parametrize("named", [{}, {"additional_special_tokens": ["<new>", {"content": "covid-19"}]}])

@@ -9,7 +9,7 @@ from tokenizers import Tokenizer as Backend
 from zoo.data.tokenizers.backend import read_backend
 from zoo.data.tokenizers.tokenizer import BACKEND_FILE, Tokenizer
 from zoo.hub.exporting.tokenizer_files import with_post_processor
-from zoo.hub.importing.tokenizer import counts_as_padding
+from zoo.hub.importing.tokenizer import added_tokens, counts_as_padding
 from zoo.hub.sources.folder import TOKENIZER_CONFIG, CheckpointFolder, Json
 from zoo.hub.targets.declare.target import Target
 from zoo.lazy_import import import_object
@@ -61,7 +61,8 @@ def template_differences(
 def option_differences(checkpoint: CheckpointFolder, target: Target) -> tuple[str, ...]:
     """Describe what transformers' class makes of sample texts by tokenizer_config.json, where tokenizer.json differs.
 
-    In transformers 5 these classes take the vocabulary from tokenizer.json, and all else from their own options.
+    In transformers 5 these classes take the vocabulary from tokenizer.json, and all else from their own options. Every
+    class adds the tokens that tokenizer_config.json or added_tokens.json lists, and tokenizer.json may lack.
     """
     if not checkpoint.has(BACKEND_FILE):
         return ()
@@ -77,6 +78,8 @@ def option_differences(checkpoint: CheckpointFolder, target: Target) -> tuple[st
         found += [pair for pair in both if pair[0] != pair[1]][:1]  # one switch shows in both texts
     elif (made := rebuilt_backend(checkpoint.folder, named)) is not None:
         found += [(tokens(made, text), tokens(own, text)) for text in (SAMPLE, COMPOSED_SAMPLE)]
+    listed = [token.content for token in added_tokens(checkpoint, options, {})]
+    found += [([text], read) for text in listed if (read := tokens(own, text)) != [text]]
     return tuple(f"'{' '.join(theirs)}' (here '{' '.join(ours)}')" for theirs, ours in found if theirs != ours)
 
 
