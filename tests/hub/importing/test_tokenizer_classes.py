@@ -15,7 +15,7 @@ from tokenizers.processors import TemplateProcessing
 from zoo.data.tokenizers.tokenizer import Tokenizer
 from zoo.hub.exporting.tokenizer_files import with_post_processor
 from zoo.hub.importing.tokenizer import read_tokenizer
-from zoo.hub.importing.tokenizer_differences import option_differences
+from zoo.hub.importing.tokenizer_differences import option_differences, template_differences
 from zoo.hub.sources.folder import CheckpointFolder
 from zoo.hub.targets.declare.registry import targets
 
@@ -57,6 +57,38 @@ def test_switches_of_another_class_than_the_one_in_the_config_do_not_count(tmp_p
         folder = named_by_config(tmp_path, "gpt2", named)
         tokens = transformers.AutoTokenizer.from_pretrained(tmp_path).tokenize("it")
         assert len(option_differences(folder, targets["gpt2"])) == said == tokens[0].startswith("\u0120")
+
+
+@pytest.mark.parametrize("whole", [True, False])
+@pytest.mark.parametrize(
+    ("named", "inputs"),
+    [
+        ("BertTokenizer", None),
+        ("BertTokenizer", ["input_ids", "attention_mask"]),
+        ("BertTokenizerFast", ["input_ids", "token_type_ids", "attention_mask"]),
+        ("DistilBertTokenizerFast", None),
+        ("DistilBertTokenizer", ["input_ids", "token_type_ids"]),
+        ("PreTrainedTokenizerFast", ["input_ids", "attention_mask"]),
+    ],
+)
+def test_a_tokenizer_that_does_not_tell_the_texts_of_a_pair_apart_is_said(
+    tmp_path: Path, named: str, inputs: list[str] | None, whole: bool
+):
+    tokens = {"cls_token": "[CLS]", "sep_token": "[SEP]", "pad_token": "[PAD]", "unk_token": "[UNK]"}
+    publish(tmp_path, "bert", **tokens, **({} if inputs is None else {"model_input_names": inputs}))
+    if whole or named.startswith("Pre"):
+        made = backend("bert")
+        made.post_processor = TemplateProcessing(
+            single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B:1 [SEP]:1", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
+        )
+        made.save(str(tmp_path / "tokenizer.json"))
+    folder, bert = named_by_config(tmp_path, "bert", named), targets["bert"]
+    ours = read_tokenizer(folder, folder.config, bert, bert.classes[0])
+    assert isinstance(ours, Tokenizer)
+    typed = "token_type_ids" in transformers.AutoTokenizer.from_pretrained(tmp_path)("a", "b")
+    said = () if typed else ("'[CLS] a [SEP] b [SEP]' (here '[CLS]:0 a:0 [SEP]:0 b:1 [SEP]:1')",)
+    assert template_differences(folder, ours, True, bert) == said
+    assert template_differences(folder, ours, False, bert) == ()  # of a model without segments
 
 
 @pytest.mark.parametrize("form", [normalizers.NFC(), normalizers.NFD(), None])

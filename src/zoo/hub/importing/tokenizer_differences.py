@@ -1,5 +1,6 @@
 """Texts that transformers would encode in another way than zoo for an imported model."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,8 @@ from zoo.hub.targets.declare.target import Target
 from zoo.lazy_import import import_object
 
 LETTERS = ("a", "b")  # sample texts that show the template around them
+TYPES = "token_type_ids"
+UNTYPED_CLASSES = ("DistilBertTokenizer", "DistilBertTokenizerFast")  # their models have no segments
 # families whose tokenizer classes in transformers 5 take only the vocabulary from tokenizer.json
 VOCABULARY_ONLY = ("Bert", "GPT2", "Gemma", "Llama", "OpenAIGPT", "Pegasus", "Qwen2", "T5")
 DEFAULT_CLASSES = {"qwen3": "Qwen2Tokenizer"}  # the class of a family without a recipe, if a folder names none
@@ -41,21 +44,36 @@ def template_differences(
 ) -> tuple[str, ...]:
     """Describe the special tokens that the folder's tokenizer adds to texts, where zoo adds others.
 
-    Empty if the family's own class adds its template, whatever tokenizer.json says. A text that a decoder continues
-    begins as the tokenizer begins it (`Tokenizer.encode_prompt`), without the tokens that the tokenizer appends.
+    Of the family's own class, which adds its template whatever tokenizer.json says, only segments can differ. A text
+    that a decoder continues begins as the tokenizer begins it (`Tokenizer.encode_prompt`), without the tokens that the
+    tokenizer appends.
 
     Args:
         segments: whether the model distinguishes the two texts of a pair.
     """
-    if target.recipe is not None and target.recipe.adds_special_tokens_for(checkpoint.tokenizer_class):
+    typed = segments and gives_types(checkpoint)
+    own = target.recipe is not None and target.recipe.adds_special_tokens_for(checkpoint.tokenizer_class)
+    if own and typed == segments:
         return ()
     chosen = target.classes[0]
     ours, found = with_post_processor(tokenizer, segments, chosen), []
     for texts in ((LETTERS[0],), LETTERS)[: 2 if chosen.pair else 1]:
-        mine, theirs = (backend.encode(*texts) for backend in (ours, tokenizer.backend))
-        if theirs.ids != mine.ids or (segments and theirs.type_ids != mine.type_ids):
-            found.append(f"'{format_tokens(theirs, segments)}' (here '{format_tokens(mine, segments)}')")
+        mine = with_types(ours.encode(*texts), segments)
+        theirs = with_types((ours if own else tokenizer.backend).encode(*texts), typed)
+        if theirs != mine:
+            found.append(f"'{format_tokens(theirs)}' (here '{format_tokens(mine)}')")
     return tuple(found)
+
+
+def gives_types(checkpoint: CheckpointFolder) -> bool:
+    """Return whether the folder's tokenizer tells a model which text of a pair a token belongs to (its type)."""
+    named = checkpoint.read_json(TOKENIZER_CONFIG).get("model_input_names")
+    return TYPES in named if isinstance(named, list) else checkpoint.tokenizer_class not in UNTYPED_CLASSES
+
+
+def with_types(encoding: Encoding, typed: bool) -> list[tuple[str, int]]:
+    """The tokens of a text, each with its type, which is 0 unless `typed`."""
+    return [(token, kind * typed) for token, kind in zip(encoding.tokens, encoding.type_ids, strict=True)]
 
 
 def option_differences(checkpoint: CheckpointFolder, target: Target) -> tuple[str, ...]:
@@ -119,7 +137,7 @@ def pieces(backend: Backend, text: str) -> list[str]:
     return [piece for piece, _ in cut_up]
 
 
-def format_tokens(encoding: Encoding, segments: bool) -> str:
-    """The tokens of a text, each with its segment if there are several segments."""
-    several = segments and len(set(encoding.type_ids)) > 1
-    return " ".join(f"{t}:{n}" if several else t for t, n in zip(encoding.tokens, encoding.type_ids, strict=True))
+def format_tokens(typed: Sequence[tuple[str, int]]) -> str:
+    """The tokens of a text, each with its type if there are several types."""
+    several = len({kind for _, kind in typed}) > 1
+    return " ".join(f"{token}:{kind}" if several else token for token, kind in typed)
