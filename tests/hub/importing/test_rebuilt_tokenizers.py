@@ -68,3 +68,17 @@ def test_a_folder_that_the_class_cannot_read_is_passed_over(tmp_path: Path, monk
     monkeypatch.setattr(transformers.AutoTokenizer, "from_pretrained", fail)
     folder = publish(tmp_path, "LlamaTokenizer", "marks")
     assert option_differences(CheckpointFolder(folder), targets["llama"]) == ()
+
+
+@pytest.mark.parametrize("family", ["llama", "t5"])
+def test_a_tokenizer_that_cannot_read_a_sample_is_passed_over(tmp_path: Path, family: str):
+    folder = publish(tmp_path, "BertTokenizer", "bytes", unk_token=None)
+    theirs = transformers.AutoTokenizer.from_pretrained(folder)
+    with pytest.raises(Exception, match="WordPiece error"):  # its vocabulary has no token for unknown words
+        theirs.tokenize(SAMPLE)
+    assert option_differences(CheckpointFolder(folder), targets[family]) == ()
+    made = Tokenizer(models.WordPiece({"a": 0, "[NEW]": 1}, unk_token="[UNK]"))
+    made.save(str(folder / "tokenizer.json"))
+    (folder / "added_tokens.json").write_text(json.dumps({"[NEW]": 1}))
+    (folder / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": "LlamaTokenizer"}))
+    assert option_differences(CheckpointFolder(folder), targets[family]) == ()

@@ -7,7 +7,7 @@ from typing import Any
 from tokenizers import Encoding
 from tokenizers import Tokenizer as Backend
 
-from zoo.data.tokenizers.backend import read_backend
+from zoo.data.tokenizers.backend import explain_failure, read_backend
 from zoo.data.tokenizers.tokenizer import BACKEND_FILE, Tokenizer
 from zoo.hub.exporting.tokenizer_files import with_post_processor
 from zoo.hub.importing.tokenizer import added_tokens, counts_as_padding
@@ -24,6 +24,7 @@ DEFAULT_CLASSES = {"qwen3": "Qwen2Tokenizer"}  # the class of a family without a
 SAMPLE = "Ab \u00c9 \u6f22\u5b57"  # a text that options such as lower-casing change
 RARE_SAMPLE = "\u2603 \U0002a6a5"  # characters that few vocabularies have
 COMPOSED_SAMPLE = f" e\u0301 {SAMPLE}"  # the same after a space and a letter that NFC composes
+SAMPLES = (SAMPLE, COMPOSED_SAMPLE)
 
 
 def tokenizer_differences(
@@ -58,8 +59,9 @@ def template_differences(
     chosen = target.classes[0]
     ours, found = with_post_processor(tokenizer, segments, chosen), []
     for texts in ((LETTERS[0],), LETTERS)[: 2 if chosen.pair else 1]:
-        mine = with_types(ours.encode(*texts), segments)
-        theirs = with_types((ours if own else tokenizer.backend).encode(*texts), typed)
+        with explain_failure("tokenizer", "it cannot read a text"):
+            mine = with_types(ours.encode(*texts), segments)
+            theirs = with_types((ours if own else tokenizer.backend).encode(*texts), typed)
         if theirs != mine:
             found.append(f"'{format_tokens(theirs)}' (here '{format_tokens(mine)}')")
     return tuple(found)
@@ -92,12 +94,12 @@ def option_differences(checkpoint: CheckpointFolder, target: Target) -> tuple[st
     if recipe is not None and recipe.minimal_files is not None and recipe.builds(named):
         switches = {name: value for name, value in options.items() if not name.endswith("_token")}
         rebuilt = recipe.build(recipe.minimal_files, {**switches, "add_bos_token": False})
-        both = [(pieces(rebuilt, text), pieces(own, text)) for text in (SAMPLE, COMPOSED_SAMPLE)]
+        both = [(pieces(rebuilt, text), pieces(own, text)) for text in SAMPLES]
         found += [pair for pair in both if pair[0] != pair[1]][:1]  # one switch shows in both texts
     elif (made := rebuilt_backend(checkpoint.folder, named)) is not None:
-        found += [(tokens(made, text), tokens(own, text)) for text in (SAMPLE, COMPOSED_SAMPLE)]
+        found += zip(read_texts(made, SAMPLES), read_texts(own, SAMPLES), strict=False)
     listed = [token.content for token in added_tokens(checkpoint, options, {})]
-    found += [([text], read) for text in listed if (read := tokens(own, text)) != [text]]
+    found += zip([[text] for text in listed], read_texts(own, listed), strict=False)
     return tuple(f"'{' '.join(theirs)}' (here '{' '.join(ours)}')" for theirs, ours in found if theirs != ours)
 
 
@@ -124,10 +126,13 @@ def rebuilt_backend(folder: Path, named: Any) -> Backend | None:
     return made
 
 
-def tokens(backend: Backend, text: str) -> list[str]:
-    """The tokens of a text, without the special tokens around it."""
-    found: list[str] = backend.encode(text, add_special_tokens=False).tokens
-    return found
+def read_texts(backend: Backend, texts: Sequence[str]) -> list[list[str]]:
+    """The tokens of each text, without special tokens around it; an empty list if the tokenizer cannot read them."""
+    try:
+        with explain_failure("tokenizer"):
+            return [backend.encode(text, add_special_tokens=False).tokens for text in texts]
+    except ValueError:
+        return []
 
 
 def pieces(backend: Backend, text: str) -> list[str]:
