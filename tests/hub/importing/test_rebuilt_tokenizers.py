@@ -1,6 +1,7 @@
 """Folders whose tokenizer_class takes nothing but the vocabulary of tokenizer.json, as Llama's in transformers 5."""
 
 import json
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -16,11 +17,13 @@ MARK = "\u2581"
 
 
 def publish(folder: Path, named: str | None, rules: str, **options: object) -> Path:
-    made = Tokenizer(models.BPE(unk_token="<unk>"))
-    made.pre_tokenizer = pre_tokenizers.Metaspace() if rules == "marks" else pre_tokenizers.ByteLevel(False)
-    made.decoder = decoders.Metaspace() if rules == "marks" else decoders.ByteLevel()
+    made = Tokenizer(models.Unigram() if rules == "pieces" else models.BPE(unk_token="<unk>"))
+    made.pre_tokenizer = pre_tokenizers.ByteLevel(False) if rules == "bytes" else pre_tokenizers.Metaspace()
+    made.decoder = decoders.ByteLevel() if rules == "bytes" else decoders.Metaspace()
     texts = ["Ab a b the cat sat on the mat", "\u00c9 e\u0301 \u6f22\u5b57"]
-    made.train_from_iterator(texts, trainers.BpeTrainer(vocab_size=300, special_tokens=SPECIAL, show_progress=False))
+    sizes = {"vocab_size": 300, "special_tokens": SPECIAL, "show_progress": False}
+    kind = partial(trainers.UnigramTrainer, unk_token="<unk>") if rules == "pieces" else trainers.BpeTrainer
+    made.train_from_iterator(texts, kind(**sizes))
     if rules == "marks":  # as Llama 2's file has it
         made.normalizer = normalizers.Sequence([normalizers.Prepend(MARK), normalizers.Replace(" ", MARK)])
         spec = {**json.loads(made.to_str()), "pre_tokenizer": None}
@@ -39,6 +42,14 @@ def publish(folder: Path, named: str | None, rules: str, **options: object) -> P
         ("llama", "LlamaTokenizer", "marks", {}),
         ("mistral", "LlamaTokenizerFast", "marks", {"add_prefix_space": False}),
         ("qwen3", "Qwen2Tokenizer", "bytes", {}),
+        ("llama", "CodeLlamaTokenizer", "marks", {}),
+        ("llama", "GPTNeoXTokenizerFast", "bytes", {}),
+        ("llama", "CohereTokenizer", "bytes", {}),
+        ("gpt2", "RobertaTokenizerFast", "bytes", {"add_prefix_space": True}),
+        ("bert", "HerbertTokenizerFast", "bytes", {}),
+        ("bert", "MPNetTokenizer", "bytes", {}),
+        ("bert", "XLMRobertaTokenizer", "pieces", {"add_prefix_space": False}),
+        ("bert", "CamembertTokenizer", "pieces", {"add_prefix_space": False}),
     ],
 )
 def test_what_the_class_makes_of_texts_is_said(

@@ -19,7 +19,9 @@ LETTERS = ("a", "b")  # sample texts that show the template around them
 TYPES = "token_type_ids"
 UNTYPED_CLASSES = ("DistilBertTokenizer", "DistilBertTokenizerFast")  # their models have no segments
 # families whose tokenizer classes in transformers 5 take only the vocabulary from tokenizer.json
-VOCABULARY_ONLY = ("Bert", "GPT2", "Gemma", "Llama", "OpenAIGPT", "Pegasus", "Qwen2", "T5")
+VOCABULARY_ONLY = """
+    Bert Camembert CodeLlama Cohere GPT2 GPTNeoX Gemma Herbert Llama MPNet OpenAIGPT Pegasus Qwen2 Roberta T5 XLMRoberta
+""".split()
 DEFAULT_CLASSES = {"qwen3": "Qwen2Tokenizer"}  # the class of a family without a recipe, if a folder names none
 SAMPLE = "Ab \u00c9 \u6f22\u5b57"  # a text that options such as lower-casing change
 RARE_SAMPLE = "\u2603 \U0002a6a5"  # characters that few vocabularies have
