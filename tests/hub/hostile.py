@@ -100,6 +100,7 @@ REFUSED: dict[str, tuple[Change, str]] = {
     "quantized": (config(quantization_config={"quant_method": "evil"}), "quantization_config is"),
     "escape_label": (config(id2label={"0": "\x1b]0;owned\x07", "1": "b"}), "control characters"),
     "line_label": (config(id2label={"0": "a\nERROR root: owned", "1": "b"}), "control characters"),
+    "half_a_label": (config(id2label={"0": "\ud800", "1": "b"}), "control characters"),
     "labels_are_a_list": (config(id2label=["a", "b"]), "id2label must name the classes"),
     "labels_have_holes": (config(id2label={"0": "a", "10000000000": "b"}), "id2label must name the classes"),
     "labels_are_twice": (config(id2label={"0": "a", "1": "a"}), "expected two or more names, all distinct"),

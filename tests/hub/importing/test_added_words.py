@@ -25,11 +25,12 @@ def read(folder: Path, kind: str) -> Tokenizer:
 @pytest.mark.parametrize("older", [True, False])
 @pytest.mark.parametrize("kind", ["bert", "gpt2", "openai-gpt"])
 def test_words_beside_a_vocabulary_have_their_ids(tmp_path: Path, kind: str, older: bool):
-    listed = {str(i): {"content": word, "lstrip": i == 400, "normalized": i > 401} for word, i in WORDS.items()}
+    sides = {i: {"lstrip": i == 400, "rstrip": i == 401, "single_word": i == 402} for i in WORDS.values()}
+    listed = {str(i): {"content": word, "normalized": i > 401, **sides[i]} for word, i in WORDS.items()}
     folder = publish(tmp_path, kind, **({} if older else {"added_tokens_decoder": listed}))
     if older:
         (folder / "added_tokens.json").write_text(json.dumps(WORDS))
-    lines = ["a <new> b", "x<new>y", "a NewWord, newword", "COVID-19 covid-19."]
+    lines = ["a <new> b", "x<new>y", "a NewWord, newword", "COVID-19 covid-19.", "a NewWord  b", "xcovid-19y"]
     wanted = transformers.AutoTokenizer.from_pretrained(folder)(lines, add_special_tokens=False)["input_ids"]
     assert [ids.tolist() for ids in read(folder, kind).encode(lines)] == wanted
     assert {400, 401, 402} <= {i for ids in wanted for i in ids}
@@ -51,11 +52,12 @@ def test_words_that_the_tokenizers_file_lacks_are_told(tmp_path: Path, known: bo
     assert theirs == ["covid-19"] and option_differences(CheckpointFolder(folder), targets["bert"]) == said
 
 
+@pytest.mark.parametrize("file", ["special_tokens_map.json", "tokenizer_config.json"])
 @pytest.mark.parametrize("named", [{}, {"additional_special_tokens": ["<new>", {"content": "covid-19"}]}])
-def test_the_older_file_may_list_special_tokens(tmp_path: Path, named: dict[str, list[object]]):
+def test_the_older_file_may_list_special_tokens(tmp_path: Path, named: dict[str, list[object]], file: str):
     folder = publish(tmp_path, "bert")
     (folder / "added_tokens.json").write_text(json.dumps({"[MASK]": 4, **WORDS}))
-    (folder / "special_tokens_map.json").write_text(json.dumps(named))
+    (folder / file).write_text(json.dumps(named))
     tokenizer = read(folder, "bert")
     assert tokenizer.encode_with_roles("a [MASK] b")[1] == tokenizer.roles.mask == 4
     assert 4 not in tokenizer.encode(["a [MASK] b"])[0].tolist()

@@ -88,6 +88,24 @@ def test_what_zoo_has_no_setting_for_is_named(tmp_path: Path):
     assert read(tmp_path, "gpt2", {"max_length": 50}).left_out == ("max_length (it counts the prompt)",)
 
 
+NAMED: list[tuple[Any, Any, str]] = [  # a value with an effect, one without, and keys
+    (1.5, 1.0, "repetition_penalty encoder_repetition_penalty typical_p guidance_scale"),
+    (2, 1, "num_beam_groups num_return_sequences"),
+    (3, 0, "no_repeat_ngram_size encoder_no_repeat_ngram_size min_length min_new_tokens"),
+    (0.5, 0.0, "min_p top_h epsilon_cutoff eta_cutoff diversity_penalty penalty_alpha max_time"),
+    (True, False, "early_stopping renormalize_logits remove_invalid_values token_healing"),
+    ([9], [], "suppress_tokens begin_suppress_tokens bad_words_ids stop_strings sequence_bias force_words_ids"),
+    (0, None, "forced_bos_token_id forced_eos_token_id exponential_decay_length_penalty"),
+    ("high", None, "dola_layers watermarking_config constraints"),
+]
+
+
+@pytest.mark.parametrize(("value", "neutral", "keys"), NAMED)
+def test_every_key_that_zoo_lacks_is_named_where_it_has_an_effect(value: Any, neutral: Any, keys: str, tmp_path: Path):
+    for key in keys.split():
+        assert [read(tmp_path, "t5", {key: one}).left_out for one in (value, neutral, None)] == [(key,), (), ()]
+
+
 @pytest.mark.parametrize(
     ("said", "config", "told"),
     [
@@ -186,6 +204,7 @@ IMPOSSIBLE: list[tuple[str, dict[str, Any], dict[str, Any], set[str]]] = [
     ("t5", {"num_beams": 10**9, "max_new_tokens": 7}, {"max_new_tokens": 7}, {"num_beams (1000000000)"}),
     ("t5", {"num_beams": 0}, {}, {"num_beams (0)"}),
     ("t5", {"num_beams": 257}, {}, {"num_beams (257)"}),
+    ("t5", {"num_beams": 257, "do_sample": True}, {}, {"num_beams (257)", "do_sample (with beams)"}),
     ("t5", {"max_length": [], "num_beams": 2}, {"beams": 2}, {"max_length ([])"}),
     ("t5", {"max_length": 1}, {}, {"max_length (1)"}),
     ("llama", {"do_sample": True, "temperature": 0.0}, {}, {"temperature (0.0)"}),

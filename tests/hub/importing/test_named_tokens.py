@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import transformers
-from published_tokenizers import backend, publish
+from published_tokenizers import ENDING, backend, publish
 from strangers import saved
 from tokenizers.processors import TemplateProcessing
 
@@ -89,3 +89,18 @@ def test_a_mask_token_that_also_surrounds_texts_is_refused(tmp_path: Path):
     publish(tmp_path, "bert", only_vocabulary=True, mask_token="[SEP]")
     with pytest.raises(ValueError, match=r"\[SEP\] is the tokenizer's token for both 'mask' and 'separator'"):
         zoo.pipeline(tmp_path)("the [SEP]")
+
+
+def test_tokens_that_a_class_names_are_special_though_no_text_is_written_with_them(tmp_path: Path):
+    folder, bert = CheckpointFolder(publish(tmp_path, "bert")), targets["bert"]
+    ours = read_tokenizer(folder, {}, bert, bert.classes[0])
+    assert isinstance(ours, Tokenizer)
+    assert ours.special_tokens == {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"} == {*ours.role_tokens.values()}
+
+
+def test_the_first_token_may_be_named_by_its_id_and_an_id_that_no_vocabulary_has_names_none(tmp_path: Path):
+    backend("gpt2").save(str(tmp_path / "tokenizer.json"))
+    llama = targets["llama"]
+    ids = {"eos_token_id": 0, "bos_token_id": 2**40, "pad_token_id": -1}
+    ours = read_tokenizer(CheckpointFolder(tmp_path), ids, llama, llama.classes[0])
+    assert isinstance(ours, Tokenizer) and ours.role_tokens == dict.fromkeys(("pad", "start", "end"), ENDING)
