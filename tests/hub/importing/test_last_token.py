@@ -60,9 +60,18 @@ def test_a_token_that_pads_texts_does_not_end_those_of_a_classifier_made_of_a_ta
     assert (given(folder).role_tokens.get("extract") == ENDING) == kept
 
 
-@pytest.mark.parametrize(("padding", "told"), [(0, ("<unk>",)), (1, ())])
-def test_unknown_words_that_are_padding_to_transformers_are_told(padding: int, told: tuple[str, ...], tmp_path: Path):
-    folder = saved(tmp_path / "hf", "GPT2ForSequenceClassification", pad_token_id=padding)
+@pytest.mark.parametrize(
+    ("name", "padding", "told"),
+    [
+        ("GPT2ForSequenceClassification", 0, ("<unk>",)),
+        ("GPT2ForSequenceClassification", 1, ()),
+        ("GPT2LMHeadModel", 0, ()),
+    ],
+)
+def test_unknown_words_that_are_padding_to_transformers_are_told(
+    name: str, padding: int, told: tuple[str, ...], tmp_path: Path
+):
+    folder = saved(tmp_path / "hf", name, pad_token_id=padding)
     Backend(models.WordLevel({"<unk>": 0, "a": 1}, unk_token="<unk>")).save(str(folder / "tokenizer.json"))
     named = {"tokenizer_class": "PreTrainedTokenizerFast", "unk_token": "<unk>", "pad_token": "<unk>"}
     (folder / "tokenizer_config.json").write_text(json.dumps(named))

@@ -17,7 +17,7 @@ from zoo.hub.importing.tokenizer import read_tokenizer
 from zoo.hub.sources.folder import CheckpointFolder
 from zoo.hub.targets.declare.registry import targets
 
-NAMED = {"cls_token": "[MASK]", "sep_token": "[PAD]"}
+NAMED = {"bos_token": "[UNK]", "eos_token": "[UNK]", "cls_token": "[MASK]", "sep_token": "[PAD]"}
 SHOWN = TemplateProcessing(
     single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B:1 [SEP]:1", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
 )
@@ -104,3 +104,26 @@ def test_the_first_token_may_be_named_by_its_id_and_an_id_that_no_vocabulary_has
     ids = {"eos_token_id": 0, "bos_token_id": 2**40, "pad_token_id": -1}
     ours = read_tokenizer(CheckpointFolder(tmp_path), ids, llama, llama.classes[0])
     assert isinstance(ours, Tokenizer) and ours.role_tokens == dict.fromkeys(("pad", "start", "end"), ENDING)
+
+
+@pytest.mark.parametrize(
+    ("kind", "number", "single", "pair", "same"),
+    [
+        ("modernbert", 0, "[CLS] $A [SEP]", "[CLS] $A [SEP] [SEP] $B [SEP]", 1),  # pairs as RoBERTa has them
+        ("gpt2", 1, f"{ENDING} $A ?", f"{ENDING} $A ! $B ?", 2),  # of a classifier
+    ],
+)
+def test_tokens_that_only_a_template_shows_surround_texts(
+    kind: str, number: int, single: str, pair: str, same: int, tmp_path: Path
+):
+    made = backend(kind.removeprefix("modern"))
+    named = {token: made.token_to_id(token) for token in pair.split() if not token.startswith("$")}
+    made.post_processor = TemplateProcessing(single=single, pair=pair, special_tokens=[*named.items()])
+    made.save(str(tmp_path / "tokenizer.json"))
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": "PreTrainedTokenizerFast"}))
+    target = targets[kind]
+    ours = read_tokenizer(CheckpointFolder(tmp_path), {"pad_token_id": 0}, target, target.classes[number])
+    assert isinstance(ours, Tokenizer) and ours.special_tokens >= named.keys()
+    written = with_post_processor(ours, False, target.classes[number])
+    for texts in (("add it",), ("add it", "more"))[:same]:
+        assert written.encode(*texts).ids == made.encode(*texts).ids
