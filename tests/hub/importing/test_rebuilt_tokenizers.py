@@ -43,6 +43,8 @@ def publish(folder: Path, named: str | None, rules: str, **options: object) -> P
         ("mistral", "LlamaTokenizerFast", "marks", {"add_prefix_space": False}),
         ("qwen3", "Qwen2Tokenizer", "bytes", {}),
         ("llama", "CodeLlamaTokenizer", "marks", {}),
+        ("llama", "GemmaTokenizer", "marks", {}),
+        ("llama", "OpenAIGPTTokenizer", "bytes", {}),
         ("llama", "GPTNeoXTokenizerFast", "bytes", {}),
         ("llama", "CohereTokenizer", "bytes", {}),
         ("gpt2", "RobertaTokenizerFast", "bytes", {"add_prefix_space": True}),

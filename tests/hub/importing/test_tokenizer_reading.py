@@ -244,6 +244,7 @@ def test_a_template_of_another_kind_is_said(tmp_path: Path, pair: str, said: tup
             ("'Ab É 漢 字' (here 'ab e 漢 字')",),
         ),
         ("gpt2", {"tokenizer_class": "GPT2Tokenizer"}, ()),
+        ("gpt2", {"add_bos_token": True, "add_eos_token": True, "eos_token": "<none>"}, ()),
         ("gpt2", {"add_prefix_space": True}, ("'ĠAb ĠÃī Ġæ¼¢åŃĹ' (here 'Ab ĠÃī Ġæ¼¢åŃĹ')",)),
     ],
 )
