@@ -1,5 +1,6 @@
 """A table of experiments is walked once: what is complete stays, what was stopped goes on."""
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -160,6 +161,26 @@ def test_a_folder_that_holds_a_run_itself_is_refused(tmp_path: Path):
     (tmp_path / "request.yaml").touch()
     with pytest.raises(ValueError, match=r"(?s)1 of 1 .* holds a run itself; name another folder with -o"):
         table(tmp_path, "sst2").check(lambda request: None)
+
+
+def test_a_folder_that_no_run_can_begin_in_is_refused_before_any_is_begun(tmp_path: Path):
+    (tmp_path / "mrpc").mkdir()
+    (tmp_path / "mrpc/notes.txt").touch()
+    (tmp_path / "tiny").symlink_to(tmp_path / "gone")
+    said = r"(?s)2 of 3 .*\nmrpc: .*/mrpc: is not empty and not a run \(notes.txt\).*\ntiny: .*/tiny: is a broken link"
+    with pytest.raises(ValueError, match=said):
+        table(tmp_path, "sst2", "mrpc", "tiny").check(lambda request: None)
+
+
+def test_a_run_that_no_command_started_is_refused_and_so_is_a_folder_inside_it(tmp_path: Path):
+    list(table(tmp_path, "sst2").run_all(Training()))
+    (tmp_path / "sst2/request.yaml").unlink()  # an imported model has none
+    with pytest.raises(ValueError, match=r"1 of 2 .*\nsst2: .*/sst2: holds a run without request.yaml"):
+        table(tmp_path, "sst2", "mrpc").check(lambda request: None)
+    with pytest.raises(ValueError, match="sst2: holds a run itself"):
+        table(tmp_path / "sst2", "mrpc").check(lambda request: None)
+    shutil.rmtree(tmp_path / "sst2/checkpoints")  # killed before its request was written
+    table(tmp_path, "sst2", "mrpc").check(lambda request: None)
 
 
 def test_what_cannot_be_is_said_of_all_at_once(tmp_path: Path):

@@ -11,12 +11,13 @@ from zoo.disk import expand_user
 from zoo.experiments.request import Request
 from zoo.metrics.choose import ChosenMetric, parse_metrics
 from zoo.objectives.mixture import Mixture
-from zoo.runs.checkpoint import latest
+from zoo.runs.checkpoint import latest, steps
 from zoo.runs.files import names_in
 from zoo.runs.layout import CHECKPOINTS, LOCK, REQUEST, STATE
 from zoo.runs.metrics import VALIDATION, Line
 from zoo.runs.request import read_request
-from zoo.runs.saved import open_run
+from zoo.runs.run import check_folder
+from zoo.runs.saved import is_run, open_run
 from zoo.training.settings import Training
 from zoo.training.state import State, is_over
 
@@ -66,6 +67,7 @@ class ExperimentTable:
         found = []
         for name, request in self.rows.items():
             try:
+                check_folder(request.folder, resume=True)
                 refuse_other_request(request)
                 check_request(request)
             except ValueError as problem:
@@ -106,11 +108,14 @@ def refuse_other_request(request: Request) -> None:
     """Refuse a folder inside a run, and a folder whose run had another request: it would be resumed as this one.
 
     Raises:
-        ValueError: with what differs.
+        ValueError: with what differs; or the run has checkpoints but no record of a request, as an imported model.
     """
-    if (request.folder.parent / REQUEST).exists():
+    advice = "name another folder with -o, or remove this one"
+    if (request.folder.parent / REQUEST).exists() or is_run(request.folder.parent):
         raise ValueError(f"{request.folder.parent}: holds a run itself; name another folder with -o")
     if not (request.folder / REQUEST).exists():
+        if steps(request.folder / CHECKPOINTS):
+            raise ValueError(f"{request.folder}: holds a run without {REQUEST}, such as an imported model; {advice}")
         return
     before = read_request(request.folder)
     asked = {"checkpoint": absolute_start(request.start), "task": request.task, "changes": request.changes}
@@ -118,7 +123,7 @@ def refuse_other_request(request: Request) -> None:
     for what, value in asked.items():
         if value != there[what]:
             other = f"holds a run with {what} {there[what] or 'none'}, not {value or 'none'}"
-            raise ValueError(f"{request.folder}: {other}; name another folder with -o, or remove this one")
+            raise ValueError(f"{request.folder}: {other}; {advice}")
 
 
 def absolute_start(start: str) -> str:
