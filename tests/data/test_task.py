@@ -119,9 +119,9 @@ def test_a_source_is_files_or_a_repository_or_built_in() -> None:
 
 
 def test_the_validation_share_lies_between_0_and_1() -> None:
-    assert "task.source.validation: 1.5 must lie between 0 and 1" in refused(
-        source={"builtin": "pydocs", "validation": 1.5}
-    )
+    for share in (0.0, 1.0, 1.5):
+        said = refused(source={"builtin": "pydocs", "validation": share})
+        assert f"task.source.validation: {share} must lie between 0 and 1" in said
 
 
 def test_columns_and_labels_are_checked() -> None:

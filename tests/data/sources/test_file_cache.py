@@ -2,12 +2,14 @@
 
 import os
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from zoo.data.formats.format import ReadOptions
 from zoo.data.home import replace_file
-from zoo.data.sources.file_cache import hash_ranges, hashed_ranges, remember
+from zoo.data.sources import file_cache
+from zoo.data.sources.file_cache import YOUNG, Stat, hash_ranges, hashed_ranges, remember, remember_file
 from zoo.data.sources.part import FilePart
 
 
@@ -31,6 +33,18 @@ def test_what_is_remembered_of_a_file_is_not_said_of_it_where_it_is_read_in_anot
         for _ in range(2):
             part = FilePart(hashed_ranges(path, cut=True)[0], ReadOptions(header=header))
             assert part.columns == names
+
+
+@pytest.mark.parametrize(("age", "found"), [(YOUNG / 2, [1, 2]), (-YOUNG / 2, [1, 2]), (2 * YOUNG, [1, 1])])
+def test_nothing_is_remembered_of_a_file_that_changed_so_lately_that_it_may_change_unseen(
+    age: float, found: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ZOO_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(file_cache, "time", SimpleNamespace(time=lambda: 1e9 + age))
+    (tmp_path / "a.txt").touch()
+    os.utime(tmp_path / "a.txt", (1e9, 1e9))
+    made, stat = iter([1, 2]), Stat.of(tmp_path / "a.txt")
+    assert [remember_file("what", tmp_path / "a.txt", stat, "how", lambda: next(made)) for _ in range(2)] == found
 
 
 def test_a_file_that_ends_with_a_stretch_has_no_empty_one(tmp_path: Path) -> None:

@@ -73,8 +73,8 @@ def test_a_folder_of_save_to_disk_is_refused_as_such(kind: type, tmp_path: Path)
 
 
 def test_files_of_columns_go_line_by_line_together(tmp_path: Path) -> None:
-    (tmp_path / "here" / "a.en").write_text("one\n\nthree\n")
-    (tmp_path / "here" / "a.de").write_text("eins\n\ndrei")
+    (tmp_path / "here" / "a.en").write_text("one\n\nthree\nfour\n")
+    (tmp_path / "here" / "a.de").write_text("eins\n\ndrei\n \n")
     rows = load_rows(
         task(files={"test": {"en": "a.en", "de": "a.de"}}, columns={"source": "de", "target": "en"}), inputs()
     )
@@ -82,6 +82,7 @@ def test_files_of_columns_go_line_by_line_together(tmp_path: Path) -> None:
         {"source": "eins", "target": "one"},
         {"source": "", "target": ""},
         {"source": "drei", "target": "three"},
+        {"source": " ", "target": "four"},
     ]
 
 

@@ -2,12 +2,14 @@
 
 import os
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from zoo.data.formats.format import ReadOptions
 from zoo.data.ids import StoredFields
-from zoo.data.sources import groups
+from zoo.data.sources import file_cache, groups
+from zoo.data.sources.file_cache import hash_ranges
 from zoo.data.sources.find import load_rows
 from zoo.data.sources.groups import FileGroup
 from zoo.data.sources.rows import SplitRows
@@ -99,6 +101,18 @@ def test_files_that_are_known_are_not_opened_again(folder: Path, monkeypatch: py
     assert len(list((folder / "cache" / "known").glob("files-*.json"))) == 1
 
 
+def test_files_that_have_just_changed_are_opened_again_since_they_may_change_unseen(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+):
+    before = [part.digest for part in train(folder).parts]
+    changed = (folder / "many/059.jsonl").stat().st_mtime
+    monkeypatch.setattr(file_cache, "time", SimpleNamespace(time=lambda: changed + 1))
+    opened: list[Path] = []
+    monkeypatch.setattr(groups, "hash_ranges", lambda path, size: opened.append(path) or hash_ranges(path, size))
+    assert [part.digest for part in train(folder).parts] == before
+    assert folder / "many/059.jsonl" in opened
+
+
 def test_a_group_ends_before_a_large_file_another_column_and_at_its_size(folder: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(groups, "ENDS", 2**40)
     write(folder, 20, '{"text": "' + "long " * 40 + '"}\n')
@@ -107,6 +121,26 @@ def test_a_group_ends_before_a_large_file_another_column_and_at_its_size(folder:
     assert sizes == [20, 0, 19, 1, 19]
     monkeypatch.setattr(groups, "GROUP", 500)
     assert max(part.size for part in train(folder).parts) <= 500
+
+
+def test_neighbors_of_another_format_share_no_shard(folder: Path):
+    (folder / "many" / "030.txt").write_text("between\n")
+    assert texts(folder)[60:65] == ["one 30", "two 30", "between", "one 31", "two 31"]
+
+
+def test_the_columns_of_small_files_are_those_of_how_they_are_read(folder: Path):
+    for number in range(60):
+        path = folder / "tables" / f"{number:03}.tsv"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(f"text\n{number}\n")
+        os.utime(path, (1e9, 1e9))
+    for header, rows in ((None, 1), (["prompt"], 2), (None, 1)):
+        source = {"files": {"validation": "tables"}, "header": header}
+        found = load_rows(read_task({"objective": "causal_lm", "source": source}, "task"), inputs(), folder)[
+            "validation"
+        ]
+        assert {tuple(part.columns) for part in found.parts} == {tuple(header or ["text"])}
+        assert len(list(found)) == 60 * rows
 
 
 def test_a_row_of_a_group_is_named_by_its_file_and_line(folder: Path, monkeypatch: pytest.MonkeyPatch):

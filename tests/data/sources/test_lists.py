@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from test_rows import ALL_STAY, Given
+from written_rows import ALL_STAY, Given
 
 from zoo.data.columns.columns import Columns, check_named
 from zoo.data.sources.reader import SplitReader

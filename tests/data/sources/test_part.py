@@ -11,6 +11,8 @@ from zoo.data.sources import file_cache
 from zoo.data.sources.file_cache import hashed_ranges
 from zoo.data.sources.part import ColumnFiles, FilePart
 
+HEADS = {"a.tsv": "x\ty", "b.tsv": "y\tx"}
+
 
 def write(folder: Path, name: str, content: str | bytes) -> Path:
     path = folder / name
@@ -36,6 +38,18 @@ def test_files_of_columns_have_a_digest_of_their_names_options_and_whole_content
     given += [({"source": one, "target": one}, "line"), ({"source": one, "target": other}, "blank_line")]
     found = {ColumnFiles(paths, ReadOptions(documents=documents), "source.files").digest for paths, documents in given}
     assert len(found) == 4
+
+
+def test_equal_bytes_that_are_read_differently_have_different_digests(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(file_cache, "PART", 4)  # bytes of a line range: the header has one to itself
+    paths = [write(tmp_path, name, f"{head}\n1\t2\n") for name, head in HEADS.items()]
+    below = [FilePart(hashed_ranges(path, cut=True)[1], ReadOptions()) for path in paths]
+    assert below[0].of_bytes == below[1].of_bytes and below[0].digest != below[1].digest
+    table, text = (write(tmp_path, name, "text\none\n") for name in ("c.tsv", "c.txt"))
+    parts = [FilePart(hashed_ranges(path, cut=False)[0], ReadOptions()) for path in (table, text)]
+    assert parts[0].columns == parts[1].columns and parts[0].digest != parts[1].digest
 
 
 def test_a_file_of_a_column_that_changes_while_it_is_read_is_refused(tmp_path: Path) -> None:

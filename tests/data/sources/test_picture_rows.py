@@ -254,6 +254,7 @@ def test_an_image_that_is_replaced_is_other_data_and_a_copied_folder_is_not(
     assert read("b") == read("a") == before
     for number in range(20):
         Image.new("RGB", (8, 8), color(19 - number)).save(tmp_path / "a" / f"{number}.bmp")
+        os.utime(tmp_path / "a" / f"{number}.bmp", (1e9, 1e9))  # older, as one is that was copied with its time
     after = read("a")
     assert after[0] != before[0] and after[1] - {0} == {21 - number for number in before[1] - {0}}
 

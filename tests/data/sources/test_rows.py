@@ -1,54 +1,21 @@
-"""Splits from a source: held out, labeled, checked, one text a row in train."""
+"""Splits from a source: held out, checked, one text a row in train."""
 
-import logging
 from typing import Any
 
 import pytest
+from written_rows import ALL_STAY, WORDS, Given, column, reader
 
 from zoo.data.columns.columns import Columns
 from zoo.data.sources.checking import cut_text, hash_fraction
-from zoo.data.sources.filtering import EVERY_ROW, Filtering, RowFilter
+from zoo.data.sources.filtering import Filtering, RowFilter
 from zoo.data.sources.mixed import MixedRows
-from zoo.data.sources.origin import Origin
 from zoo.data.sources.part import Table
 from zoo.data.sources.reader import SplitReader
 from zoo.data.sources.repeated.duplicates import Duplicates
 from zoo.data.sources.rows import SplitRows
 from zoo.examples.form import inputs
 
-
-class Given(Origin):
-    """Rows written in a test; counts how often each split is read."""
-
-    def __init__(self, **tables: dict[str, list[Any]]) -> None:
-        self.tables = tables
-        self.reads: list[str] = []
-
-    def splits(self) -> tuple[str, ...]:
-        return tuple(self.tables)
-
-    def place(self, split: str) -> str:
-        return f"{split}.tsv"
-
-    def parts(self, split: str) -> list[Table]:
-        def make() -> dict[str, list[Any]]:
-            self.reads.append(split)
-            return self.tables[split]
-
-        return [Table(self.place(split), str(self.tables[split]), list(self.tables[split]), make)]
-
-
-def column(reading: SplitReader, split: str, name: str) -> list[Any]:
-    return [row[name] for row in reading.read(split)]
-
-
-def reader(origin: Origin, share: float = 0.3, names: list[str] | None = None) -> SplitReader:
-    return SplitReader(origin, Columns(inputs()), share, names, "one", ALL_STAY)
-
-
-ALL_STAY = Filtering(EVERY_ROW, Duplicates(list))
 FORMS = [["image"], ["text", "pair"], ["text"]]
-WORDS = {"text": [f"text {i}" for i in range(200)]}
 
 
 def test_validation_is_held_out_where_the_source_has_none() -> None:
@@ -86,8 +53,10 @@ def test_the_smallest_source_still_has_one_row_to_validate_on() -> None:
 
 def test_a_blank_line_is_no_row_to_validate_on() -> None:
     lines = [f"This is line {number} of my text." for number in range(4)]
-    assert hash_fraction(str(("",))) < min(hash_fraction(str((line,))) for line in lines)
-    assert [sum(map(bool, texts)) for texts in held_out([*lines, "", ""], 1e-9).values()] == [3, 1]
+    for blank in ("", "\u3000"):
+        assert hash_fraction(str((blank,))) < min(hash_fraction(str((line,))) for line in lines)
+        found = held_out([*lines, blank, blank], 1e-9)
+        assert [sum(bool(text.strip()) for text in texts) for texts in found.values()] == [3, 1]
 
 
 def test_a_pair_with_a_blank_side_is_no_row_to_validate_on() -> None:
@@ -132,6 +101,11 @@ def test_too_few_rows_to_hold_some_out_are_refused(times: int, said: str) -> Non
         list(reader(Given(train={"source": times * ["a"], "target": times * ["b"]})).read("validation"))
 
 
+def test_a_single_row_that_has_more_than_a_text_is_not_cut() -> None:
+    with pytest.raises(ValueError, match="train.tsv: too few different rows in 1 row to hold"):
+        list(reader(Given(train={"text": ["0123456789"], "prompt": ["a"]})).read("validation"))
+
+
 def columns_of(**wanted: str) -> SplitReader:
     table = {"a": ["x, y", "y", "z"], "b": ["u", "v", "w"]}
     return SplitReader(Given(train=table), Columns(inputs(), wanted), 1e-9, None, "one", ALL_STAY)
@@ -144,6 +118,11 @@ def test_what_is_remembered_of_one_column_is_not_said_of_another() -> None:
     assert len({SplitRows(columns_of(text=name), "train").cache_name for name in "ab"}) == 2
 
 
+def test_another_share_holds_out_other_rows_of_the_same_data() -> None:
+    for share in (0.3, 0.6, 0.3):
+        assert abs(len(column(reader(Given(train=WORDS), share), "validation", "text")) / 200 - share) < 0.1
+
+
 def test_sources_of_a_mixture_have_one_set_of_labels_and_all_parts() -> None:
     tables = {name: {"text": ["a", "b"], "label": labels} for name, labels in (("c", ["x", "y"]), ("d", ["x", "z"]))}
     sources = {name: SplitRows(reader(Given(train=table)), "train") for name, table in tables.items()}
@@ -151,6 +130,12 @@ def test_sources_of_a_mixture_have_one_set_of_labels_and_all_parts() -> None:
     assert len(mixed.parts) == 2
     with pytest.raises(ValueError, match="source.mix: the sources have different labels; .*: c: x, y; d: x, z"):
         mixed.labels  # noqa: B018
+    pair = SplitRows(reader(Given(train={"text": ["a", "b"], "pair": ["c", "d"]})), "train")
+    mixed = MixedRows(pair.reader, "train", mixed={"c": sources["c"], "e": pair}, shares={"c": 1, "e": 1})
+    with pytest.raises(
+        ValueError, match="source.mix: the sources have different columns; .*: c: text, label; e: text, p"
+    ):
+        mixed.inputs  # noqa: B018
 
 
 @pytest.mark.parametrize(("left", "train", "validation"), [(0, [""], ["ab", "cd"]), (2, ["ab"], ["cd"])])
@@ -193,79 +178,6 @@ def test_a_large_source_is_asked_for_a_few_rows_to_know_what_is_held_out() -> No
 
     many = reader(Counted(train={"text": [f"text {i}" for i in range(5000)]}))
     assert many.holdout_threshold == 0.3 and len(seen) < 50
-
-
-def test_labels_become_numbers_by_name_or_by_position() -> None:
-    rows = {"text": ["a", "b", "c"], "label": ["no", "yes", "yes"]}
-    reading = reader(Given(train=rows, validation=rows), names=["no", "yes"])
-    assert column(reading, "validation", "label") == [0, 1, 1] and reading.labels == ("no", "yes")
-
-
-def test_one_split_may_hold_names_and_another_positions(caplog: pytest.LogCaptureFixture) -> None:
-    train, validation = {"text": ["a", "b"], "label": ["no", "yes"]}, {"text": ["c"], "label": [1]}
-    reading = reader(Given(train=train, validation=validation), names=["no", "yes"])
-    with caplog.at_level(logging.INFO):
-        assert column(reading, "validation", "label") == [1]
-    assert "validation.tsv: its labels are numbers: zoo reads 0 as no, 1 as yes" in caplog.text
-
-
-@pytest.mark.parametrize("names", [None, ["0", "2"]])
-def test_a_class_that_train_does_not_have_is_no_position_of_another(names: list[str] | None) -> None:
-    train, validation = {"text": ["a", "b"], "label": [0, 2]}, {"text": ["c"], "label": [1]}
-    with pytest.raises(ValueError, match="validation.tsv: row 1: unknown label 1; allowed: 0, 2$"):
-        list(reader(Given(train=train, validation=validation), names=names).read("validation"))
-
-
-def test_the_names_of_classes_that_no_objective_reads_need_no_labels() -> None:
-    origin = Given(train={"text": ["a", "b"], "label": ["x", "y"]}, test={"text": ["c"]})
-    reading = SplitReader(origin, Columns(["text"]), 0.3, ["x", "y"], "one", ALL_STAY)
-    found = [row for split in ("train", "validation", "test") for row in reading.read(split)]
-    assert sorted(row.pop("text") for row in found) == ["a", "b", "c"] and not any(found)
-
-
-def test_the_names_that_train_shows_have_no_positions() -> None:
-    train, validation = {"text": ["a", "b"], "label": ["no", "yes"]}, {"text": ["c"], "label": [1]}
-    with pytest.raises(ValueError, match="validation.tsv: row 1: unknown label 1; allowed: no, yes$"):
-        list(reader(Given(train=train, validation=validation)).read("validation"))
-
-
-def test_unnamed_labels_are_the_values_of_train() -> None:
-    rows = {"text": ["a", "b"], "label": ["z", "y"]}
-    reading = reader(Given(train=rows, validation={"text": ["c"], "label": ["z"]}))
-    assert reading.labels == ("y", "z") and column(reading, "validation", "label") == [1]
-
-
-def test_an_unknown_label_is_named_with_its_file_and_row() -> None:
-    rows = {"text": ["a", "b"], "label": ["no", "yes"]}
-    reading = reader(Given(train=rows, validation={"text": ["a", "b"], "label": ["no", "maybe"]}))
-    with pytest.raises(ValueError, match="validation.tsv: row 2: unknown label 'maybe'; allowed: no, yes$"):
-        list(reading.read("validation"))
-    reading = reader(Given(train=rows, validation={"text": ["a"], "label": [-1]}))  # which only a test split may have
-    with pytest.raises(ValueError, match="validation.tsv: row 1: unknown label -1; allowed: no, yes$"):
-        list(reading.read("validation"))
-
-
-@pytest.mark.parametrize("kept_back", [{"text": ["a"]}, {"text": ["a"], "label": [-1]}, {"text": ["a"], "label": [""]}])
-def test_a_test_split_without_labels_has_minus_1(kept_back: dict[str, list[Any]]) -> None:
-    rows = {"text": ["a", "b"], "label": ["no", "yes"]}
-    assert column(reader(Given(train=rows, validation=rows, test=kept_back)), "test", "label") == [-1]
-
-
-def test_named_labels_need_a_column() -> None:
-    reading = reader(Given(train={**WORDS, "Label": ["no"]}, validation=WORDS), names=["no", "yes"])
-    with pytest.raises(ValueError, match="train.tsv: no column is read as 'label'; found: text, Label; name it"):
-        list(reading.read("train"))
-
-
-def test_a_table_with_the_column_and_no_rows_is_said_to_have_none() -> None:
-    reading = reader(Given(train={"text": [], "label": []}, validation=WORDS), names=["no", "yes"])
-    with pytest.raises(ValueError, match=r"train.tsv: it has no rows$"):
-        list(reading.read("train"))
-
-
-def test_labels_without_train_must_be_named() -> None:
-    with pytest.raises(ValueError, match="list the 'labels' in the task: there is no train split"):
-        list(reader(Given(validation={"text": ["a"], "label": ["no"]})).read("validation"))
 
 
 @pytest.mark.parametrize(("value", "entry"), [(None, ""), (3, ""), ([], ""), (["a", None], ": entry 2")])

@@ -4,7 +4,7 @@ from itertools import product
 from typing import Any
 
 import pytest
-from test_rows import Given, reader
+from written_rows import Given, reader
 
 from zoo.data.sources import sample
 from zoo.data.sources.rows import SplitRows
