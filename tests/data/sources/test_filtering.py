@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from zoo.data.ids import StoredFields
+from zoo.data.sources.checking import hash_fraction
 from zoo.data.sources.filtering import RowFilter
 from zoo.data.sources.find import load_rows
 from zoo.data.sources.part import FilePart, Rows
@@ -186,6 +187,39 @@ def test_a_new_file_is_compared_without_reading_the_others(files: Path, monkeypa
     monkeypatch.setattr(FilePart, "rows", rows)
     second = rows_of(deduplicate=True)["train"].reader.filtering.duplicates
     assert [second.digest(one.part) for one in second.parts] and read == ["b.txt"]
+
+
+def held_out_of(files: Path, *names: str, validation: float) -> dict[str, list[str]]:
+    source = {"files": {"train": list(names)}, "validation": validation, "filter": {"deduplicate": True}}
+    rows = load_rows(read_task({"objective": "causal_lm", "source": source}, "task"), inputs(), files)
+    return {split: [row["text"] for row in found] for split, found in rows.items()}
+
+
+def test_another_limit_of_length_compares_the_rows_again(files: Path) -> None:
+    (files / "a.txt").write_text("ab\nab  ")
+    assert texts(deduplicate=True)[:2] == ["ab", "two  words"]
+    assert texts(deduplicate=True, shortest=4)[:2] == ["ab  ", "two  words"]  # its first row is too short to count
+
+
+def test_train_repeats_no_row_that_is_held_out_since_another_file_is_gone(files: Path) -> None:
+    lines = sorted((f"text {number}" for number in range(9)), key=lambda text: hash_fraction(str((text,))))
+    spaced = f" {lines[1]}"
+    assert hash_fraction(str((spaced,))) > hash_fraction(str((lines[1],)))
+    (files / "a.txt").write_text("\n".join([spaced, *lines[1:]]))
+    (files / "b.txt").write_text("another")
+    (files / "c.txt").write_text(lines[0])
+    found = held_out_of(files, "a.txt", "b.txt", "c.txt", validation=1e-9)
+    assert found == {"train": [spaced, *lines[2:], "another"], "validation": [lines[0]]}
+    found = held_out_of(files, "a.txt", "b.txt", validation=1e-9)
+    assert found == {"train": [*lines[2:], "another"], "validation": [lines[1]]}
+
+
+def test_a_text_that_was_cut_as_the_only_one_is_compared_whole_beside_others(files: Path) -> None:
+    (files / "a.txt").write_text("text 1")  # its hash is above 0.5
+    (files / "b.txt").write_text("\n".join(["text 1", *(f"text {number}" for number in range(9))]))
+    assert held_out_of(files, "a.txt", validation=0.5) == {"train": ["tex"], "validation": ["t 1"]}
+    train, validation = held_out_of(files, "a.txt", "b.txt", validation=0.5).values()
+    assert train.count("text 1") == 1 and len(train) + len(validation) == 9
 
 
 def test_a_start_reads_the_index_of_repeated_rows_once(files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
