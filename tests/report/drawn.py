@@ -1,6 +1,10 @@
 """Attention maps made of numbers: a translation and a caption, for tests of how they are drawn."""
 
+from types import ModuleType
+from typing import Any
+
 import numpy as np
+import pytest
 from numpy.typing import NDArray
 
 from zoo.inference.attend import AttentionMap, AttentionMaps, PositionLabels
@@ -9,6 +13,20 @@ HOSTILE = "</script><img src=x onerror=window.broken=1>"
 SOURCE = ["the", "red", "·cat", "</s>"]
 WRITTEN = ["eine", HOSTILE, "</s>"]
 WORDS = ["a", "red", "cat", "</s>"]
+
+
+def kept_figures(module: ModuleType, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """The figures that a module draws from now on, each as soon as it is begun."""
+    figure = pytest.importorskip("matplotlib.figure").Figure
+    kept: list[Any] = []
+
+    class Kept(figure):
+        def __init__(self, *given: Any, **options: Any) -> None:
+            super().__init__(*given, **options)
+            kept.append(self)
+
+    monkeypatch.setattr(module, "Figure", Kept)
+    return kept
 
 
 def shares(*shape: int) -> NDArray[np.float32]:

@@ -1,12 +1,15 @@
 """Claims about the page of attention maps: whole in one file, harmless, and true to the weights."""
 
 import base64
+import io
 import json
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import numpy as np
 from drawn import HOSTILE, caption, large, translation
+from PIL import Image
 
 from zoo.report.attention_page import draw_page
 
@@ -68,6 +71,14 @@ def test_a_picture_is_part_of_the_page():
     data = json.loads(Elements(draw_page(caption(), "mine")).scripts[0])
     assert base64.b64decode(data["picture"].removeprefix("data:image/jpeg;base64,")).startswith(b"\xff\xd8")
     assert [one["keys"]["grid"] for one in data["maps"]] == [[4, 4], [2, 2]]
+
+
+def test_the_picture_of_the_page_is_the_one_that_the_model_read():
+    given = np.zeros((3, 16, 48), dtype=np.uint8)
+    given[0, :8, :] = 255  # red above
+    data = json.loads(Elements(draw_page(replace(caption(), picture=given), "mine")).scripts[0])
+    shown = Image.open(io.BytesIO(base64.b64decode(data["picture"].removeprefix("data:image/jpeg;base64,"))))
+    assert np.abs(np.asarray(shown).transpose(2, 0, 1) - given.astype(float)).mean() < 5
 
 
 def test_64_tokens_of_12_layers_of_12_heads_are_less_than_a_megabyte():

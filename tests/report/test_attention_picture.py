@@ -4,13 +4,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from drawn import WORDS, caption, large, shares, translation
+from drawn import SOURCE, WORDS, WRITTEN, caption, kept_figures, large, shares, translation
 from PIL import Image
 
 from zoo.inference.attend import AttentionMap, AttentionMaps, PositionLabels
 from zoo.report import attention_picture
 from zoo.report.attention import check_output, write_maps
-from zoo.report.attention_panels import choose_panels, label_step, points
+from zoo.report.attention_panels import choose_panels, label_step, points, shortened
 from zoo.report.attention_picture import strongest_weight
 
 
@@ -34,10 +34,19 @@ def test_captions_have_a_panel_for_each_word():
     assert [panel.weights.argmax() for panel in panels] == [0, 1, 2, 3]
 
 
+def test_the_panel_of_a_word_is_the_mean_of_the_last_layers_heads():
+    layers = {1: shares(2, 4, 6), 2: shares(3, 4, 6)}
+    found = AttentionMap("decoder.cross", PositionLabels(WORDS), PositionLabels((), (2, 3)), layers)
+    drawn = choose_panels(found, "words")
+    assert drawn.name == "words, layer 2, mean of heads"
+    np.testing.assert_allclose([panel.weights.ravel() for panel in drawn.panels], layers[2].mean(0))
+
+
 def test_a_grid_that_reads_itself_is_asked_at_nine_positions():
     found = caption().maps[0]
     panels = choose_panels(found, "own").panels
     assert [panel.query_position for panel in panels][:4] == [(0, 0), (0, 2), (0, 3), (2, 0)] and len(panels) == 9
+    assert [panel.title for panel in panels][1:4:2] == ["layer 2, row 1, column 3", "layer 2, row 3, column 1"]
     np.testing.assert_array_equal(panels[1].weights.ravel(), found.layers[2][0, 2])
 
 
@@ -62,6 +71,43 @@ def test_even_weights_stay_pale_and_a_sharp_one_is_as_strong_as_can_be():
         == strongest_weight(np.eye(2, dtype=np.float32), 2, 4)
         == 1
     )
+
+
+def test_the_outer_panels_have_the_queries_at_their_side_and_the_keys_below(monkeypatch: pytest.MonkeyPatch):
+    figures = kept_figures(attention_picture, monkeypatch)
+    attention_picture.draw_picture(translation(), "mine")
+    panels = figures[0].axes[6:]  # of the second map: three layers of two heads
+    source, written = SOURCE, [shortened(token) for token in WRITTEN]
+    assert [label.get_text() for label in panels[4].get_xticklabels()] == source
+    assert [label.get_text() for label in panels[4].get_yticklabels()] == written
+    shown = [[len(axis.get_ticklocs()) for axis in (axes.yaxis, axes.xaxis)] for axes in panels]
+    assert shown == [[3, 0], [0, 0], [3, 0], [0, 0], [3, 4], [0, 4]]
+    assert panels[1].get_title() == "layer 1, head 2" and panels[1].get_position().x0 > panels[0].get_position().x0
+    np.testing.assert_allclose(panels[1].images[0].get_array(), np.sqrt(translation().maps[1].layers[1][1]))
+
+
+def test_labels_that_are_left_out_leave_the_others_at_their_places(monkeypatch: pytest.MonkeyPatch):
+    figures = kept_figures(attention_picture, monkeypatch)
+    places = PositionLabels([f"token {number}" for number in range(300)])
+    maps = [AttentionMap("encoder.self", places, places, {1: shares(1, 300, 300)})]
+    attention_picture.draw_picture(AttentionMaps(maps, {}, None), "mine")
+    axis = figures[0].axes[0].xaxis
+    found = {
+        int(place): label.get_text() for place, label in zip(axis.get_ticklocs(), axis.get_ticklabels(), strict=True)
+    }
+    assert 1 < len(found) < 100 and found == {place: f"token {place}" for place in found}
+
+
+def test_an_image_is_bright_where_it_is_read_and_the_reader_is_marked(monkeypatch: pytest.MonkeyPatch):
+    figures = kept_figures(attention_picture, monkeypatch)
+    attention_picture.draw_picture(caption(), "mine")
+    own, words = figures[0].axes[:9], figures[0].axes[9:]
+    (mark,) = own[1].lines  # the reader is in row 1 and column 3 of a 4 x 4 grid over 32 x 32 pixels
+    assert mark.get_xydata().tolist() == [[20, 4]]
+    for number, axes in enumerate(words):  # each word reads a quarter alone
+        row, column = divmod(number, 2)
+        quarters = axes.images[0].get_array()[..., 0].reshape(2, 16, 2, 16).mean((1, 3))
+        assert quarters[row, column] > 150 and quarters[1 - row, 1 - column] < 60
 
 
 def test_the_picture_is_a_png_and_the_same_each_time(tmp_path: Path):

@@ -1,6 +1,7 @@
 """A run's curves as a picture: small, the same each time, and none where there is nothing to draw."""
 
 import pytest
+from drawn import kept_figures
 
 from zoo.report import curves
 from zoo.report.curves import downsample, draw_curves, is_metric
@@ -15,6 +16,7 @@ LINES = [
     }
     for step in range(1, 9)
 ]
+NONE_RIGHT = {"validation/loss": 3.0, "validation/loss/masked_lm": 3.0, "validation/f1": 0.0}
 
 
 def test_the_picture_is_a_small_png_and_the_same_each_time():
@@ -22,6 +24,15 @@ def test_the_picture_is_a_small_png_and_the_same_each_time():
     picture = draw_curves(LINES, 5)
     assert picture is not None and picture.startswith(b"\x89PNG") and len(picture) < 100_000
     assert picture == draw_curves(LINES, 5) != draw_curves(LINES, 6)
+
+
+def test_every_value_is_a_point_and_losses_have_a_panel_of_their_own(monkeypatch: pytest.MonkeyPatch):
+    figures = kept_figures(curves, monkeypatch)
+    draw_curves([{"step": 0, "loss": 2.0}, {"step": 1, "loss": 0.0, **NONE_RIGHT}, {"step": 2, "loss": 1.0}], 1)
+    drawn = [{line.get_label(): line.get_xydata().tolist() for line in axes.lines} for axes in figures[0].axes]
+    named = [{name: points for name, points in lines.items() if not name.startswith("_")} for lines in drawn]
+    assert named == [{"training": [[0, 2], [1, 0], [2, 1]], "validation": [[1, 3]]}, {"f1": [[1, 0]]}]
+    assert all([*lines.values()][-1] == [[1, 0], [1, 1]] for lines in drawn)  # the step that is marked
 
 
 def test_the_name_of_a_file_is_no_formula():
