@@ -51,6 +51,13 @@ def test_characters_that_train_has_not_are_unknown(task: dict[str, Any], tmp_pat
     assert splits["train"]["unknown"] == 0 and splits["validation"]["unknown"] == pytest.approx(3 / 5)
 
 
+def test_blank_rows_repeat_nothing(task: dict[str, Any], tmp_path: Path) -> None:
+    with (tmp_path / "train.jsonl").open("a") as file:
+        file.write('{"text": "", "label": "a"}\n')
+    found = look(task, tmp_path)
+    assert found["splits"]["train"]["rows"] == 7 and found["repeated"] == {"train": 1, "validation": 0}
+
+
 def test_repeats_and_leaks_are_counted(task: dict[str, Any], tmp_path: Path) -> None:
     found = look(task, tmp_path)
     assert found["repeated"] == {"train": 1, "validation": 0}

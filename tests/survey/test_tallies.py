@@ -47,6 +47,28 @@ def test_every_label_is_counted_whichever_process_met_it_first() -> None:
     assert len(whole.labels) == 15_000 and whole.labels.total() == 20_000 and whole.numbers.mean == 0.5
 
 
+def test_near_duplicates_share_four_fifths_of_their_runs_of_words() -> None:
+    words = [f"word{number}" for number in range(60)]
+    last, two = [*words[:-1], "another"], [word + "s" * (number in (30, 55)) for number, word in enumerate(words)]
+    found, expected = near.NearDuplicates(), []
+    for number, (split, given) in enumerate([(0, words), (0, last), (1, two), (1, ["first", *words[1:]])], 1):
+        text = " ".join(given)
+        found.add(text, code_of(text), RowPlace(split, 0, number))
+        counts = found.find()
+        assert counts is not None
+        expected.append((counts["looked_at"], counts["rows"], counts["across_splits"]))
+    assert expected == [(1, 0, 0), (2, 1, 0), (3, 1, 0), (4, 2, 1)]
+
+
+def test_short_texts_are_near_duplicates_by_their_characters() -> None:
+    found = near.NearDuplicates()
+    for number, text in enumerate(["a fox", "my dogs", "one unbelievable trip", "one unbelievable trips"], 1):
+        found.add(text, code_of(text), RowPlace(0, 0, number))
+    counts = found.find()
+    assert counts is not None and (counts["looked_at"], counts["rows"]) == (4, 1)
+    assert [(first.row, second.row) for first, second, _ in counts["shown"]] == [(3, 4)]
+
+
 def test_samples_that_were_taken_apart_are_the_sample_of_all(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(near, "ROWS", 10)
     whole, one, other = near.NearDuplicates(), near.NearDuplicates(), near.NearDuplicates()
@@ -60,12 +82,25 @@ def test_samples_that_were_taken_apart_are_the_sample_of_all(monkeypatch: pytest
     assert {code: place.row % 50 for code, (place, _) in found.kept.items()} == {
         code: place.row % 50 for code, (place, _) in whole.kept.items()
     }
+    one.join([other.plain()])  # of a process that has read rows itself
+    assert one.seen == 60 and one.kept.keys() == whole.kept.keys()
 
 
 def test_labels_are_told_by_name_the_most_frequent_first() -> None:
     tally = RowTally(labels=Counter({"0": 1, "1": 3}))
     assert list(label_counts(tally, ("no", "yes")).items()) == [("yes", 3), ("no", 1)]
     assert label_counts(tally, ("1", "0")) == {"1": 3, "0": 1}  # which are names, and no numbers of names
+    assert list(label_counts(RowTally(labels=Counter("bac")), ())) == ["a", "b", "c"]  # whatever order they came in
+
+
+def test_tags_count_as_labels_and_questions_without_an_answer_are_counted() -> None:
+    tally = RowTally()
+    tally.add({"words": ["birds", "sing", "songs"], "tags": ["N", "V", "N"]})
+    for answers in ([], ["a"], []):
+        tally.add(
+            {"question": "which", "context": "a b", "answers": {"text": answers, "answer_start": [0] * len(answers)}}
+        )
+    assert tally.labels == {"N": 2, "V": 1} and (tally.rows, tally.unanswered) == (4, 2)
 
 
 def test_a_row_of_a_picture_alone_is_not_empty() -> None:
