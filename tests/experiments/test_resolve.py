@@ -117,11 +117,22 @@ def test_epochs_of_a_higher_level_cancel_the_steps_of_a_lower_one():
     assert (again.training.steps, again.training.epochs) == (5, None)
 
 
+def test_a_change_that_the_model_of_a_run_does_not_read_is_refused():
+    with pytest.raises(ValueError, match="decoder.n_heads: nothing reads it: the decoder has no attention"):
+        resolve("numbers-words", "decoder.n_heads=4", model="rnn-seq2seq-nano")
+
+
+def test_the_longest_example_tells_where_a_models_length_came_from():
+    found = resolve("pydocs-mlm", "task.longest=20")
+    assert found.model.max_length == 20 and places(found)["model.max_length"] == "--set"
+
+
 def test_a_model_alone_is_its_files_and_set():
     settings, origins = resolve_model_alone("gpt2-nano", [(("n_layers",), 3)])
     assert settings.decoder is not None and settings.decoder.settings.n_layers == 3
     assert origin("model.decoder.n_layers", origins) == "--set"
     assert origin("model.decoder.norm.name", origins) == "base configs/gpt.yaml"
+    assert origin("model.decoder.norm.eps", {"model.decoder.norm.name": "a file"}) == "a file"  # which wrote the norm
 
 
 def test_a_record_of_a_request_repeats_its_changes():
