@@ -9,6 +9,7 @@ import pytest
 from zoo.data.sources.repeated.repeats import RowPlace, code_of
 from zoo.survey import near
 from zoo.survey.rows import NumberTally, RowTally, is_empty, label_counts
+from zoo.survey.survey import describe_labels
 
 
 def test_large_numbers_that_differ_little_have_their_squared_error() -> None:
@@ -91,6 +92,14 @@ def test_labels_are_told_by_name_the_most_frequent_first() -> None:
     assert list(label_counts(tally, ("no", "yes")).items()) == [("yes", 3), ("no", 1)]
     assert label_counts(tally, ("1", "0")) == {"1": 3, "0": 1}  # which are names, and no numbers of names
     assert list(label_counts(RowTally(labels=Counter("bac")), ())) == ["a", "b", "c"]  # whatever order they came in
+
+
+def test_the_guess_of_a_class_among_several_is_its_share_of_the_rows() -> None:
+    tally = RowTally()
+    for names in (["a", "b"], ["a"], ["a", "b"], []):
+        tally.add({"text": "words", "label": names}, several=True)
+    of_a = -(0.75 * math.log(0.75) + 0.25 * math.log(0.25))
+    assert describe_labels(tally, 3) == {"loss": pytest.approx((of_a + math.log(2)) / 3)}  # no row has the third
 
 
 def test_tags_count_as_labels_and_questions_without_an_answer_are_counted() -> None:
