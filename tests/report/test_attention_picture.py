@@ -1,5 +1,7 @@
 """Claims about the picture of attention maps: which panels it has, and that they can be read."""
 
+import itertools
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -84,6 +86,16 @@ def test_the_outer_panels_have_the_queries_at_their_side_and_the_keys_below(monk
     assert shown == [[3, 0], [0, 0], [3, 0], [0, 0], [3, 4], [0, 4]]
     assert panels[1].get_title() == "layer 1, head 2" and panels[1].get_position().x0 > panels[0].get_position().x0
     np.testing.assert_allclose(panels[1].images[0].get_array(), np.sqrt(translation().maps[1].layers[1][1]))
+
+
+@pytest.mark.parametrize("maps", [translation, caption, large])
+def test_panels_lie_side_by_side_within_the_figure(maps: Callable[[], AttentionMaps], monkeypatch: pytest.MonkeyPatch):
+    figures = kept_figures(attention_picture, monkeypatch)
+    attention_picture.draw_picture(maps(), "mine")
+    boxes = [axes.get_position() for axes in figures[0].axes]
+    assert all(0 < box.x0 < box.x1 < 1 and 0 < box.y0 < box.y1 < 1 for box in boxes)
+    for one, other in itertools.combinations(boxes, 2):
+        assert one.x1 <= other.x0 or other.x1 <= one.x0 or one.y1 <= other.y0 or other.y1 <= one.y0
 
 
 def test_labels_that_are_left_out_leave_the_others_at_their_places(monkeypatch: pytest.MonkeyPatch):
