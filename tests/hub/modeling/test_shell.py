@@ -84,22 +84,24 @@ def test_a_cache_takes_several_tokens_at_once_and_refuses_to_forget(name: str, s
     torch.testing.assert_close(second.logits, model(ids).logits[:, -1:])
     torch.testing.assert_close(model(ids, logits_to_keep=3).logits, model(ids).logits[:, -3:])
     assert second[kept].get_seq_length() == 5 and kept not in model(ids)
-    with pytest.raises(ValueError, match="cannot be cropped to fewer tokens"):
-        second[kept].crop(1)
+    for refused in (second[kept].crop, second[kept].batch_repeat_interleave, second[kept].reset):
+        with pytest.raises(ValueError, match="cannot be cropped to fewer tokens"):
+            refused(1)
     with pytest.raises(ValueError, match="two names of one thing"):
         model(ids[:, :1], cache=first[kept], past_key_values=first[kept])
     with pytest.raises(ValueError, match="DynamicCache does not fit this model; use_cache=True creates"):
         model(ids, **{name: DynamicCache()})
 
 
-def test_a_cache_goes_on_with_the_rows_that_are_chosen_and_their_sources(shelled: Shelled):
+@pytest.mark.parametrize("rows", [[1], [1, 0]])
+def test_a_cache_goes_on_with_the_rows_that_are_chosen_and_their_sources(rows: list[int], shelled: Shelled):
     model = load(shelled("transformer-nano", BOTH))
     source, target = torch.tensor([[9, 10, 3], [11, 12, 3]]), torch.tensor([[2, 20, 21], [2, 22, 23]])
     first = model(source, decoder_input_ids=target[:, :2], use_cache=True)
     cache = first["cache" if "cache" in first else "past_key_values"]
-    cache.batch_select_indices(torch.tensor([1]))
-    wanted = model(source, decoder_input_ids=target).logits[1:, 2:]
-    torch.testing.assert_close(model(decoder_input_ids=target[1:, 2:], cache=cache).logits, wanted)
+    cache.batch_select_indices(torch.tensor(rows))
+    wanted = model(source, decoder_input_ids=target).logits[rows, 2:]
+    torch.testing.assert_close(model(decoder_input_ids=target[rows, 2:], cache=cache).logits, wanted)
 
 
 @pytest.mark.parametrize(("name", "start"), [("gpt2-nano", ALIBI), ("transformer-nano", BOTH)])
@@ -276,6 +278,8 @@ def test_what_the_shell_cannot_do_is_refused(shelled: Shelled):
         model(torch.tensor([[9, 10], [9, 10]]), attention_mask=torch.ones(1, 2))
     with pytest.raises(ValueError, match="ZooForCausalLM does not take inputs_embeds, output_attentions"):
         model(None, inputs_embeds=torch.ones(1, 2, 12), output_attentions=True, output_hidden_states=None)
+    with pytest.raises(ValueError, match="assisted generation is not supported with stateful models"):
+        model.generate(torch.tensor([[9, 10]]), prompt_lookup_num_tokens=2)
 
 
 def test_activations_computed_again_give_the_same_gradients(shelled: Shelled):
