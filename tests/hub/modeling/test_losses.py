@@ -4,11 +4,11 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from shell_choices import SCALED, Shelled, load
+from shell_choices import CLASSES, MIXED, SCALED, Shelled, load
 from torch import Tensor
 from torch.nn import functional
 
-from zoo.hub.modeling.losses import binary_loss, detection_loss, mean_loss, place_loss, squared_loss
+from zoo.hub.modeling.losses import binary_loss, detection_loss, mean_loss, place_loss, problem_of, squared_loss
 
 NONE = torch.full((2, 3), -100)
 CASES = [
@@ -40,6 +40,19 @@ def test_losses_are_those_of_torch():
         torch.testing.assert_close(loss(logits, labels), expected)
     half = words.bfloat16()
     assert torch.equal(mean_loss(half, kinds), mean_loss(half.float(), kinds))
+
+
+def test_labels_without_a_problem_type_are_what_transformers_takes_them_for():
+    said = [problem_of(torch.ones(2, n), labels) for n in (1, 3) for labels in (torch.ones(2).long(), torch.ones(2, n))]
+    one, several = "single_label_classification", "multi_label_classification"
+    assert said == ["regression", "regression", one, several]
+
+
+def test_a_problem_type_in_the_config_decides_whatever_the_labels_look_like(shelled: Shelled):
+    model, labels = load(shelled("gpt2-nano", {**MIXED, **CLASSES})), torch.tensor([[0.0, 1.0, 1.0]])
+    model.config.problem_type = "regression"
+    said = model(torch.tensor([[2, 9, 4]]), labels=labels)
+    torch.testing.assert_close(said.loss, functional.mse_loss(said.logits, labels))
 
 
 def test_rows_without_a_label_cost_nothing():
