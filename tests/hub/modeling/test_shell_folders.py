@@ -1,5 +1,6 @@
 """Folders of zoo's own classes: in pipelines and Trainer, imported again, refused where they are hostile."""
 
+import copy
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -9,6 +10,7 @@ import pytest
 import torch
 import transformers
 from accelerate import cpu_offload, init_empty_weights, load_checkpoint_and_dispatch
+from accelerate.hooks import ModelHook, add_hook_to_module
 from shell_choices import ALIBI, BOTH, CLASSES, ENCODER, MIXED, MODELS, PLAIN, SCALED, Shelled, load
 from torch import Tensor
 
@@ -62,6 +64,23 @@ def test_trainer_goes_on_training_it(shelled: Shelled, tmp_path: Path):
     saved = tmp_path / "trained" / "checkpoint-2"
     again = transformers.AutoModelForSeq2SeqLM.from_pretrained(saved)
     assert torch.equal(again.decoder.readout.weight, model.decoder.readout.weight)
+
+
+def test_trainer_weighs_every_label_of_a_step_equally_however_the_step_is_split(shelled: Shelled, tmp_path: Path):
+    model = load(shelled("gpt2-nano", {**ALIBI, "dropout": 0.0}))
+    before = model.get_input_embeddings().weight.detach().clone()
+    rows = [{"input_ids": [9, 10, 11, 12], "labels": labels} for labels in ([9, 10, 11, 12], [-100, -100, 11, -100])]
+    found = []
+    for split, each in ((1, model), (2, copy.deepcopy(model))):
+        arguments = transformers.TrainingArguments(
+            str(tmp_path / "trained"), max_steps=1, per_device_train_batch_size=2 // split,
+            gradient_accumulation_steps=split, optim="sgd", learning_rate=1.0, max_grad_norm=0, use_cpu=True,
+            report_to=[], save_strategy="no",
+        )  # fmt: skip
+        transformers.Trainer(each, arguments, transformers.default_data_collator, train_dataset=rows).train()
+        found.append(each.get_input_embeddings().weight)
+    torch.testing.assert_close(*found)
+    assert not torch.allclose(found[0], before)
 
 
 def test_trainer_smooths_the_labels_of_the_next_tokens(shelled: Shelled, tmp_path: Path):
@@ -138,8 +157,11 @@ def test_a_copy_for_another_device_reads_its_own_modules(shelled: Shelled):
 @pytest.mark.filterwarnings("ignore:You are calling .generate")  # which older versions of transformers say first
 def test_weights_that_lie_elsewhere_are_refused(shelled: Shelled):
     """Of a head that reads the token vectors, torch gave whatever stood in memory."""
-    model, ids = cpu_offload(load(shelled("gpt2-nano", ALIBI)), torch.device("cpu")), torch.tensor([[9, 10]])
-    for ask in (model, model.generate):
+    report, ids = shelled("gpt2-nano", ALIBI), torch.tensor([[9, 10]])
+    model, part = cpu_offload(load(report), torch.device("cpu")), load(report)
+    add_hook_to_module(part, ModelHook())  # as accelerate does where it offloads some of a model's modules
+    cpu_offload(part.get_input_embeddings(), torch.device("cpu"))
+    for ask in (model, model.generate, part):
         with pytest.raises(ValueError, match="ZooForCausalLM cannot be offloaded: load it where all weights fit"):
             ask(input_ids=ids)
 
