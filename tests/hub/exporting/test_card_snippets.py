@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 from PIL import Image
-from transformers import AutoTokenizer
+from transformers import AutoTokenizer, pipeline
 from untold import untold
 
 import zoo.hub.modeling.shell  # noqa: F401 - transformers knows the shell's classes once it is imported
@@ -123,6 +123,20 @@ def test_a_taggers_card_warns_of_split_words_where_they_have_other_ids(build: An
     tokenizer, words = AutoTokenizer.from_pretrained(folder), TEXTS[0].split()
     same = tokenizer(words, is_split_into_words=True).input_ids == tokenizer(" ".join(words)).input_ids
     assert ("is_split_into_words" not in (folder / "README.md").read_text()) == same == (kind != "byte_bpe")
+
+
+@pytest.mark.parametrize("kind", ["wordpiece", "bpe", "byte_bpe", "unigram"])
+def test_a_writers_card_warns_of_texts_that_are_decoded_in_parts_where_a_space_is_lost(
+    build: Any, export: Export, kind: str
+):
+    folder = export(build("gpt2-nano", {}, kind)).folder
+    generate, skip = pipeline("text-generation", model=str(folder)), {"skip_special_tokens": True}
+    (said,), tokenizer = generate(TEXTS[0][:7], max_new_tokens=3, return_tensors=True), generate.tokenizer
+    begun, whole = (tokenizer(text).input_ids for text in (TEXTS[0][:7], TEXTS[0][:11]))  # A small, A small boy
+    assert said["generated_token_ids"][: len(begun)] == begun == whole[: len(begun)]
+    parts = tokenizer.decode(begun, **skip), tokenizer.decode(whole[len(begun) :], **skip)
+    lost = "".join(parts) != tokenizer.decode(whole, **skip)
+    assert ("return_tensors=True" in (folder / "README.md").read_text()) == lost == (kind != "byte_bpe")
 
 
 def test_a_chat_models_program_asks_in_the_form_of_its_training(build: Any, export: Export, capsys: Any):

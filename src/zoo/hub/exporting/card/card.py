@@ -13,7 +13,7 @@ from zoo.hub.exporting.config_files import max_new_tokens
 from zoo.hub.exporting.samples import TEXTS
 from zoo.hub.exporting.trained_model import TrainedModel, TrainingHistory
 from zoo.hub.exporting.verify import Check
-from zoo.hub.targets.declare.classes import TOKEN_CLASSIFICATION, classifies
+from zoo.hub.targets.declare.classes import TEXT_GENERATION, TOKEN_CLASSIFICATION, classifies
 from zoo.hub.targets.declare.flat_settings import flatten
 from zoo.hub.targets.declare.target import NativeClass, Target
 from zoo.models.cost import parameters
@@ -27,6 +27,10 @@ CARD, CURVES = "README.md", "curves.png"
 BOTH_ORDERS = "It scores two texts in one order: score both orders and add their logits, as training did."
 JOINED = (
     "Join words with spaces and find them by their offsets: `is_split_into_words=True` gives other ids than training."
+)
+NEW_TOKENS_ALONE = (
+    "This pipeline decodes the new tokens without the text before them, so a space between the two is lost: "
+    "`return_tensors=True` gives the ids of both, to decode at once."
 )
 
 
@@ -79,8 +83,11 @@ def usage(trained: TrainedModel, target: Target, native: NativeClass) -> list[st
     members = [member for member in trained.mixture.members.values() if member.head in native.heads]
     orders = any(member.places_per_target == ORDERS for member in members)
     joined = native.pipeline == TOKEN_CLASSIFICATION and tokenizer is not None and not splits_words_as_text(tokenizer)
+    writes = native.pipeline == TEXT_GENERATION and kind != CHAT  # an answer in a chat is a text of its own
+    parts = writes and tokenizer is not None and not decodes_in_parts(tokenizer)
     programs = [code_block(program, "python") for program in used]
-    return section("How to use it", *programs, [BOTH_ORDERS, ""] * orders, [JOINED, ""] * joined)
+    notes = [BOTH_ORDERS, ""] * orders, [JOINED, ""] * joined, [NEW_TOKENS_ALONE, ""] * parts
+    return section("How to use it", *programs, *notes)
 
 
 def splits_words_as_text(tokenizer: Tokenizer) -> bool:
@@ -89,6 +96,13 @@ def splits_words_as_text(tokenizer: Tokenizer) -> bool:
     one_by_one = backend.encode_batch(rows, is_pretokenized=True, add_special_tokens=False)
     joined = backend.encode_batch([" ".join(words) for words in rows], add_special_tokens=False)
     return [found.ids for found in one_by_one] == [found.ids for found in joined]
+
+
+def decodes_in_parts(tokenizer: Tokenizer) -> bool:
+    """Return whether a text is the same if its beginning and its end are decoded one by one, wherever it is cut."""
+    ids: list[int] = tokenizer.encode(TEXTS[:1])[0].tolist()
+    cuts = ((ids[:at], ids[at:]) for at in range(1, len(ids)))
+    return all(tokenizer.decode(begun) + tokenizer.decode(rest) == tokenizer.decode(ids) for begun, rest in cuts)
 
 
 def architecture(trained: TrainedModel, native: NativeClass, left_out: list[str]) -> list[str]:

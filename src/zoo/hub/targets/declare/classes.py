@@ -19,7 +19,7 @@ SCORES = "logits"  # the output field
 ONE_SCORE = "logits[]"  # the same field, with a single score per token
 CHECKED_CHOICES = 2  # choices per example when an export is checked
 SPAN = "start_logits end_logits"
-TOKEN_CLASSIFICATION = "token-classification"  # the pipeline
+TOKEN_CLASSIFICATION, TEXT_GENERATION = "token-classification", "text-generation"  # pipelines
 # the only form of transformers' `SequenceSummary` that zoo's head computes: a linear map of one position's state
 SEQUENCE_SUMMARY: dict[str, tuple[Any, ...]] = {
     "summary_type": ("cls_index",),
@@ -39,7 +39,7 @@ def classifies(native: NativeClass) -> bool:
 def causal_lm(name: str, **own: Any) -> NativeClass:
     """A decoder that predicts the next token."""
     begun = ("start", None)
-    return decoder(name, "AutoModelForCausalLM", text=begun, shifts=True, pipeline="text-generation", **own)
+    return decoder(name, "AutoModelForCausalLM", text=begun, shifts=True, pipeline=TEXT_GENERATION, **own)
 
 
 def tied_causal_lm(name: str, table: str, tied: bool = True) -> NativeClass:
