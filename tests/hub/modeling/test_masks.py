@@ -1,11 +1,15 @@
-"""Masks of transformers as documents, and labels as the tokens of a target."""
+"""Masks of transformers as documents, labels as the tokens of a target, and types of tokens that nothing reads."""
 
 from typing import Any
 
 import pytest
 import torch
 
+from zoo.hub.modeling.config import ZooConfig
 from zoo.hub.modeling.inputs import documents_of, shift
+from zoo.hub.modeling.shell import ZooForCausalLM
+from zoo.hub.targets.zoo_target import plain_settings
+from zoo.models.settings import load_settings
 
 ROW = torch.zeros(2, 3)
 MASK = torch.tensor([[0, 1, 1, 0, 1], [1, 1, 1, 1, 1]])
@@ -25,6 +29,14 @@ def test_what_is_no_mask_of_the_rows_is_refused(mask: torch.Tensor):
 
 def test_what_does_not_count_of_labels_is_padding_one_position_later():
     assert shift(torch.tensor([[5, -100, 7], [8, 9, -100]]), start=1, padding=2).tolist() == [[1, 5, 2], [1, 8, 9]]
+
+
+def test_types_of_tokens_are_refused_by_a_model_without_them_unless_all_are_0():
+    settings = load_settings("gpt2-nano", [(("vocab_size",), 20), (("max_length",), 5)])
+    model, ids = ZooForCausalLM(ZooConfig(settings=plain_settings(settings))).eval(), torch.tensor([[2, 9, 4]])
+    assert torch.equal(model(ids, token_type_ids=torch.zeros_like(ids)).logits, model(ids).logits)
+    with pytest.raises(ValueError, match="token_type_ids: this model has no types of tokens; pass none, or 0 for"):
+        model(ids, token_type_ids=torch.tensor([[0, 0, 1]]))
 
 
 class Documents(torch.nn.Module):

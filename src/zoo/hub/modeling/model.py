@@ -184,7 +184,10 @@ class Shell(PreTrainedModel):  # type: ignore[misc]
         use_cache: bool | None = None,
     ) -> tuple[Tensor, StateCache | None]:
         """The hidden states of a row; with a cache, those of the new tokens."""
-        model = self.zoo_model
+        model, types = self.zoo_model, given.segments
+        if types is not None and not model.settings.embeddings.segments and not torch.compiler.is_compiling():
+            if bool(types.any()):
+                raise ValueError("token_type_ids: this model has no types of tokens; pass none, or 0 for every token")
         if model.decoder is None:
             assert model.encoder is not None
             return model.encoder(given).states, None
@@ -196,7 +199,7 @@ class Shell(PreTrainedModel):  # type: ignore[misc]
             raise ValueError(
                 f"a {type(cache).__name__} does not fit this model; use_cache=True creates a cache that does"
             )
-        if given.segments is not None and bool(given.segments.any()):
+        if types is not None and bool(types.any()):
             raise ValueError("token_type_ids: with a cache all tokens are of type 0; pass use_cache=False")
         assert not isinstance(given.documents, Documents)  # `part_input` gives a tensor or None
         return cache.step(given.tokens, given.documents), cache
