@@ -2,14 +2,18 @@
 
 import json
 import shutil
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from zoo.devices import precision
 from zoo.hub.exporting import samples
 from zoo.hub.exporting.export import export_model
 from zoo.hub.exporting.reloading import reload
+from zoo.hub.importing.importing import import_folder
+from zoo.hub.publishing import published
 from zoo.hub.publishing.published import published_files
 
 MODEL = {"README.md", "config.json", "generation_config.json", "model.safetensors", "tokenizer.json"}
@@ -37,6 +41,17 @@ def test_a_folder_is_pushed_as_it_lies(folder: Path):
     found = files(folder)
     assert found.keys() == MODEL and found["README.md"] == b"my own words"
     assert found["model.safetensors"] == (folder / "model.safetensors").read_bytes()
+
+
+def test_a_run_is_pushed_with_the_weights_that_it_was_trained_with(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Also where commands compute in bfloat16 unless told otherwise."""
+    import_folder(folder, tmp_path / "run")
+    monkeypatch.setattr(precision, "has_bfloat16", lambda device: True)
+    monkeypatch.setattr(published, "export_model", partial(export_model, reload=reload))
+    found = {path.name: path for path in published_files(tmp_path / "run", tmp_path / "aside", "org/name")}
+    assert found["model.safetensors"].read_bytes() == (folder / "model.safetensors").read_bytes()
 
 
 def test_a_folder_is_pushed_with_its_chat_template(folder: Path):
