@@ -52,10 +52,15 @@ def test_a_checkpoint_comes_with_its_tokenizer_and_task(run: Path):
     assert next(iter(loaded.mixture.members)) == "classification"
 
 
-def test_a_run_is_exported_and_reloaded_where_zoo_cannot_be_imported(run: Path, tmp_path: Path):
+def test_a_run_is_exported_and_reloaded_where_zoo_cannot_be_imported(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("zoo.devices.precision.has_bfloat16", lambda device: True)  # the default of other commands
     with torch.autocast("cpu", torch.bfloat16):  # the caller's, under which the check is as exact
         report = zoo.export(run, tmp_path / "out", device="cpu")
     assert report.check.differences["float32"] < 1e-5
+    before = zoo.load(run).state_dict()
+    assert all(torch.equal(tensor, before[name]) for name, tensor in zoo.load(tmp_path / "out").state_dict().items())
     assert report.class_name == "GPT2ForSequenceClassification" and report.left_out == ("language",)
     card = (tmp_path / "out" / "README.md").read_text()
     assert "objective: classification, causal_lm" in card and "steps of training: 7" in card
