@@ -199,10 +199,13 @@ def measure(names: Sequence[str], folder: Path, workers: int, exporting: bool) -
 
 
 def record(file: Path, new: dict[str, Hashes]) -> None:
-    """Write the hashes of this kind of machine; the parts that differ from its own before leave the rows of others."""
+    """Write the hashes of this kind of machine; the parts that differ from its own before leave the rows of others.
+
+    A kind without a row of its own shows no change, so all rows of others stay.
+    """
     rows = read_rows(file)
     before = recorded(rows) or {}
-    changed = {(name, part) for name, part, _ in compare(before, {**before, **new})}
+    changed = {(name, part) for name, part, why in compare(before, {**before, **new}) if why != "new"}
     others = [{**row, "families": without(row["families"], changed)} for row in rows if not is_here(row)]
     rows = [*others, {**kind(), "families": dict(sorted({**before, **new}.items()))}]
     file.write_text(json.dumps(sorted(rows, key=lambda row: str(row["instructions"])), indent=1) + "\n")

@@ -45,6 +45,13 @@ def test_only_the_parts_that_changed_leave_the_rows_of_other_machines(tmp_path: 
     }
 
 
+def test_the_first_record_of_a_kind_of_machine_leaves_all_others(tmp_path: Path):
+    file, other = tmp_path / "bits.json", {**kind(), "instructions": "another", "families": {"gpt": {"losses": "8"}}}
+    file.write_text(json.dumps([other]))
+    record(file, {"gpt": {"losses": "1", "weights": "3"}})
+    assert other in read_rows(file) and recorded(read_rows(file)) == {"gpt": {"losses": "1", "weights": "3"}}
+
+
 @pytest.mark.parametrize(
     ("one", "other"),
     [
