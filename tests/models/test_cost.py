@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from zoo.models import cost
 from zoo.models.cost import blank_source, count_tokens, flops_per_token, forward_flops, memory, on_meta, parameters
 from zoo.models.settings import load_settings
 
@@ -44,26 +45,36 @@ def test_a_source_is_as_long_as_the_encoder_can_read():
 RECURRENT_AND_ATTENTION = ["recurrent", "attention"]
 
 
+TWO_HEADS = [(("heads",), {"classification": {"labels": 3}, "next_sentence": {}})]
+
+
 @pytest.mark.parametrize(
-    ("name", "changes"),
+    ("name", "changes", "scored"),
     [
-        ("rnn-attention-nano", []),
-        ("rnn-attention-nano", [(("encoder", "max_length"), 2)]),
-        ("rnn-seq2seq-nano", [(("encoder", "cell"), "lstm")]),
-        ("captioner-rnn-nano", []),
-        ("gpt-nano", [(("decoder", "mixer"), RECURRENT_AND_ATTENTION)]),
-        ("bert-nano", [(("encoder", "mixer"), RECURRENT_AND_ATTENTION)]),
-        ("transformer-nano", [(("encoder", "mixer"), RECURRENT_AND_ATTENTION)]),
-        ("transformer-nano", [(("decoder", "mixer"), RECURRENT_AND_ATTENTION)]),
+        ("rnn-attention-nano", [], {}),
+        ("rnn-attention-nano", [(("encoder", "max_length"), 2)], {}),
+        ("rnn-seq2seq-nano", [(("encoder", "cell"), "lstm")], {}),
+        ("captioner-rnn-nano", [], {}),
+        ("gpt-nano", [(("decoder", "mixer"), RECURRENT_AND_ATTENTION)], {}),
+        ("bert-nano", [(("encoder", "mixer"), RECURRENT_AND_ATTENTION)], {}),
+        ("bert-nano", [(("encoder", "mixer"), RECURRENT_AND_ATTENTION)], {"masked_lm": 8}),
+        ("bert-nano", [(("encoder", "mixer"), RECURRENT_AND_ATTENTION), *TWO_HEADS], {}),
+        ("electra-nano", [(("encoder", "mixer"), RECURRENT_AND_ATTENTION)], {"masked_lm": 4}),
+        ("transformer-nano", [(("encoder", "mixer"), RECURRENT_AND_ATTENTION)], {}),
+        ("transformer-nano", [(("decoder", "mixer"), RECURRENT_AND_ATTENTION)], {"language": 5}),
     ],
 )
-@pytest.mark.parametrize("length", [3, 9])
-def test_recurrent_models_are_counted_at_small_sizes_as_if_in_whole(name: str, changes: list[Any], length: int):
-    model = on_meta(load_settings(name, changes))
-    scored = {name: 1 for name, head in model.heads.items() if head.scores_documents}
+@pytest.mark.parametrize("length", [3, 9, 20])
+def test_recurrent_models_are_counted_at_small_sizes_as_if_in_whole(
+    name: str, changes: list[Any], scored: dict[str, int], length: int, monkeypatch: pytest.MonkeyPatch
+):
+    model, lengths = on_meta(load_settings(name, changes)), []
+    counts = {head: 1 for head, one in model.heads.items() if one.scores_documents} | scored
     source = count_tokens(blank_source(model, length))
-    operations = forward_flops(model, scored, length, source)
-    assert flops_per_token(model, length) == 3 * operations / (length + source)
+    whole = forward_flops(model, counts, length, source)
+    monkeypatch.setattr(cost, "forward_flops", lambda *given: lengths.append(given[2]) or forward_flops(*given))
+    assert flops_per_token(model, length, scored) == 3 * whole / (length + source) > 0
+    assert max(lengths) == min(length, sum(counts.values()) + 3)
 
 
 def test_a_head_that_scores_few_positions_costs_less():

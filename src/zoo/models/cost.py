@@ -21,7 +21,7 @@ ADAM_MOMENTS = 2  # tensors of a weight's size that the optimizer keeps
 # keys of a model's map that `Bounds` checks: axes of tensors, and counts of modules that each have a tensor
 SIZES = ("vocab_size", "d_model", "d_ff", "width", "n_heads", "n_kv_heads", "d_key", "d_value", "segments", "labels")
 COUNTS = ("n_layers", "n_blocks")
-LONGEST_COUNTED = 3  # steps of a recurrent model that `extrapolate` counts
+FITTED = 3  # lengths through which `extrapolate` draws its polynomial
 MAX_LENGTH = 2**20  # tokens of one document; no known model reads longer ones
 
 
@@ -88,8 +88,11 @@ def flops_per_token(model: Model, length: int | None = None, scored: Mapping[str
     counts = {name: 1 for name, head in model.heads.items() if head.scores_documents} | dict(scored or {})
     source_tokens = count_tokens(blank_source(model, length))
     count = partial(forward_flops, model, counts)
-    stepwise = any(isinstance(module, Cell) for module in model.modules()) and length > LONGEST_COUNTED
-    total = extrapolate(count, length, source_tokens) if stepwise else count(length, source_tokens)
+    first = sum(counts.values()) + 1  # below, a last layer does not skip the positions that no head reads
+    if length < first + FITTED or not any(isinstance(module, Cell) for module in model.modules()):
+        total = count(length, source_tokens)
+    else:
+        total = extrapolate(count, first, length, source_tokens)
     return total * (1 + BACKWARD) / (length + source_tokens)
 
 
@@ -105,17 +108,25 @@ def count_tokens(source: Tensor | None) -> int:
     return 0 if source is None else source.shape[1] if source.dim() == 2 else len(source)
 
 
-def extrapolate(count: Callable[[int, int], int], length: int, source: int) -> int:
+def extrapolate(count: Callable[[int, int], int], first: int, length: int, source: int) -> int:
     """Return `count(length, source)` of a polynomial of second degree, from its values at small sizes.
 
     On the meta device torch computes recurrent layers one step after the other, which takes milliseconds each; matrix
     products are proportional to the length, or in attention to its square or to length times source.
+
+    Args:
+        first: the smallest length; `FITTED` lengths from it on are counted, and as many of the source if it has tokens.
     """
-    x, y, start = length - 1, source - 1, count(1, 1)
-    right, down, both = count(2, 1) - start, count(1, 2) - start, count(2, 2) - start
-    bend, bend_down = count(3, 1) - start - 2 * right, count(1, 3) - start - 2 * down
-    squares = bend * math.comb(x, 2) + bend_down * (y * (y - 1) // 2)
-    return start + right * x + down * y + (both - right - down) * x * y + squares
+    x, start = length - first, count(first, 1)
+    right = count(first + 1, 1) - start
+    bend = count(first + 2, 1) - start - 2 * right
+    total = start + right * x + bend * math.comb(x, 2)
+    if source <= 1:  # none, or an image
+        return total
+    y, down = source - 1, count(first, 2) - start
+    bend_down = count(first, 3) - start - 2 * down
+    both = count(first + 1, 2) - start - right - down
+    return total + down * y + bend_down * math.comb(y, 2) + both * x * y
 
 
 def forward_flops(model: Model, scored: Mapping[str, int], length: int, source_length: int) -> int:
