@@ -59,7 +59,10 @@ def test_a_folder_is_imported_and_said_to_be_what_it_is(zoo: Zoo, folder: Path, 
     (folder / "tokenizer.json").write_text(json.dumps(made))
     (folder / "tokenizer_config.json").write_text(json.dumps({**options, "tokenizer_class": "PreTrainedTokenizerFast"}))
     bare = zoo("import", str(folder), str(tmp_path / "bare")).out
-    assert "its tokenizer adds special tokens in another way than zoo: 'a' (here '[CLS] a [SEP]')" in bare
+    assert (
+        "its tokenizer adds special tokens, or types of tokens, in another way than zoo: 'a' (here '[CLS] a [SEP]')"
+        in bare
+    )
     again = zoo("import", str(folder), str(tmp_path / "run"))
     assert again.status == 2 and "already holds a run; choose another folder" in again.err
 

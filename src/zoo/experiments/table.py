@@ -115,7 +115,8 @@ def refuse_other_request(request: Request) -> None:
         raise ValueError(f"{request.folder.parent}: holds a run itself; name another folder with -o")
     if not (request.folder / REQUEST).exists():
         if steps(request.folder / CHECKPOINTS):
-            raise ValueError(f"{request.folder}: holds a run without {REQUEST}, such as an imported model; {advice}")
+            made = f"holds a run without {REQUEST}, such as an imported model"
+            raise ValueError(f"{request.folder}: {made}; name another folder with -o")
         return
     before = read_request(request.folder)
     asked = {"checkpoint": absolute_start(request.start), "task": request.task, "changes": request.changes}

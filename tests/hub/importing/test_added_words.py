@@ -6,10 +6,11 @@ from pathlib import Path
 import pytest
 import transformers
 from published_tokenizers import ENDING, backend, publish
+from tokenizers import AddedToken
 
 from zoo.data.tokenizers.tokenizer import Tokenizer
 from zoo.hub.importing.tokenizer import read_tokenizer
-from zoo.hub.importing.tokenizer_differences import option_differences
+from zoo.hub.importing.tokenizer_differences import lacking_tokens, option_differences
 from zoo.hub.sources.folder import CheckpointFolder
 from zoo.hub.targets.declare.registry import targets
 
@@ -39,17 +40,32 @@ def test_words_beside_a_vocabulary_have_their_ids(tmp_path: Path, kind: str, old
 @pytest.mark.parametrize("named", ["BertTokenizer", "PreTrainedTokenizerFast"])
 @pytest.mark.parametrize("older", [True, False])
 @pytest.mark.parametrize("known", [True, False])
-def test_words_that_the_tokenizers_file_lacks_are_told(tmp_path: Path, known: bool, older: bool, named: str):
-    listed = {} if older else {"added_tokens_decoder": {"400": {"content": "covid-19"}, "1": {"content": "[UNK]"}}}
+@pytest.mark.parametrize("word", ["covid-19", "COVID-19"])  # the second is read in lower case
+def test_words_that_the_tokenizers_file_lacks_are_told(tmp_path: Path, word: str, known: bool, older: bool, named: str):
+    listed = {} if older else {"added_tokens_decoder": {"400": {"content": word}, "1": {"content": "[UNK]"}}}
     folder = publish(tmp_path, "bert", unk_token="[UNK]", tokenizer_class=named, **listed)
     if older:
-        (folder / "added_tokens.json").write_text(json.dumps({"covid-19": 400}))
+        (folder / "added_tokens.json").write_text(json.dumps({word: 400}))
     made = backend("bert")
-    made.add_tokens(["covid-19"] * known)
+    made.add_tokens([AddedToken(word, normalized=True)] * known)
+    split = " ".join(made.encode(word).tokens)
+    made.enable_padding(length=20)  # which is no part of a text
     made.save(str(folder / "tokenizer.json"))
-    theirs = transformers.AutoTokenizer.from_pretrained(folder).tokenize("covid-19")
-    said = () if known else (f"'covid-19' (here '{' '.join(made.encode('covid-19').tokens)}')",)
-    assert theirs == ["covid-19"] and option_differences(CheckpointFolder(folder), targets["bert"]) == said
+    assert 400 in transformers.AutoTokenizer.from_pretrained(folder)(word)["input_ids"]
+    assert lacking_tokens(CheckpointFolder(folder)) == (() if known else (f"'{word}' (here '{split}')",))
+    assert option_differences(CheckpointFolder(folder), targets["bert"]) == ()
+
+
+@pytest.mark.parametrize("added", [{"x": [1]}, {"\ud800x": 7}, {"x": None}])
+def test_what_cannot_be_an_added_token_is_passed_over(tmp_path: Path, added: dict[str, object]):
+    folder = publish(tmp_path, "bert")
+    backend("bert").save(str(folder / "tokenizer.json"))
+    (folder / "added_tokens.json").write_text(json.dumps(added))
+    assert lacking_tokens(CheckpointFolder(folder)) == ()
+    (folder / "added_tokens.json").unlink()
+    listed = {str(i): {"content": word} for i, word in enumerate(added) if word != "x"}
+    (folder / "tokenizer_config.json").write_text(json.dumps({"added_tokens_decoder": listed}))
+    assert lacking_tokens(CheckpointFolder(folder)) == ()
 
 
 @pytest.mark.parametrize("file", ["special_tokens_map.json", "tokenizer_config.json"])

@@ -8,7 +8,7 @@ import pytest
 import transformers
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
-from zoo.hub.importing.tokenizer_differences import COMPOSED_SAMPLE, SAMPLE, option_differences
+from zoo.hub.importing.tokenizer_differences import COMPOSED_SAMPLE, SAMPLE, lacking_tokens, option_differences
 from zoo.hub.sources.folder import CheckpointFolder
 from zoo.hub.targets.declare.registry import targets
 
@@ -95,3 +95,4 @@ def test_a_tokenizer_that_cannot_read_a_sample_is_passed_over(tmp_path: Path, fa
     (folder / "added_tokens.json").write_text(json.dumps({"[NEW]": 1}))
     (folder / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": "LlamaTokenizer"}))
     assert option_differences(CheckpointFolder(folder), targets[family]) == ()
+    assert lacking_tokens(CheckpointFolder(folder)) == ()

@@ -69,6 +69,10 @@ def test_switches_of_another_class_than_the_one_in_the_config_do_not_count(tmp_p
         ("DistilBertTokenizerFast", None),
         ("DistilBertTokenizer", ["input_ids", "token_type_ids"]),
         ("PreTrainedTokenizerFast", ["input_ids", "attention_mask"]),
+        ("PreTrainedTokenizerFast", ["input_ids", "token_type_ids", "attention_mask"]),
+        ("PreTrainedTokenizerFast", None),
+        ("MPNetTokenizer", None),
+        ("ElectraTokenizer", None),
     ],
 )
 def test_a_tokenizer_that_does_not_tell_the_texts_of_a_pair_apart_is_said(
@@ -76,7 +80,7 @@ def test_a_tokenizer_that_does_not_tell_the_texts_of_a_pair_apart_is_said(
 ):
     tokens = {"cls_token": "[CLS]", "sep_token": "[SEP]", "pad_token": "[PAD]", "unk_token": "[UNK]"}
     publish(tmp_path, "bert", **tokens, **({} if inputs is None else {"model_input_names": inputs}))
-    if whole or named.startswith("Pre"):
+    if whole or named.startswith(("Pre", "MPNet")):
         made = backend("bert")
         made.post_processor = TemplateProcessing(
             single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B:1 [SEP]:1", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]

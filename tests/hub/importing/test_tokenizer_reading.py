@@ -222,8 +222,9 @@ def test_a_template_of_another_kind_is_said(tmp_path: Path, pair: str, said: tup
     made.post_processor = processors.TemplateProcessing(single="[CLS] $A [SEP]", pair=pair, special_tokens=named)
     names = {"cls_token": "[CLS]", "sep_token": "[SEP]", "pad_token": "[PAD]", "unk_token": "[UNK]"}
     names["tokenizer_class"] = "PreTrainedTokenizerFast"
+    typed = {**names, "model_input_names": ["input_ids", "token_type_ids", "attention_mask"]}
     (tmp_path / "config.json").write_text(json.dumps({"model_type": "bert"}))
-    (tmp_path / "tokenizer_config.json").write_text(json.dumps(names))
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(typed))
     (tmp_path / "tokenizer.json").write_text(made.to_str())
     tokenizer = read(tmp_path, "bert")
     assert tokenizer_differences(CheckpointFolder(tmp_path), tokenizer, True, targets["bert"])[:2] == (said, ())

@@ -82,8 +82,7 @@ def import_folder(source: Path, folder: Path) -> ImportReport:
     roles = tokenizer.roles if isinstance(tokenizer, Tokenizer) else NO_ROLES
     generate, special, unsupported = read_generation(checkpoint, config.tree, target, chosen.generates, size, roles)
     tensors, missing, extra = weights.read_tensors(stored, settings, target, place)
-    model = on_meta(settings)
-    traits = model_traits(model)
+    traits = model_traits(model := on_meta(settings))
     files = RunFiles(
         dump_settings(settings),
         task_of(settings, traits, labels.plain(), generate, has_zoo_chat_template(tokenizer), span_options(config)),
@@ -91,6 +90,7 @@ def import_folder(source: Path, folder: Path) -> ImportReport:
         environment={"command": ["zoo", "import", source.name], "versions": versions()},
     )
     read_task(files.task, config.place)  # refuse a task that the run could not be read with, before writing it
+    differences = tokenizer_differences(checkpoint, tokenizer, traits.segments, target)
     tensors = fill_missing(settings, tensors) if missing else tensors
     random = [name for name in untrained_heads(checkpoint) if name in model.heads]
     with empty_on_failure(folder), create_run(folder, files) as run:
@@ -104,7 +104,7 @@ def import_folder(source: Path, folder: Path) -> ImportReport:
         tuple(random),
         modules_of(strange + extra),
         (tokenizer,) if isinstance(tokenizer, str) and traits.has_text else (),
-        *tokenizer_differences(checkpoint, tokenizer, traits.segments, target),
+        *differences,
         unsupported_generation=unsupported,
         raw_numbers=tuple(chosen.heads) if labels.assumed_number else (),
         ignored=code_keys(config.tree, checkpoint.read_json(TOKENIZER_CONFIG)),

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from zoo.wording import first_few
+
 
 @dataclass(frozen=True)
 class ImportReport:
@@ -15,9 +17,10 @@ class ImportReport:
         untrained: heads that were newly initialized when the folder was exported, and have not been trained.
         dropped: modules of the folder that the model does not have.
         no_tokenizer: why there is no tokenizer; empty if there is one, or if the model reads no text.
-        special_tokens: those that its tokenizer adds to texts, where zoo adds others.
+        special_tokens: those that its tokenizer adds to texts, and their types, where zoo has others.
         tokenizer_options: what transformers makes of sample texts by tokenizer_config.json, where tokenizer.json says
             otherwise.
+        lacking_tokens: tokens that transformers adds to the tokenizer, and tokenizer.json lacks.
         unknown_as_padding: the token of unknown words, if transformers' class skips it as padding at the end of a text.
         unsupported_generation: keys of the folder that affect generated texts and that zoo has no setting for.
         raw_numbers: heads that predict a number, whose sigmoid transformers' pipeline gives.
@@ -34,6 +37,7 @@ class ImportReport:
     no_tokenizer: tuple[str, ...]
     special_tokens: tuple[str, ...]
     tokenizer_options: tuple[str, ...]
+    lacking_tokens: tuple[str, ...]
     unknown_as_padding: tuple[str, ...]
     unsupported_generation: tuple[str, ...]
     raw_numbers: tuple[str, ...]
@@ -41,13 +45,15 @@ class ImportReport:
 
     def remarks(self) -> list[str]:
         """What a user should know before using the model, one line each."""
+        lacking = first_few(self.lacking_tokens)
         found = {
             "newly initialized (missing from the checkpoint)": self.initialized,
             "newly initialized, never trained before the export": self.untrained,
             f"left out, since {self.class_name} has no such tensor": self.dropped,
             "no tokenizer, so the model reads token ids only": self.no_tokenizer,
-            "its tokenizer adds special tokens in another way than zoo": self.special_tokens,
+            "its tokenizer adds special tokens, or types of tokens, in another way than zoo": self.special_tokens,
             "zoo follows tokenizer.json; transformers follows tokenizer_config.json and gives": self.tokenizer_options,
+            "added tokens that tokenizer.json lacks, so zoo splits them": lacking and [lacking],
             "padding to transformers' class, which skips it at the end of a text": self.unknown_as_padding,
             "generation settings that zoo lacks": self.unsupported_generation,
             "one label and no problem_type, so zoo predicts the number itself, transformers' pipeline its sigmoid": (

@@ -165,11 +165,16 @@ def added_tokens(checkpoint: CheckpointFolder, options: Json, own: Mapping[str, 
         named = [value for source in sources for value in source.values()]
         special = {token_text(t) for value in named for t in (value if isinstance(value, list) else [value])}
         older = checkpoint.read_json(ADDED_TOKENS)
-        listed = {i: {"content": token, "special": token in special} for token, i in older.items()}
+        listed = {i: {"content": t, "special": t in special} for t, i in older.items() if type(i) is int}
     if not isinstance(listed, Mapping) or not all(str(i).isdecimal() for i in listed):
         return []
     found = [token for i in sorted(listed, key=int) if isinstance(token := listed[i], Mapping)]
-    return [added_token(token) for token in found if token_text(token) is not None]
+    return [added_token(token) for token in found if is_utf8(token_text(token))]
+
+
+def is_utf8(text: str | None) -> bool:
+    """Whether there is a text that UTF-8 can hold: JSON may have a lone surrogate."""
+    return text is not None and text == text.encode(errors="replace").decode()
 
 
 def added_token(token: Mapping[str, Any]) -> AddedToken:

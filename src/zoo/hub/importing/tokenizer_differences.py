@@ -17,7 +17,8 @@ from zoo.lazy_import import import_object
 
 LETTERS = ("a", "b")  # sample texts that show the template around them
 TYPES = "token_type_ids"
-UNTYPED_CLASSES = ("DistilBertTokenizer", "DistilBertTokenizerFast")  # their models have no segments
+# families whose tokenizer classes in transformers 5 give types unless a folder says otherwise; the general one does not
+TYPED = "Bert ConvBert Deberta DebertaV2 Electra LayoutLM MobileBert SqueezeBert".split()
 # families whose tokenizer classes in transformers 5 take only the vocabulary from tokenizer.json
 VOCABULARY_ONLY = """
     Bert Camembert CodeLlama Cohere GPT2 GPTNeoX Gemma Herbert Llama MPNet OpenAIGPT Pegasus Qwen2 Roberta T5 XLMRoberta
@@ -27,17 +28,19 @@ SAMPLE = "Ab \u00c9 \u6f22\u5b57"  # a text that options such as lower-casing ch
 RARE_SAMPLE = "\u2603 \U0002a6a5"  # characters that few vocabularies have
 COMPOSED_SAMPLE = f" e\u0301 {SAMPLE}"  # the same after a space and a letter that NFC composes
 SAMPLES = (SAMPLE, COMPOSED_SAMPLE)
+Described = tuple[str, ...]
 
 
 def tokenizer_differences(
     checkpoint: CheckpointFolder, tokenizer: Tokenizer | str, segments: bool, target: Target
-) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
-    """Describe where transformers reads texts in another way: special tokens, tokenizer options, unknown words."""
+) -> tuple[Described, Described, Described, Described]:
+    """Where transformers reads texts in another way: special tokens, tokenizer options, added tokens, unknown words."""
     if isinstance(tokenizer, str):
-        return (), (), ()
+        return (), (), (), ()
     return (
         template_differences(checkpoint, tokenizer, segments, target),
         option_differences(checkpoint, target),
+        lacking_tokens(checkpoint),
         unknown_as_padding(tokenizer, checkpoint.config, target),
     )
 
@@ -72,7 +75,14 @@ def template_differences(
 def gives_types(checkpoint: CheckpointFolder) -> bool:
     """Return whether the folder's tokenizer tells a model which text of a pair a token belongs to (its type)."""
     named = checkpoint.read_json(TOKENIZER_CONFIG).get("model_input_names")
-    return TYPES in named if isinstance(named, list) else checkpoint.tokenizer_class not in UNTYPED_CLASSES
+    if isinstance(named, list):
+        return TYPES in named
+    return checkpoint.tokenizer_class is None or family_of(checkpoint.tokenizer_class) in TYPED
+
+
+def family_of(tokenizer_class: str) -> str:
+    """The family that a tokenizer class of transformers is named after."""
+    return tokenizer_class.removesuffix("Fast").removesuffix("Tokenizer")
 
 
 def with_types(encoding: Encoding, typed: bool) -> list[tuple[str, int]]:
@@ -83,15 +93,14 @@ def with_types(encoding: Encoding, typed: bool) -> list[tuple[str, int]]:
 def option_differences(checkpoint: CheckpointFolder, target: Target) -> tuple[str, ...]:
     """Describe what transformers' class makes of sample texts by tokenizer_config.json, where tokenizer.json differs.
 
-    In transformers 5 these classes take the vocabulary from tokenizer.json, and all else from their own options. Every
-    class adds the tokens that tokenizer_config.json or added_tokens.json lists, and tokenizer.json may lack.
+    In transformers 5 these classes take the vocabulary from tokenizer.json, and all else from their own options.
     """
     if not checkpoint.has(BACKEND_FILE):
         return ()
     options, recipe = checkpoint.read_json(TOKENIZER_CONFIG), target.recipe
     own_class = DEFAULT_CLASSES.get(target.model_type) if recipe is None else recipe.class_name
     named = checkpoint.tokenizer_class or own_class
-    own = read_backend(checkpoint.read(BACKEND_FILE), str(checkpoint.folder / BACKEND_FILE))
+    own = read_own(checkpoint)
     found: list[tuple[list[str], list[str]]] = []
     if recipe is not None and recipe.minimal_files is not None and recipe.builds(named):
         switches = {name: value for name, value in options.items() if not name.endswith("_token")}
@@ -100,9 +109,33 @@ def option_differences(checkpoint: CheckpointFolder, target: Target) -> tuple[st
         found += [pair for pair in both if pair[0] != pair[1]][:1]  # one switch shows in both texts
     elif (made := rebuilt_backend(checkpoint.folder, named)) is not None:
         found += zip(read_texts(made, SAMPLES), read_texts(own, SAMPLES), strict=False)
-    listed = [token.content for token in added_tokens(checkpoint, options, {})]
-    found += zip([[text] for text in listed], read_texts(own, listed), strict=False)
     return tuple(f"'{' '.join(theirs)}' (here '{' '.join(ours)}')" for theirs, ours in found if theirs != ours)
+
+
+def lacking_tokens(checkpoint: CheckpointFolder) -> tuple[str, ...]:
+    """The tokens that tokenizer.json lacks and transformers adds, each with what tokenizer.json makes of it.
+
+    They are listed in tokenizer_config.json or added_tokens.json.
+    """
+    if not checkpoint.has(BACKEND_FILE):
+        return ()
+    own, options = read_own(checkpoint), checkpoint.read_json(TOKENIZER_CONFIG)
+    known = {token.content for token in own.get_added_tokens_decoder().values()}
+    listed = [t.content for t in added_tokens(checkpoint, options, {}) if t.content not in known]
+    found = zip(listed, read_texts(own, listed), strict=False)  # nothing if it cannot read them
+    return tuple(f"'{text}' (here '{' '.join(read)}')" for text, read in found if read != [text])
+
+
+def read_own(checkpoint: CheckpointFolder) -> Backend:
+    """The tokenizer of tokenizer.json, which is there, without its padding and truncation."""
+    return bare(read_backend(checkpoint.read(BACKEND_FILE), str(checkpoint.folder / BACKEND_FILE)))
+
+
+def bare(backend: Backend) -> Backend:
+    """The tokenizer itself, without padding and truncation."""
+    backend.no_padding()
+    backend.no_truncation()
+    return backend
 
 
 def unknown_as_padding(tokenizer: Tokenizer, config: Json, target: Target) -> tuple[str, ...]:
@@ -118,14 +151,14 @@ def unknown_as_padding(tokenizer: Tokenizer, config: Json, target: Target) -> tu
 
 def rebuilt_backend(folder: Path, named: Any) -> Backend | None:
     """The tokenizer that a class of `VOCABULARY_ONLY` builds from a folder; None for another class, or if it fails."""
-    if not isinstance(named, str) or named.removesuffix("Fast").removesuffix("Tokenizer") not in VOCABULARY_ONLY:
+    if not isinstance(named, str) or family_of(named) not in VOCABULARY_ONLY:
         return None
     try:
         maker = import_object("transformers:AutoTokenizer")
         made: Backend = maker.from_pretrained(folder, local_files_only=True, trust_remote_code=False).backend_tokenizer
     except Exception:  # transformers is missing, or untrusted files make it raise: there is nothing to compare with
         return None
-    return made
+    return bare(made)
 
 
 def read_texts(backend: Backend, texts: Sequence[str]) -> list[list[str]]:
