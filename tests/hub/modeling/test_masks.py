@@ -35,7 +35,7 @@ def test_types_of_tokens_are_refused_by_a_model_without_them_unless_all_are_0():
     settings = load_settings("gpt2-nano", [(("vocab_size",), 20), (("max_length",), 5)])
     model, ids = ZooForCausalLM(ZooConfig(settings=plain_settings(settings))).eval(), torch.tensor([[2, 9, 4]])
     assert torch.equal(model(ids, token_type_ids=torch.zeros_like(ids)).logits, model(ids).logits)
-    with pytest.raises(ValueError, match="token_type_ids: this model has no types of tokens; pass none, or 0 for"):
+    with pytest.raises(ValueError, match="token_type_ids: this model has no segment embeddings; leave them out"):
         model(ids, token_type_ids=torch.tensor([[0, 0, 1]]))
 
 

@@ -187,7 +187,7 @@ class Shell(PreTrainedModel):  # type: ignore[misc]
         model, types = self.zoo_model, given.segments
         if types is not None and not model.settings.embeddings.segments and not torch.compiler.is_compiling():
             if bool(types.any()):
-                raise ValueError("token_type_ids: this model has no types of tokens; pass none, or 0 for every token")
+                raise ValueError("token_type_ids: this model has no segment embeddings; leave them out, or pass zeros")
         if model.decoder is None:
             assert model.encoder is not None
             return model.encoder(given).states, None

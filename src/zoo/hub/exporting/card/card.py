@@ -29,8 +29,9 @@ JOINED = (
     "Join words with spaces and find them by their offsets: `is_split_into_words=True` gives other ids than training."
 )
 NEW_TOKENS_ALONE = (
-    "This pipeline decodes the new tokens without the text before them, so a space between the two is lost: "
-    "`return_tensors=True` gives the ids of both, to decode at once."
+    "The pipeline of transformers 5.23 decodes the new tokens apart from the text before them, so a space between the "
+    "two is lost. To keep it, pass `return_tensors=True`, and decode all of `generated_token_ids` at once: "
+    "`generate.tokenizer.decode(ids, skip_special_tokens=True)`."
 )
 
 
