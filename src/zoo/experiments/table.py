@@ -110,7 +110,6 @@ def refuse_other_request(request: Request) -> None:
     Raises:
         ValueError: with what differs; or the run has checkpoints but no record of a request, as an imported model.
     """
-    advice = "name another folder with -o, or remove this one"
     if (request.folder.parent / REQUEST).exists() or is_run(request.folder.parent):
         raise ValueError(f"{request.folder.parent}: holds a run itself; name another folder with -o")
     if not (request.folder / REQUEST).exists():
@@ -124,7 +123,7 @@ def refuse_other_request(request: Request) -> None:
     for what, value in asked.items():
         if value != there[what]:
             other = f"holds a run with {what} {there[what] or 'none'}, not {value or 'none'}"
-            raise ValueError(f"{request.folder}: {other}; {advice}")
+            raise ValueError(f"{request.folder}: {other}; name another folder with -o, or remove this one")
 
 
 def absolute_start(start: str) -> str:
