@@ -10,7 +10,6 @@ from dataclasses import replace
 import numpy as np
 import torch
 from torch import Tensor
-from transformers import BertConfig, BertForPreTraining
 
 from rows.data import (
     count_tokens,
@@ -22,10 +21,13 @@ from rows.data import (
     transformers_labels,
     wikipedia_task,
 )
+from rows.peer import untrained_peer
 from rows.side_args import SideArgs
 from rows.side_process import TurnReporter
 from rows.training import train_with_zoo, training_loop
-from zoo.models.settings import ModelSettings, load_settings
+from zoo.config import parse_set
+from zoo.hub.checkpoint import load_checkpoint
+from zoo.models.settings import load_settings
 
 TASK, TOKENIZER_MODEL, TOKENIZER_RUN = "wikipedia-mlm", "bert-nano", "bert-tokenizer"
 
@@ -67,10 +69,10 @@ def train_with_backend(reporter: TurnReporter, args: SideArgs, backend: str) -> 
 
 
 def hf(reporter: TurnReporter, args: SideArgs) -> None:
-    sizes = transformers_sizes(load_settings(args.sizes["model"]))
-    config = BertConfig(max_position_embeddings=args.sizes["length"], vocab_size=args.sizes["vocabulary"], **sizes)
-    config.attention_probs_dropout_prob = args.sizes["attention_dropout"]
-    training_loop(reporter, BertForPreTraining(config), padded_batches(args), args)
+    settings = load_settings(args.sizes["model"], [parse_set(text) for text in model_settings(args)])
+    roles = load_checkpoint(args.cache / TOKENIZER_RUN).tokenizer.roles
+    peer = untrained_peer(settings, wikipedia_task(args, TASK), roles)
+    training_loop(reporter, peer, padded_batches(args), args)
 
 
 def padded_batches(args: SideArgs) -> Iterator[tuple[dict[str, Tensor], int]]:
@@ -85,11 +87,3 @@ def padded_batches(args: SideArgs) -> Iterator[tuple[dict[str, Tensor], int]]:
         inputs["labels"] = pad_rows([transformers_labels(e, "masked_lm") for e in batch], -100, args.device)
         is_next = np.concatenate([e.targets["next_sentence"] for e in batch])
         yield {**inputs, "next_sentence_label": torch.from_numpy(is_next).to(args.device)}, count_tokens(rows)
-
-
-def transformers_sizes(settings: ModelSettings) -> dict[str, int]:
-    """The sizes of zoo's model as transformers' settings."""
-    assert settings.encoder is not None
-    stack = settings.encoder.settings
-    sizes = {"hidden_size": stack.d_model, "num_hidden_layers": stack.n_layers}
-    return {**sizes, "num_attention_heads": stack.n_heads, "intermediate_size": stack.d_ff}

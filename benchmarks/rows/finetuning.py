@@ -8,17 +8,20 @@ from typing import Any
 
 import torch
 from torch.nn.utils.rnn import pad_sequence
-from transformers import BertConfig, BertForSequenceClassification, Trainer, TrainerCallback, TrainingArguments
+from transformers import Trainer, TrainerCallback, TrainingArguments
 
-from rows.bert import transformers_sizes
 from rows.data import prepare_run, rows_per_batch, training_examples, wikipedia_task
+from rows.peer import untrained_peer
 from rows.side_args import SideArgs
 from rows.side_process import TurnReporter
 from rows.training import ENDLESS_STEPS, train_with_zoo
 from zoo.batches.order import Examples
+from zoo.config import parse_set
+from zoo.hub.checkpoint import load_checkpoint
 from zoo.models.settings import load_settings
 
 TASK, PRETRAINING_TASK, PRETRAINED_RUN = "sst2", "wikipedia-mlm", "bert-pretrained"
+CLASSIFIES = "heads=[classification]"
 
 
 def prepare(reporter: TurnReporter, args: SideArgs) -> None:
@@ -28,7 +31,7 @@ def prepare(reporter: TurnReporter, args: SideArgs) -> None:
 
 def sst2_examples(args: SideArgs, pack: bool) -> Examples:
     run = args.cache / PRETRAINED_RUN
-    return training_examples(args, run, str(run / "config.yaml"), TASK, ["heads=[classification]"], pack)
+    return training_examples(args, run, str(run / "config.yaml"), TASK, [CLASSIFIES], pack)
 
 
 def zoo(reporter: TurnReporter, args: SideArgs) -> None:
@@ -37,9 +40,9 @@ def zoo(reporter: TurnReporter, args: SideArgs) -> None:
 
 
 def hf(reporter: TurnReporter, args: SideArgs) -> None:
-    settings = load_settings(str(args.cache / PRETRAINED_RUN / "config.yaml"))
-    config = BertConfig(max_position_embeddings=settings.max_length, num_labels=2, **transformers_sizes(settings))
-    config.vocab_size = settings.vocab_size
+    run = args.cache / PRETRAINED_RUN
+    settings = load_settings(str(run / "config.yaml"), [parse_set(CLASSIFIES)])
+    model = untrained_peer(settings, TASK, load_checkpoint(run).tokenizer.roles)
     arguments = TrainingArguments(
         output_dir=str(args.scratch / "trainer"),
         per_device_train_batch_size=args.sizes["sentences"],
@@ -50,7 +53,7 @@ def hf(reporter: TurnReporter, args: SideArgs) -> None:
         report_to="none",
         disable_tqdm=True,
     )
-    callback, model = CountingCallback(reporter), BertForSequenceClassification(config)
+    callback = CountingCallback(reporter)
     reporter.record(parameters=sum(p.numel() for p in model.parameters()))
     sentences = SentenceDataset(sst2_examples(args, pack=False))
     Trainer(model, arguments, callback.collate, sentences, callbacks=[callback]).train()

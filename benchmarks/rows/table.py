@@ -8,6 +8,7 @@ from typing import Any
 from rows.figures import OURS
 
 PEER_BATCHES = 8  # batches that a peer reads, repeatedly
+NO_GOAL = ("", "")
 GPT = {"model": "gpt2", "vocabulary": 50257, "length": 256, "rows": 8, "dropout": 0.0, "articles": 300}
 SMALL_GPT = {"model": "gpt2-nano", "vocabulary": 8000, "length": 32, "rows": 2, "dropout": 0.0, "articles": 40}
 BERT = {"model": "bert-base", "vocabulary": 30522, "length": 128, "examples": 16, "articles": 300}
@@ -100,7 +101,7 @@ def head_row(model: str, positions: int, d_model: int, vocab_size: int, on_gpu: 
     small = {"places": 40, "width": 8, "classes": 300}
     about = f"{positions:,} positions, {d_model} wide, {vocab_size:,} classes"
     title = f"the loss of {model}'s head and its gradients, {about}"
-    goals = {name: ("", "") for name in sides if name != OURS}
+    goals = {name: NO_GOAL for name in sides if name != OURS}
     row = Row(title, "positions/s", sides, sizes, small, goals, "flops", compare_allocators=False)
     return replace(row, steps_per_turn=20 if on_gpu else 1)
 
@@ -108,6 +109,13 @@ def head_row(model: str, positions: int, d_model: int, vocab_size: int, on_gpu: 
 ROWS = {
     "gpt": training_row(
         "a step of `gpt2`, 124M, 8 rows of 256", "gpt", GPT, SMALL_GPT, hf=("1.6x", "3x"), textbook=("1.35x", "2.2x")
+    ),
+    "gpt-modern": training_row(
+        "a step of `gpt-modern`, 8 rows of 256",
+        "gpt",
+        {**GPT, "model": "gpt-modern"},
+        {**SMALL_GPT, "model": "gpt-modern-nano"},
+        hf=NO_GOAL,
     ),
     "bert": training_row(
         "a step of `bert-base`, masked words and next sentence", "bert", BERT, SMALL_BERT, hf=("2.7x", "4x")

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 
 import numpy as np
 from torch import Tensor
-from transformers import MarianConfig, MarianMTModel
 
 from rows.data import (
     count_tokens,
@@ -18,9 +17,11 @@ from rows.data import (
     training_examples,
     transformers_labels,
 )
+from rows.peer import untrained_peer
 from rows.side_args import SideArgs
 from rows.side_process import TurnReporter
 from rows.training import train_with_zoo, training_loop
+from zoo.config import parse_set
 from zoo.hub.checkpoint import load_checkpoint
 from zoo.models.settings import load_settings
 
@@ -38,28 +39,9 @@ def zoo(reporter: TurnReporter, args: SideArgs) -> None:
 
 
 def hf(reporter: TurnReporter, args: SideArgs) -> None:
-    tokenizer, settings = load_checkpoint(args.cache / TOKENIZER_RUN).tokenizer, load_settings(args.sizes["model"])
-    assert settings.encoder is not None
-    stack = settings.encoder.settings
-    stack_sizes = {
-        f"{side}_{name}": value
-        for side in ("encoder", "decoder")
-        for name, value in zip(
-            ("layers", "attention_heads", "ffn_dim"), (stack.n_layers, stack.n_heads, stack.d_ff), strict=True
-        )
-    }
-    special_ids = {"pad_token_id": tokenizer.roles.pad, "eos_token_id": tokenizer.roles.end}
-    config = MarianConfig(
-        vocab_size=tokenizer.vocab_size,
-        d_model=stack.d_model,
-        max_position_embeddings=settings.max_length,
-        scale_embedding=True,
-        activation_function="relu",
-        decoder_start_token_id=tokenizer.roles.start,
-        **stack_sizes,
-        **special_ids,
-    )
-    training_loop(reporter, MarianMTModel(config), padded_batches(args), args)
+    tokenizer = load_checkpoint(args.cache / TOKENIZER_RUN).tokenizer
+    settings = load_settings(args.sizes["model"], [parse_set(f"vocab_size={tokenizer.vocab_size}")])
+    training_loop(reporter, untrained_peer(settings, TASK, tokenizer.roles), padded_batches(args), args)
 
 
 def padded_batches(args: SideArgs) -> Iterator[tuple[dict[str, Tensor], int]]:
