@@ -226,6 +226,8 @@ def with_sizes(name: str, row: Row, sizes: Sequence[str]) -> Row:
             raise ValueError(f"--size {text}: expected NAME=VALUE, such as length=512")
         (key, *rest), value = parse_set(text)
         refuse_unknown(".".join([key, *rest]), row.sizes, "size", f"--size: row '{name}'")
+        if isinstance(row.sizes[key], float) and type(value) is int:
+            value = float(value)
         if type(value) is not type(row.sizes[key]):
             raise ValueError(f"--size {text}: expected a value such as {row.sizes[key]!r}")
         changed[key] = value

@@ -253,9 +253,9 @@ def test_shares_of_time_are_those_of_the_fastest_units(monkeypatch: pytest.Monke
 
 
 def test_a_row_of_other_sizes_says_so(bench: Any):
-    row = bench.with_sizes("gpt", bench.ROWS["gpt"], ["length=512", "rows=4"])
-    assert row.title == "a step of `gpt2`, 124M, 8 rows of 256 (length=512, rows=4)"
-    assert (row.sizes["length"], row.sizes["rows"]) == (512, 4)
+    row = bench.with_sizes("gpt", bench.ROWS["gpt"], ["length=512", "rows=4", "dropout=0"])
+    assert row.title == "a step of `gpt2`, 124M, 8 rows of 256 (length=512, rows=4, dropout=0)"
+    assert (row.sizes["length"], row.sizes["rows"], row.sizes["dropout"]) == (512, 4, 0)
     for size, problem in {
         "row=4": r"did you mean 'rows'",
         "rows=x": "rows=x: expected a value such as 8",
