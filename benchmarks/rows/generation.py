@@ -34,6 +34,9 @@ Translator = Callable[[list[str]], list[str]]
 
 
 def prepare_greedy(reporter: TurnReporter, args: SideArgs) -> None:
+    prompt, new, length = (args.sizes[name] for name in ("prompt", "new", "length"))
+    if prompt + new - 1 > length:  # the last token is never read
+        raise ValueError(f"prompt={prompt} and new={new} need length={prompt + new - 1} or more, got {length}")
     sets = [f"vocab_size={args.sizes['vocabulary']}"]
     run = prepare_run(args, GPT_RUN, args.sizes["model"], wikipedia_task(args, "wikipedia-lm"), sets)
     export_once(args, run, GPT_EXPORT)
