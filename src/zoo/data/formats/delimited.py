@@ -35,18 +35,22 @@ class Delimited(FileFormat):
         """Yield the rows of a table, every value as text; blank lines are skipped.
 
         Raises:
-            ValueError: a column is named twice, a row is too short or too long, a quote is not closed, or a CR
-                stands outside quotes.
+            ValueError: a column is named twice, a row is too short or too long or repeats the header, a quote is not
+                closed, or a CR stands outside quotes.
         """
         path = line_range.path
         header, rows = self.header_and_rows(line_range, options)
         for name, count in Counter(header).items():
             if count > 1:
                 raise ValueError(f"{path}: line 1: column '{name}' is named twice")
+        names = list(header)
         for line, row in rows:
             if len(row) != len(header):
                 found, wanted_row = counted(len(row), "column"), f"{len(header)} ({', '.join(header)})"
                 raise ValueError(f"{path}: line {line}: {found}, expected {wanted_row}; see 'header' and 'quoting'")
+            if row == names and len(names) > 1:  # a list of words may hold the word that names its only column
+                remedy = "leave out 'header'" if options.header and line == 1 else "delete the line"
+                raise ValueError(f"{path}: line {line}: it repeats the names of the columns; {remedy}")
             yield dict(zip(header, row, strict=True))
 
     def header_and_rows(
