@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from zoo.data.columns.labels import Labels, Occurrence
+from zoo.data.columns.labels import LabelReader, Labels, MultiLabels, Occurrence
 
 NAMES = ["negative", "positive"]
 
@@ -86,6 +86,14 @@ def test_what_no_number_can_be_is_a_name(label: str) -> None:
 def test_a_single_class_is_refused() -> None:
     with pytest.raises(ValueError, match="train: every row has the label 'a'; at least two classes are needed"):
         Labels.names_in(found("a", "a"), "train")
+
+
+@pytest.mark.parametrize("reader", [Labels, MultiLabels])
+@pytest.mark.parametrize(("one", "other"), [("pos", "pos "), ("a b", "a\u00a0b"), ("\ud55c", "\u1112\u1161\u11ab")])
+def test_classes_whose_names_look_alike_are_refused_by_row(reader: type[LabelReader], one: str, other: str) -> None:
+    values = [[name] if reader.multilabel else name for name in ("neg", one, one, other)]
+    with pytest.raises(ValueError, match=r"train: row 4: the labels .* differ only in white space or in their Unicode"):
+        reader.names_in(found(*values), "train")
 
 
 @pytest.mark.parametrize("value", [None, "", 0.5, True])

@@ -3,8 +3,9 @@
 import logging
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Container, Iterable, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
+from unicodedata import normalize
 
 from zoo.data.columns.values import (
     LARGEST,
@@ -104,11 +105,12 @@ class Labels(LabelReader):
     @staticmethod
     def names_in(found: Iterable["Occurrence"], place: str) -> tuple[str, ...]:
         """The distinct labels, sorted; as numbers if all are whole numbers."""
-        names: set[str] = set()
+        names: dict[str, Callable[[], str]] = {}
         for value, where in found:
             if not isinstance(value, str | int) or isinstance(value, bool) or value == "":
                 raise ValueError(f"{where()}: a label must be a text or a whole number, got {value!r}")
-            names.add(str(value))
+            names.setdefault(str(value), where)
+        refuse_alike(names)
         if len(names) < 2:
             raise ValueError(f"{place}: every row has the label '{min(names)}'; at least two classes are needed")
         if all(map(is_number, names)):
@@ -173,10 +175,14 @@ class MultiLabels(LabelReader):
 
     @staticmethod
     def names_in(found: Iterable["Occurrence"], place: str) -> tuple[str, ...]:
-        names = sorted({name for value, where in found for name in split_names(value, where)})
+        names: dict[str, Callable[[], str]] = {}
+        for value, where in found:
+            for name in split_names(value, where):
+                names.setdefault(name, where)
+        refuse_alike(names)
         if len(names) < 2:
             raise ValueError(f"{place}: the labels name too few classes ({len(names)}); at least two are needed")
-        return tuple(names)
+        return tuple(sorted(names))
 
     def __init__(self, names: Sequence[str], values: Iterable[Any], names_given: bool) -> None:
         super().__init__(names, values, names_given)
@@ -256,6 +262,20 @@ class Occurrence(NamedTuple):
 
     value: Any
     where: Callable[[], str]
+
+
+def refuse_alike(names: Mapping[str, Callable[[], str]]) -> None:
+    """Raise a ValueError if two names of classes look alike: if only white space or their Unicode form differs.
+
+    Args:
+        names: each with a function that tells where it first occurs.
+    """
+    first: dict[str, str] = {}
+    for name, where in names.items():
+        other = first.setdefault(normalize("NFC", " ".join(name.split())), name)
+        if other != name:
+            differ = f"the labels {other!r} and {name!r} differ only in white space or in their Unicode form"
+            raise ValueError(f"{where()}: {differ}; write them alike, or list the 'labels' in the task")
 
 
 def warn_of_unseen(names: Sequence[str], seen: Container[int], place: str) -> None:
