@@ -53,8 +53,10 @@ def test_rows_that_a_filter_leaves_out_are_counted(zoo: Zoo, several: Path):
 
 
 def test_data_without_the_labels_that_the_objective_needs_fills_no_store(zoo: Zoo, several: Path):
-    said = zoo("tokenize", several / "many.yaml", "--data", several, "task.objective=classification")
-    assert said.status == 2 and "no column is read as 'label', which classification needs; found: text" in said.err
+    (several / "rows.csv").write_text("text,label\nthe cat,0\na dog,1\n")  # the first file decides what is read
+    changes = ("task.objective=classification", "task.source.files.train=[part-0.txt, rows.csv]")
+    said = zoo("tokenize", several / "many.yaml", "--data", several, *changes)
+    assert said.status == 2 and "'label', which classification needs; found: text; name it" in said.err
     assert not (home() / "shards").exists()
 
 

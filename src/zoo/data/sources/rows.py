@@ -68,8 +68,8 @@ class SplitRows:
 
     @property
     def columns(self) -> list[str]:
-        """The names of the data's columns, in the order of the first file, whether they are read or not."""
-        return list(dict.fromkeys(name for part in self.parts for name in part.columns))
+        """The names of the columns of the first file, whether they are read or not."""
+        return self.parts[0].columns
 
     @cached_property
     def inputs(self) -> list[str]:
