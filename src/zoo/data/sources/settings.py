@@ -2,7 +2,7 @@
 
 import math
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from fractions import Fraction
 from typing import Any, Literal
 
@@ -64,6 +64,10 @@ class SourceSettings:
         """
         shared = {key: value for key, value in config.dump(self).items() if key != "mix" and value is not None}
         trees = {name: {k: v for k, v in tree.items() if k != "weight"} for name, tree in (self.mix or {}).items()}
+        known = ["weight", *(setting.name for setting in fields(self))]
+        for name, tree in trees.items():
+            for key in tree:
+                refuse_unknown(str(key), known, "key", f"{place}.mix.{name}")
         return {
             name: config.build(SourceSettings, config.merge(shared, tree), f"{place}.mix.{name}")
             for name, tree in trees.items()
