@@ -125,6 +125,11 @@ class StoredFields(NamedTuple):
         return (*self.names, *self.numbers, *(name for name, _ in self.answers))
 
     @property
+    def references(self) -> tuple[str, ...]:
+        """The columns in which a list holds several references: those that are predicted from other columns."""
+        return self.predicted if set(self.predicted) < set(self.names) else ()
+
+    @property
     def shard_key(self) -> tuple[Any, ...]:
         """The values that determine the content of a shard."""
         return tuple(value for name, value in self._asdict().items() if name != "equal_counts")

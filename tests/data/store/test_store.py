@@ -215,6 +215,14 @@ def test_the_first_of_several_references_is_tokenized_and_all_are_kept() -> None
     assert ids(split, "target") == ["b"] and split.rows[0]["target"] == ["b", "c"]
 
 
+@pytest.mark.parametrize(("form", "rows"), [("source_target", {"source": [], "target": ["b"]}), ("text", {"text": []})])
+def test_texts_that_are_no_references_each_need_a_row(form: str, rows: dict[str, list[Any]]) -> None:
+    name = next(iter(rows))
+    assert ids(opened(form, **{**rows, name: [["a"]]}), name) == ["a"]  # nothing of a list of one is left out
+    with pytest.raises(ValueError, match=f"0.tsv: row 1: '{name}' holds 2 texts, of which validation would read only"):
+        opened(form, **{**rows, name: [["a", "b"]]})
+
+
 def test_a_shard_under_the_name_of_another_is_found_and_made_again(home: Path) -> None:
     def read(size: int) -> list[str]:
         return ids(opened(tokenizer=Letters(size), text=["ab" if size == 100 else "xy"]))

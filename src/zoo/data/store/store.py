@@ -9,6 +9,7 @@ from pathlib import Path
 from zoo.data.atomic_folders import lock_creation, make_folder, remove_all_leftovers, warn_damaged
 from zoo.data.home import home, name_for
 from zoo.data.ids import StoredFields
+from zoo.data.sources.checking import AssignedRow
 from zoo.data.sources.filtering import LEFT_OUT
 from zoo.data.sources.origin import TRAIN
 from zoo.data.sources.part import SourcePart
@@ -86,6 +87,7 @@ class PlannedShard:
             if assigned.split == LEFT_OUT:
                 writers[TRAIN].left_out += 1
                 continue
+            self.refuse_unread(assigned)
             characters += writers[assigned.split].add(assigned)
             if number % OFTEN == 0:
                 seen(min(characters, self.part.size))
@@ -96,6 +98,16 @@ class PlannedShard:
             sync(folder / split)
         splits = {split: writer.index() for split, writer in writers.items()}
         write_index(folder, splits, files, self.part.place, self.folder.name)
+
+    def refuse_unread(self, assigned: AssignedRow) -> None:
+        """Raise a ValueError if a list holds several texts of which only the first would be read."""
+        stored = self.recipe.stored
+        for name in stored.names:
+            texts = assigned.row.get(name)
+            read = name in (*stored.lists, *stored.words, *stored.references)
+            if not read and isinstance(texts, list) and len(texts) > 1:
+                said = f"'{name}' holds {len(texts)} texts, of which {assigned.split} would read only the first"
+                raise ValueError(f"{self.part.line(assigned.number)}: {said}; give each of them a row")
 
 
 def open_store(
