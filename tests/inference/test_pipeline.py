@@ -166,7 +166,8 @@ def test_a_model_of_other_texts_takes_no_conversation():
         ({"messages": []}, "messages: there is no turn, so there is nothing to answer"),
         ([{"role": "usr", "content": "a"}], "turn 1: unknown role 'usr' .did you mean 'user'"),
         ([{"role": "user", "content": b"a"}], "texts: a conversation must be made of texts"),
-        ({"messages": ASKED, "score": float("nan")}, "texts: a conversation: not JSON: NaN is not a number"),
+        ({"messages": ASKED, "score": float("nan")}, "conversation: not JSON: NaN is not a number"),
+        (json.dumps({"id": 1, "messages": ASKED})[:-1], "conversation: not JSON: Expecting ',' delimiter"),
     ],
 )
 def test_a_conversation_that_cannot_be_answered_is_refused(given: Any, said: str):

@@ -1,5 +1,6 @@
 """Continues a text."""
 
+import re
 from typing import Any
 
 import numpy as np
@@ -27,7 +28,7 @@ class TextContinuation(Predictor):
     writes = True
 
     def obstacle(self, loaded: Loaded, text: str, pair: str | None) -> str | None:
-        if trained_on_conversations(loaded) or not loaded.tokenizer.chat_templates or read_conversation(text) is None:
+        if trained_on_conversations(loaded) or not loaded.tokenizer.chat_templates or not seems_conversation(text):
             return None
         return (
             "this is a conversation, and zoo never runs the chat template of an imported checkpoint; "
@@ -73,11 +74,17 @@ def prompt_of(loaded: Loaded, text: str) -> list[int]:
 
 
 def read_conversation(text: str) -> dict[str, Any] | None:
-    """Parse a text as a conversation, in the JSON of a data row; None: it is plain text."""
-    if not text.lstrip().startswith("{"):
+    """Parse a text as a conversation, in the JSON of a data row; None: it is plain text.
+
+    Raises:
+        ValueError: it is not JSON.
+    """
+    if not seems_conversation(text):
         return None
-    try:
-        found = parse_json(text, "conversation")
-    except ValueError:
-        return None
+    found = parse_json(text, "conversation")
     return found if MESSAGES in found else None
+
+
+def seems_conversation(text: str) -> bool:
+    """Whether a text is meant as a conversation, even if it is not whole."""
+    return re.match(rf'\s*{{.*"{MESSAGES}"\s*:', text, re.DOTALL) is not None
