@@ -4,6 +4,7 @@ import gzip
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import datasets
 import pyarrow
@@ -14,7 +15,7 @@ from tests.data.sources.test_find import inputs, task
 from zoo.data.ids import StoredFields
 from zoo.data.sources.find import load_rows
 from zoo.data.sources.remote import repository
-from zoo.data.sources.remote.repository import Hub, HubName
+from zoo.data.sources.remote.repository import Hub, HubFile, HubName, HubPart
 from zoo.data.store.store import open_store
 from zoo.data.tokenizers.recipes.recipe import tokenizers
 from zoo.data.tokenizers.tokenizer import Tokenizer
@@ -58,6 +59,45 @@ def test_a_split_is_read_in_files_and_a_large_parquet_file_in_row_groups(asked: 
         [f"row {n}" for n in range(6)], ["row 6"], ["row 7", "row 8"]
     ]  # fmt: skip
     assert len({part.digest for part in parts}) == 3 and Hub("org/name", "").splits() == ("validation",)
+
+
+def test_row_groups_are_those_of_their_own_file(asked: list[str | None], tmp_path: Path) -> None:
+    large, small = sorted((tmp_path / "repository").iterdir())
+    large.rename(tmp_path / "large")
+    (small.rename(large), (tmp_path / "large").rename(small))
+    parts = Hub("org/name", "").parts("validation")
+    assert [len(first_words(part.rows(["text"]))) for part in parts] == [2, 6, 1]
+
+
+def test_all_that_decides_the_rows_of_a_part_is_in_its_digest() -> None:
+    def digest(name: str = "org/name:a", revision: str = "1", split: str = "train", **changes: int) -> str:
+        hub = Hub(name, "")
+        hub.revision = revision
+        return HubPart(hub, split, HubFile(0, 2, 0, 2, "a.parquet", 1)._replace(**changes)).digest
+
+    places = [digest(**{field: 5}) for field in ("number", "files", "piece", "pieces")]
+    others = [digest("org/other:a"), digest("org/name:b"), digest(revision="2"), digest(split="test"), *places]
+    assert len({digest(), *others}) == 9
+
+
+def test_each_name_and_revision_has_a_record_of_its_own(
+    asked: list[str | None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Hub, "open", lambda hub, revision: Mock(hash=f"{hub.named.repository} {revision}"))
+    monkeypatch.setattr(Hub, "find_files", lambda hub: {"train": {"columns": [hub.name, hub.revision], "files": []}})
+    revisions = {"name": "org/name ", "name@v1": "org/name v1", "name:a": "org/name ", "other": "org/other "}
+    for name, revision in revisions.items():
+        assert Hub(f"org/{name}", "").columns == {"train": [f"org/{name}", revision]}
+    later = Hub("org/name", "")
+    later.revision = "later"
+    assert later.columns == {"train": ["org/name", "later"]}
+
+
+@pytest.mark.parametrize("name", ["validation", "valid", "dev", "val"])
+def test_a_split_is_found_by_each_of_its_usual_names(name: str) -> None:
+    hub = Hub("org/name", "")
+    hub.known = {"train": {}, name: {}}
+    assert hub.names == {"train": "train", "validation": name}
 
 
 def test_only_wanted_columns_are_read(asked: list[str | None]) -> None:
@@ -149,15 +189,21 @@ def test_pictures_are_read_once_and_then_from_the_disk(asked: list[str | None], 
     (part,) = Hub("org/name", "").parts("test")
     for _ in range(2):
         pictures = part.pictures("image")
-        assert len(pictures) == 3 and pictures.stored(2)[0] == b"picture 2"
+        assert len(pictures) == 3 and pictures.stored(2)[0] == b"image 2"
+        assert part.pictures("mask").stored(2)[0] == b"mask 2"
         asked.clear()
         part.hub.opened.clear()  # type: ignore[attr-defined]
     assert asked == []
 
 
 def write_pictures(path: Path) -> None:
-    values = [{"bytes": f"picture {n}".encode(), "path": None if n == 0 else f"{n}.jpg"} for n in range(3)]
-    parquet.write_table(pyarrow.table({"image": values}), path)
+    columns = {
+        name: [{"bytes": f"{name} {n}".encode(), "path": None if n == 0 else f"{n}.jpg"} for n in range(3)]
+        for name in ("image", "mask")
+    }
+    # as `push_to_hub` writes them: by this, `datasets` decodes images unless it is told not to
+    kinds = datasets.Features(dict.fromkeys(columns, datasets.Image())).arrow_schema.metadata
+    parquet.write_table(pyarrow.table(columns).replace_schema_metadata(kinds), path)
 
 
 def test_columns_of_csv_are_read_as_they_are_written(asked: list[str | None], tmp_path: Path) -> None:
@@ -182,9 +228,9 @@ def rows_of(hub: Hub, split: str) -> list[dict[str, Any]]:
 
 
 def test_splits_of_csv_may_have_other_columns(asked: list[str | None], tmp_path: Path) -> None:
-    hub = csv_of(tmp_path / "repository", train="text,label\na,01\n", test="id,text\n7,NA\n")
+    hub = csv_of(tmp_path / "repository", train="text,label\na,01\n", test="id,text\n7,NA\n8,b\n")
     assert rows_of(hub, "train") == [{"text": "a", "label": "01"}]
-    assert rows_of(hub, "test") == [{"id": "7", "text": "NA"}]
+    assert rows_of(hub, "test") == [{"id": "7", "text": "NA"}, {"id": "8", "text": "b"}]
 
 
 def test_a_csv_file_of_a_header_alone_tells_no_columns(asked: list[str | None], tmp_path: Path) -> None:
