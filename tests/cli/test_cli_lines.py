@@ -25,6 +25,13 @@ def test_a_line_that_is_too_long_costs_no_other(zoo: Zoo, run_of: RunOf, monkeyp
     monkeypatch.setattr("sys.stdin", typed(lines))
     said = zoo("predict", run_of("classify"))
     assert said.status == 1 and "error: line 2: the text is" in said.err and said.out.count("pos ") == 2
+    # an empty line stands for the answer; below a class are the scores
+    assert [bool(line) for line in said.out.splitlines()] == [True, True, False, True, True]
+
+
+def test_of_texts_that_are_arguments_all_are_answered_or_none(zoo: Zoo, run_of: RunOf):
+    said = zoo("predict", run_of("classify"), "the cat", "cat " * 70)
+    assert (said.status, said.out) == (2, "") and "error: input 2: the text is" in said.err
 
 
 def test_a_mark_of_the_byte_order_is_no_part_of_the_first_line(

@@ -1,5 +1,6 @@
 """A CHECKPOINT is a run folder or a checkpoint folder inside one; loading and exporting start from it."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -7,9 +8,12 @@ import pytest
 import torch
 
 import zoo
+from zoo.data.tokenizers.tokenizer import Tokenizer
 from zoo.hub.checkpoint import load_checkpoint
+from zoo.inference.loaded import load_run
 from zoo.models.settings import dump_settings
 from zoo.runs.run import RunFiles, create_run
+from zoo.runs.saved import SavedRun, open_run
 from zoo.runs.tensors import unique_tensors
 
 TASK = {"objective": {"classification": {}, "causal_lm": {}}, "labels": ["bad", "good"]}
@@ -36,6 +40,18 @@ def test_a_run_and_its_checkpoints_load_the_weights_of_their_step(run: Path):
     last, first = (zoo.load(path).state_dict()[table] for path in (run, run / "checkpoints" / "5"))
     torch.testing.assert_close(first, 2 * last)
     assert not zoo.load(str(run)).training
+
+
+def test_a_run_with_broken_weights_or_too_many_tokens_is_refused(run: Path, monkeypatch: pytest.MonkeyPatch):
+    saved, weights = open_run(run), open_run(run).weights
+    tokenizer = Tokenizer.from_files(saved.tokenizer)
+    tokenizer.add_sentinels(1)
+    with pytest.raises(ValueError, match="the tokenizer has 151 tokens, the model 150 token embeddings"):
+        load_run(replace(saved, tokenizer=tokenizer.files()))
+    name = next(iter(weights))
+    monkeypatch.setattr(SavedRun, "weights", {**weights, name: weights[name] * torch.nan})
+    with pytest.raises(ValueError, match=f"{name}.*NaN"):
+        load_run(saved)
 
 
 def test_weights_are_those_of_the_file_and_can_be_trained_whatever_the_caller_set_for_all_of_torch(run: Path):

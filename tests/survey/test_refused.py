@@ -65,6 +65,15 @@ def test_a_column_that_the_objective_needs_is_missed_before_rows_are_read(task: 
         look(task | wrong, tmp_path)
 
 
+def test_a_single_document_is_refused_where_the_next_sentence_may_be_of_another(
+    task: dict[str, Any], tmp_path: Path
+) -> None:
+    for name, texts in {"train": ["A dog. It runs.", "A cat. It sits."], "validation": ["A cow. It eats."]}.items():
+        (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
+    with pytest.raises(ValueError, match="validation: .*validation.jsonl: line 1: this is the only document"):
+        look(task | {"objective": {"masked_lm": {}, "next_sentence": {}}}, tmp_path)
+
+
 def test_a_test_split_alone_needs_no_labels(tmp_path: Path) -> None:
     (tmp_path / "test.jsonl").write_text(json.dumps({"text": "ab"}))
     files = {"test": str(tmp_path / "test.jsonl")}
@@ -216,7 +225,8 @@ def test_pictures_that_cannot_be_read_are_refused(tmp_path: Path) -> None:
     said = r"train.jsonl: row 2: .*cut.png: cannot be read as an image: .* \(2 images cannot be read\)"
     with pytest.raises(ValueError, match=said):
         look({"objective": "classification", "source": {"files": files}}, tmp_path)
-    assert look({"objective": "classification", "source": {"files": {"validation": files["validation"]}}}, tmp_path)
+    alike = {"files": {"validation": files["validation"]}}
+    assert look({"objective": "classification", "source": alike}, tmp_path)["repeated"] == {"validation": 1}
 
 
 def test_among_small_files_the_row_of_a_broken_picture_is_looked_for_once(
