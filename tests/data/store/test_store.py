@@ -79,10 +79,12 @@ ALL_STAY = Filtering(EVERY_ROW, Duplicates(list))
 INPUTS = ("text", "pair", "source", "target", "words", "tags", "context", "answers", "choices", "label")
 
 
-def rows(*tables: dict[str, list[Any]], names: list[str] | None = None, **given: Any) -> dict[str, SplitRows]:
+def rows(
+    *tables: dict[str, list[Any]], names: list[str] | None = None, kind: str = "one", **given: Any
+) -> dict[str, SplitRows]:
     """A split named `validation`, so that nothing is held out; classes are named."""
     origin = Given("validation", *tables, **given)
-    return {"validation": SplitRows(SplitReader(origin, Columns(INPUTS), 0.3, names, "one", ALL_STAY), "validation")}
+    return {"validation": SplitRows(SplitReader(origin, Columns(INPUTS), 0.3, names, kind, ALL_STAY), "validation")}
 
 
 def opened(form: str = "text", tokenizer: Letters | None = None, **columns: list[Any]) -> Split:
@@ -119,6 +121,15 @@ def test_a_pair_has_two_fields_and_a_label() -> None:
     assert ids(split) == ["a", "bb"] and ids(split, "pair") == ["ccc", "d"]
     assert split.lengths.labels is not None and split.lengths.labels[:].tolist() == [1, 0]
     assert split.bytes.tolist() == [4, 3]
+
+
+def test_labels_of_another_kind_are_stored_anew() -> None:
+    table, found = {"text": ["a", "b"], "label": ["7", "3"]}, []
+    for kind, names in {"one": ["3", "7"], "number": None, "several": ["3", "7"]}.items():
+        split = open_store(rows(table, names=names, kind=kind), forms["text"].stored, Letters())["validation"]  # type: ignore[arg-type]
+        assert split.lengths.labels is not None
+        found.append([split.lengths.labels[0], split.lengths.labels[1]])
+    assert found == [[1, 0], [7.0, 3.0], [(1,), (0,)]]
 
 
 def test_only_predicted_bytes_count() -> None:
