@@ -42,7 +42,7 @@ def test_bert_and_gpt_activations_have_their_names(build: Any):
 @pytest.mark.parametrize(
     ("name", "generate", "written"),
     [
-        ("transformer-nano", {"beams": 5, "length_penalty": 0.6}, {"num_beams": 5, "length_penalty": 0.6}),
+        ("transformer-nano", {"beams": 2, "length_penalty": 0.6}, {"num_beams": 2, "length_penalty": 0.6}),
         ("transformer-nano", {"beams": 5}, {"early_stopping": False, "length_penalty": 1.0}),
         ("transformer-nano", {}, {"num_beams": 1, "max_new_tokens": 37}),
         ("transformer-nano", {"max_new_tokens": 9}, {"num_beams": 1, "do_sample": False, "max_new_tokens": 9}),
