@@ -16,7 +16,7 @@ from untold import untold_run
 
 import zoo
 from zoo.data.task import load_task
-from zoo.hub.checkpoint import import_checkpoint, load_checkpoint
+from zoo.hub.checkpoint import import_checkpoint, load_checkpoint, resolve
 from zoo.hub.exporting.export import export_model
 from zoo.hub.exporting.reloading import reload
 from zoo.hub.targets.declare.registry import targets
@@ -129,10 +129,11 @@ def test_missing_heads_begin_anew_and_foreign_ones_are_left_out_both_said(
 
 
 def test_a_head_that_the_folder_lacks_does_not_answer(tmp_path: Path):
-    import_checkpoint(saved(tmp_path / "hf", "BertModel"), tmp_path / "run")
-    assert "masked_lm" in open_run(tmp_path / "run").checkpoint.untrained
+    assert "masked_lm" in resolve(saved(tmp_path / "hf", "BertModel")).checkpoint.untrained
     import_checkpoint(saved(tmp_path / "whole", "BertForMaskedLM"), tmp_path / "trained")
     assert open_run(tmp_path / "trained").checkpoint.untrained == ()
+    half = resolve(change(tmp_path / "whole", architectures=["BertForPreTraining"]))
+    assert half.checkpoint.untrained == ("next_sentence",)  # the other head reads no pooler
     classifier = saved(tmp_path / "classifier", "BertForSequenceClassification")
     rewrite(classifier, lambda name: None if "pooler" in name else name)
     import_checkpoint(classifier, tmp_path / "pooler")  # the head is there, but reads a pooler that begins anew
