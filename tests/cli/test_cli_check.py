@@ -119,6 +119,14 @@ def test_a_label_that_a_test_split_hides_is_shown_as_an_empty_text(capsys: pytes
     assert capsys.readouterr().out == "test, labels: good 75.0%, '' 25.0%\n"
 
 
+def test_what_guessing_labels_reaches_is_shown_with_its_split(capsys: pytest.CaptureFixture[str]):
+    for guess in ({"accuracy": 0.75, "loss": 0.5}, {"mse": 2.0}):
+        say_labels({"splits": {}, "guessing_labels": {"train": guess}})
+    frequencies, mean = capsys.readouterr().out.splitlines()
+    assert frequencies == "predicting from label frequencies alone: train accuracy 0.750, loss 0.500"
+    assert mean == "always answering the mean: train squared error 2.000"
+
+
 @pytest.mark.parametrize(("files", "what"), [("absent.txt", "no such file"), ("absent/*.txt", "no file matches")])
 def test_a_task_whose_data_is_absent_is_a_wrong_request(files: str, what: str, zoo: Zoo, tmp_path: Path):
     (tmp_path / "my.yaml").write_text(f"objective: causal_lm\nsource: {{files: {{train: {files}}}}}\n")

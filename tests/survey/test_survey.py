@@ -215,7 +215,7 @@ def test_labels_are_counted_and_guessing_scores_their_entropy(task: dict[str, An
     found = look(task | {"objective": "classification", "length": 32}, tmp_path)
     assert found["splits"]["train"]["labels"] == {"b": 4, "a": 2}
     entropy = -(2 / 3 * math.log(2 / 3) + 1 / 3 * math.log(1 / 3))
-    assert found["guessing_labels"] == {"accuracy": pytest.approx(2 / 3), "loss": pytest.approx(entropy)}
+    assert found["guessing_labels"] == {"train": {"accuracy": pytest.approx(2 / 3), "loss": pytest.approx(entropy)}}
     assert {size["is"] for size in found["row_sizes"]} == {"truncated"}
 
 
@@ -229,7 +229,7 @@ def test_of_several_classes_each_is_guessed_by_itself(task: dict[str, Any], tmp_
     assert found["splits"]["train"]["labels"] == {"a": 3, "b": 1}
     guessed = torch.tensor([0.75, 0.25, 0.0]).expand(4, 3)
     true = torch.tensor([[1.0, 1, 0], [1, 0, 0], [0, 0, 0], [1, 0, 0]])
-    assert found["guessing_labels"] == {"loss": pytest.approx(float(binary_cross_entropy(guessed, true)))}
+    assert found["guessing_labels"]["train"] == {"loss": pytest.approx(float(binary_cross_entropy(guessed, true)))}
 
 
 def test_of_labels_that_are_numbers_range_and_mean_are_told(task: dict[str, Any], tmp_path: Path) -> None:
@@ -239,7 +239,7 @@ def test_of_labels_that_are_numbers_range_and_mean_are_told(task: dict[str, Any]
     found = look(task | {"objective": "classification", "labels": "number"}, tmp_path)
     assert found["splits"]["train"]["numbers"] == {"least": 0.5, "most": 5.0, "mean": 2.5}
     assert found["splits"]["validation"]["numbers"]["mean"] == 1.75 and "labels" not in found["splits"]["train"]
-    assert found["guessing_labels"] == {"mse": pytest.approx((4 + 0.25 + 6.25) / 3)}
+    assert found["guessing_labels"]["train"] == {"mse": pytest.approx((4 + 0.25 + 6.25) / 3)}
 
 
 def test_labels_that_are_numbers_have_the_names_of_the_task(task: dict[str, Any], tmp_path: Path) -> None:

@@ -84,12 +84,12 @@ def say_labels(found: Found) -> None:
             say(f"{name}, labels: {', '.join(shown)}{more}")
         if "numbers" in split:
             say(f"{name}, labels: {format_range(split['numbers'])}")
-    guess = found.get("guessing_labels", {})
-    if "mse" in guess:
-        say(f"always answering the mean: squared error {guess['mse']:.3f}")
-    elif guess:
-        accuracy = f"accuracy {guess['accuracy']:.3f}, " if "accuracy" in guess else ""
-        say(f"predicting from label frequencies alone: {accuracy}loss {guess['loss']:.3f}")
+    for name, guess in found.get("guessing_labels", {}).items():
+        if "mse" in guess:
+            say(f"always answering the mean: {name} squared error {guess['mse']:.3f}")
+        else:
+            accuracy = f"accuracy {guess['accuracy']:.3f}, " if "accuracy" in guess else ""
+            say(f"predicting from label frequencies alone: {name} {accuracy}loss {guess['loss']:.3f}")
 
 
 def format_range(numbers: Found) -> str:

@@ -86,7 +86,7 @@ class TaskSurvey:
         splits = {name: describe_rows(source.tallies[name], self.rows[name].labels) for name in self.rows}
         found: dict[str, Any] = {"splits": splits, "left_out": source.left_out, **repetition}
         if balance := describe_labels(source.tallies[self.first], len(self.rows[self.first].labels)):
-            found["guessing_labels"] = balance
+            found["guessing_labels"] = {self.first: balance}
         found["remarks"] += filter(None, [form.describe_unread(columns)])
         form.check(scaled_shape(self.task, form, 1).limits)
         if not form.texts:
