@@ -115,16 +115,18 @@ def test_a_task_says_what_its_data_holds(zoo: Zoo, tmp_path: Path):
 
 
 def test_a_label_that_a_test_split_hides_is_shown_as_an_empty_text(capsys: pytest.CaptureFixture[str]):
-    say_labels({"splits": {"test": {"labels": {"good": 3, "": 1}}}})
+    say_labels({"splits": {"test": {"labels": {"good": 3, "": 1}}}, "guessing_labels": {}})
     assert capsys.readouterr().out == "test, labels: good 75.0%, '' 25.0%\n"
 
 
-def test_what_guessing_labels_reaches_is_shown_with_its_split(capsys: pytest.CaptureFixture[str]):
-    for guess in ({"accuracy": 0.75, "loss": 0.5}, {"mse": 2.0}):
-        say_labels({"splits": {}, "guessing_labels": {"train": guess}})
+def test_what_guessing_labels_reaches_is_shown_by_split(capsys: pytest.CaptureFixture[str]):
+    classes = {"train": {"accuracy": 0.75, "loss": 0.5}, "validation": {"accuracy": 0.25, "loss": None}}
+    for guesses in (classes, {"train": {"mse": 2.0}, "validation": {"mse": 3.0}}, {}):
+        say_labels({"splits": {}, "guessing_labels": guesses})
     frequencies, mean = capsys.readouterr().out.splitlines()
-    assert frequencies == "predicting from label frequencies alone: train accuracy 0.750, loss 0.500"
-    assert mean == "always answering the mean: train squared error 2.000"
+    said = "train accuracy 0.750, loss 0.500; validation accuracy 0.250, loss infinite"
+    assert frequencies == f"predicting from label frequencies alone: {said}"
+    assert mean == "always answering the mean: train squared error 2.000; validation squared error 3.000"
 
 
 @pytest.mark.parametrize(("files", "what"), [("absent.txt", "no such file"), ("absent/*.txt", "no file matches")])

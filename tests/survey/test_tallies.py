@@ -8,8 +8,8 @@ import pytest
 
 from zoo.data.sources.repeated.repeats import RowPlace, code_of
 from zoo.survey import near
+from zoo.survey.guessing import score_guess
 from zoo.survey.rows import NumberTally, RowTally, is_empty, label_counts
-from zoo.survey.survey import describe_labels
 
 
 def test_large_numbers_that_differ_little_have_their_squared_error() -> None:
@@ -94,12 +94,29 @@ def test_labels_are_told_by_name_the_most_frequent_first() -> None:
     assert list(label_counts(RowTally(labels=Counter("bac")), ())) == ["a", "b", "c"]  # whatever order they came in
 
 
+def test_a_guess_knows_the_frequencies_of_train_and_nothing_of_the_split_that_it_is_scored_on() -> None:
+    train = RowTally(labels=Counter({"a": 3, "b": 1}))
+    tally, missing = RowTally(labels=Counter({"b": 2, "a": 1})), RowTally(labels=Counter({"a": 1, "c": 1}))
+    loss = -(math.log(0.75) + 2 * math.log(0.25)) / 3
+    assert score_guess(tally, train, ()) == {"accuracy": pytest.approx(1 / 3), "loss": pytest.approx(loss)}
+    assert score_guess(missing, train, ()) == {"accuracy": 0.5, "loss": None}
+    assert score_guess(RowTally(labels=Counter({"-1": 5})), train, ()) == {}  # withheld
+    assert score_guess(RowTally(labels=Counter({"0": 3, "1": 1})), train, ("a", "b"))["accuracy"] == 0.75
+    numbers = [RowTally(), RowTally()]
+    for one, values in zip(numbers, ([1.0, 3.0], [5.0, 6.0]), strict=True):
+        for value in values:
+            one.add({"label": value})
+    assert score_guess(numbers[1], numbers[0], ()) == {"mse": (3**2 + 4**2) / 2}
+
+
 def test_the_guess_of_a_class_among_several_is_its_share_of_the_rows() -> None:
-    tally = RowTally()
+    tally, other = RowTally(), RowTally()
     for names in (["a", "b"], ["a"], ["a", "b"], []):
         tally.add({"text": "words", "label": names}, several=True)
-    of_a = -(0.75 * math.log(0.75) + 0.25 * math.log(0.25))
-    assert describe_labels(tally, 3) == {"loss": pytest.approx((of_a + math.log(2)) / 3)}  # no row has the third
+    other.add({"text": "words", "label": ["a"]}, several=True)
+    of_a, classes = -(0.75 * math.log(0.75) + 0.25 * math.log(0.25)), ("a", "b", "c")  # no row has the third
+    assert score_guess(tally, tally, classes) == {"loss": pytest.approx((of_a + math.log(2)) / 3)}
+    assert score_guess(other, tally, classes) == {"loss": pytest.approx((math.log(2) - math.log(0.75)) / 3)}
 
 
 def test_tags_count_as_labels_and_questions_without_an_answer_are_counted() -> None:

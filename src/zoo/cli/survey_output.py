@@ -84,12 +84,18 @@ def say_labels(found: Found) -> None:
             say(f"{name}, labels: {', '.join(shown)}{more}")
         if "numbers" in split:
             say(f"{name}, labels: {format_range(split['numbers'])}")
-    for name, guess in found.get("guessing_labels", {}).items():
-        if "mse" in guess:
-            say(f"always answering the mean: {name} squared error {guess['mse']:.3f}")
-        else:
-            accuracy = f"accuracy {guess['accuracy']:.3f}, " if "accuracy" in guess else ""
-            say(f"predicting from label frequencies alone: {name} {accuracy}loss {guess['loss']:.3f}")
+    if guessed := found["guessing_labels"]:
+        numbers = any("mse" in scores for scores in guessed.values())
+        how = "always answering the mean" if numbers else "predicting from label frequencies alone"
+        say(f"{how}: {'; '.join(f'{name} {format_guess(scores)}' for name, scores in guessed.items())}")
+
+
+def format_guess(scores: Found) -> str:
+    """Format the scores on one split of guessing its labels."""
+    if "mse" in scores:
+        return f"squared error {scores['mse']:.3f}"
+    accuracy = f"accuracy {scores['accuracy']:.3f}, " if "accuracy" in scores else ""
+    return f"{accuracy}loss {'infinite' if scores['loss'] is None else format(scores['loss'], '.3f')}"
 
 
 def format_range(numbers: Found) -> str:

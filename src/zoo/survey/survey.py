@@ -19,6 +19,7 @@ from zoo.experiments.request import Pair
 from zoo.experiments.resolve import resolve_task_alone
 from zoo.experiments.tokenize import filling_of, own_tokenizer
 from zoo.objectives.mixture import Mixture
+from zoo.survey.guessing import guess_labels
 from zoo.survey.near import INSTALL
 from zoo.survey.rows import RowTally, SourceSurvey, label_counts
 from zoo.survey.sizes import form_for_some_model, scaled_shape, training_refusals, try_sizes
@@ -85,8 +86,7 @@ class TaskSurvey:
             repetition = describe_repetition(source)
         splits = {name: describe_rows(source.tallies[name], self.rows[name].labels) for name in self.rows}
         found: dict[str, Any] = {"splits": splits, "left_out": source.left_out, **repetition}
-        if balance := describe_labels(source.tallies[self.first], len(self.rows[self.first].labels)):
-            found["guessing_labels"] = {self.first: balance}
+        found["guessing_labels"] = guess_labels(source.tallies, self.first, self.rows[self.first].labels)
         found["remarks"] += filter(None, [form.describe_unread(columns)])
         form.check(scaled_shape(self.task, form, 1).limits)
         if not form.texts:
@@ -137,29 +137,6 @@ def describe_repetition(source: SourceSurvey) -> dict[str, Any]:
         near |= {"shown": pairs, "of": source.near.seen}
     remarks = [INSTALL] if near is None else []
     return {"repeated": exact, "leaks": leaks, "repeated_shown": shown, "near": near, "remarks": remarks}
-
-
-def describe_labels(tally: RowTally, classes: int) -> dict[str, float]:
-    """Scores of guessing without reading the input, a baseline for a trained model.
-
-    Classes: the accuracy of always guessing the most frequent one, and the loss of predicting their frequencies
-    (nats). Sets of classes: the mean over classes of that loss for each class. Numbers: the squared error of the mean.
-    """
-    if tally.numbers.count:
-        return {"mse": tally.numbers.variance}
-    total = sum(tally.labels.values())
-    if not total:
-        return {}
-    if tally.sets:
-        given = [count / tally.sets for count in tally.labels.values()]
-        return {"loss": sum(entropy([share, 1 - share]) for share in given) / max(classes, len(given))}
-    shares = [count / total for count in tally.labels.values()]
-    return {"accuracy": max(shares), "loss": entropy(shares)}
-
-
-def entropy(shares: Sequence[float]) -> float:
-    """The entropy of a distribution (nats): the mean loss of a model that predicts exactly these shares."""
-    return -sum(share * math.log(share) for share in shares if share)
 
 
 def describe_tokens(tally: TokenTally) -> dict[str, Any]:
