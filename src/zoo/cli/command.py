@@ -13,7 +13,7 @@ from typing import Any
 import typer
 
 from zoo.cli.main import DONE, FAILED, WRONG, is_main_process, launched_together, redirect_to_null
-from zoo.cli.output import LogPrinter, print_to_stderr
+from zoo.cli.output import LogPrinter, errors, print_to_stderr
 from zoo.cli.preflight import check_words
 from zoo.cli.table import COMMANDS, MULTI_PROCESS
 from zoo.lazy_import import import_object
@@ -22,6 +22,7 @@ from zoo.training.supervision.stopping import raise_if_stopped
 DEBUG = "--debug shows the traceback of an error."
 EXPECTED = (OSError, RuntimeError)  # failures whose message says all that a user needs
 WITH_HANDLERS = ("datasets", "huggingface_hub")  # they print their own log; the root logger would repeat it
+WITH_BARS = ("HF_DATASETS", "HF_HUB")  # as their environment variables begin
 logger = logging.getLogger(__name__)
 
 
@@ -42,6 +43,9 @@ def run_command(name: str, arguments: list[str], debug: bool = False) -> None:
         logging.getLogger("zoo").setLevel(logging.INFO)
     else:  # read when torch is imported; else torch prints a C++ stack when process 0 is lost
         os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
+    if not (is_main_process() and errors.is_terminal):  # likewise; in a log, each tick of a bar is text
+        for library in WITH_BARS:
+            os.environ.setdefault(f"{library}_DISABLE_PROGRESS_BARS", "1")
     # likewise; NVIDIA's containers set it to 1, and a GPU would round the inputs of float32 products to TF32, 10 bits
     os.environ["TORCH_ALLOW_TF32_CUBLAS_OVERRIDE"] = "0"
     if alone:
