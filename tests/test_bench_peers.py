@@ -1,5 +1,6 @@
 """The peers of the benchmark's training rows are the model itself, as transformers has it."""
 
+from argparse import Namespace
 from dataclasses import replace
 
 import pytest
@@ -31,3 +32,11 @@ def test_a_peer_is_what_the_model_is_exported_to(model: str, task: str, class_na
     assert type(peer).__name__ == class_name and sum(learned) == parameters(on_meta(settings))
     assert {module.p for module in peer.modules() if isinstance(module, torch.nn.Dropout)} <= {0, 0.25}
     assert peer.config.pad_token_id == 0
+
+
+@pytest.mark.parametrize(("length", "positions"), [(200, 200), (16, 64)])
+def test_a_peer_has_positions_for_rows_longer_than_the_model_reads(length: int, positions: int):
+    load_program("benchmarks/bench.py")  # what it imports lies where modules of rows/ look for it
+    gpt = load_program("benchmarks/rows/gpt.py")
+    sizes = {"model": "gpt2-nano", "vocabulary": 100, "dropout": 0.0, "length": length}
+    assert gpt.peer_settings(Namespace(sizes=sizes)).max_length == positions

@@ -52,11 +52,11 @@ def hf(reporter: TurnReporter, args: SideArgs) -> None:
     roles = load_checkpoint(args.cache / TOKENIZER_RUN).tokenizer.roles
     # not shifted: transformers shifts labels itself
     rows = (({"input_ids": t, "labels": labels}, n) for t, labels, n in packed_batches(args, -100))
-    training_loop(reporter, untrained_peer(settings_of(args), wikipedia_task(args, TASK), roles), rows, args)
+    training_loop(reporter, untrained_peer(peer_settings(args), wikipedia_task(args, TASK), roles), rows, args)
 
 
 def textbook(reporter: TurnReporter, args: SideArgs) -> None:
-    settings, sizes = settings_of(args), args.sizes
+    settings, sizes = peer_settings(args), args.sizes
     if obstacle := targets["gpt2"].obstacle(settings):
         raise ValueError(f"the textbook GPT is a GPT-2, which '{sizes['model']}' is not: {obstacle}")
     assert settings.decoder is not None
@@ -74,6 +74,8 @@ def shift_left(labels: Tensor) -> Tensor:
     return targets
 
 
-def settings_of(args: SideArgs) -> ModelSettings:
-    """The settings of zoo's model, which its peers share."""
-    return load_settings(args.sizes["model"], [parse_set(text) for text in model_settings(args)])
+def peer_settings(args: SideArgs) -> ModelSettings:
+    """The settings of zoo's model, with a position for each token of a row, which peers read as one stream."""
+    sets = [parse_set(text) for text in model_settings(args)]
+    positions = max(load_settings(args.sizes["model"], sets).max_length, args.sizes["length"])
+    return load_settings(args.sizes["model"], [*sets, parse_set(f"max_length={positions}")])
