@@ -69,7 +69,8 @@ def train_with_backend(reporter: TurnReporter, args: SideArgs, backend: str) -> 
 
 
 def hf(reporter: TurnReporter, args: SideArgs) -> None:
-    settings = load_settings(args.sizes["model"], [parse_set(text) for text in model_settings(args)])
+    sets = [*model_settings(args), f"max_length={args.sizes['length']}"]  # as a run cuts its model to the task's length
+    settings = load_settings(args.sizes["model"], [parse_set(text) for text in sets])
     roles = load_checkpoint(args.cache / TOKENIZER_RUN).tokenizer.roles
     peer = untrained_peer(settings, wikipedia_task(args, TASK), roles)
     training_loop(reporter, peer, padded_batches(args), args)

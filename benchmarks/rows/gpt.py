@@ -75,7 +75,6 @@ def shift_left(labels: Tensor) -> Tensor:
 
 
 def peer_settings(args: SideArgs) -> ModelSettings:
-    """The settings of zoo's model, with a position for each token of a row, which peers read as one stream."""
-    sets = [parse_set(text) for text in model_settings(args)]
-    positions = max(load_settings(args.sizes["model"], sets).max_length, args.sizes["length"])
-    return load_settings(args.sizes["model"], [*sets, parse_set(f"max_length={positions}")])
+    """The settings of zoo's run, with a position for each token of a row, which peers read as one stream."""
+    sets = [*model_settings(args), f"max_length={args.sizes['length']}"]
+    return load_settings(args.sizes["model"], [parse_set(text) for text in sets])

@@ -156,7 +156,8 @@ def test_a_model_of_other_texts_takes_no_conversation():
     model.tokenizer.chat_templates["default"] = "{{ messages }}"
     with pytest.raises(ValueError, match="zoo never runs the chat template of an imported checkpoint"):
         answer(line)
-    assert answer("the red cat")[0]["input"] == "the red cat"
+    for text in ("the red cat", line[:-1]):  # JSON that breaks off is a text to continue
+        assert answer(text)[0]["input"] == text
 
 
 @pytest.mark.parametrize(
@@ -166,13 +167,18 @@ def test_a_model_of_other_texts_takes_no_conversation():
         ({"messages": []}, "messages: there is no turn, so there is nothing to answer"),
         ([{"role": "usr", "content": "a"}], "turn 1: unknown role 'usr' .did you mean 'user'"),
         ([{"role": "user", "content": b"a"}], "texts: a conversation must be made of texts"),
-        ({"messages": ASKED, "score": float("nan")}, "conversation: not JSON: NaN is not a number"),
-        (json.dumps({"id": 1, "messages": ASKED})[:-1], "conversation: not JSON: Expecting ',' delimiter"),
+        ({"messages": ASKED, "score": float("nan")}, "texts: a conversation: not JSON: NaN is not a number"),
+        (json.dumps({"messages": ASKED})[:-1], "not JSON: Expecting ',' delimiter.*as the content of a turn"),
     ],
 )
 def test_a_conversation_that_cannot_be_answered_is_refused(given: Any, said: str):
     with pytest.raises(ValueError, match=said):
         Pipeline(loaded("gpt2-nano", "causal_lm", columns={"messages": "m"}))(given)
+
+
+@pytest.mark.parametrize("text", ['{"model": "x", "messages": []} Why?', '{name}, what does "messages": mean?', "{"])
+def test_a_question_about_a_conversation_is_a_question(text: str):
+    assert Pipeline(loaded("gpt2-nano", "causal_lm", columns={"messages": "m"}))(text)[0]["input"] == text
 
 
 @pytest.mark.parametrize(

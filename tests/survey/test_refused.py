@@ -265,3 +265,20 @@ def test_broken_pictures_of_all_processes_are_counted_and_the_first_is_named(tmp
         one.join({tmp_path: json.loads(json.dumps(other.plain()))})
     with pytest.raises(ValueError, match=r"^part 1: row 5: one.png \(5 images cannot be read\)"):
         one.refuse_broken()
+
+
+def test_a_list_of_contexts_is_refused_in_validation(task: dict[str, Any], tmp_path: Path) -> None:
+    for name, context in {"train": "abc", "validation": ["abc", "de"]}.items():
+        row = json.dumps({"context": context, "choices": ["f", "gh"], "label": 0})
+        (tmp_path / f"{name}.jsonl").write_text(row + "\n")
+    with pytest.raises(ValueError, match="line 1: 'context' holds 2 texts, of which validation would read only the"):
+        look(task | {"objective": "choice", "length": 24}, tmp_path)
+
+
+def test_rows_of_several_texts_may_be_held_out_of_train(task: dict[str, Any], tmp_path: Path) -> None:
+    rows = [json.dumps({"text": [f"a{n}", f"b{n}"]}) for n in range(100)]
+    (tmp_path / "train.jsonl").write_text("\n".join(rows))
+    files = {"files": {"train": str(tmp_path / "train.jsonl")}}
+    splits = look(task | {"source": files, "objective": "causal_lm"}, tmp_path)["splits"]
+    held_out = splits["validation"]["documents"]
+    assert held_out > 0 and splits["train"]["documents"] == 2 * (100 - held_out)  # of a list, train reads all texts

@@ -216,6 +216,7 @@ def test_labels_are_counted_and_guessing_scores_their_entropy(task: dict[str, An
     assert found["splits"]["train"]["labels"] == {"b": 4, "a": 2}
     entropy = -(2 / 3 * math.log(2 / 3) + 1 / 3 * math.log(1 / 3))
     assert found["guessing_labels"]["train"] == {"accuracy": pytest.approx(2 / 3), "loss": pytest.approx(entropy)}
+    assert found["guessing_labels"]["validation"] == {"accuracy": 0, "loss": pytest.approx(math.log(3))}  # "a" alone
     assert {size["is"] for size in found["row_sizes"]} == {"truncated"}
 
 

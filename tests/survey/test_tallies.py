@@ -101,12 +101,15 @@ def test_a_guess_knows_the_frequencies_of_train_and_nothing_of_the_split_that_it
     assert score_guess(tally, train, ()) == {"accuracy": pytest.approx(1 / 3), "loss": pytest.approx(loss)}
     assert score_guess(missing, train, ()) == {"accuracy": 0.5, "loss": None}
     assert score_guess(RowTally(labels=Counter({"-1": 5})), train, ()) == {}  # withheld
+    partly = RowTally(labels=Counter({"b": 2, "a": 1, "": 3, "-1": 1}))
+    assert score_guess(partly, train, ()) == score_guess(tally, train, ())
     assert score_guess(RowTally(labels=Counter({"0": 3, "1": 1})), train, ("a", "b"))["accuracy"] == 0.75
     numbers = [RowTally(), RowTally()]
     for one, values in zip(numbers, ([1.0, 3.0], [5.0, 6.0]), strict=True):
         for value in values:
             one.add({"label": value})
     assert score_guess(numbers[1], numbers[0], ()) == {"mse": (3**2 + 4**2) / 2}
+    assert score_guess(RowTally(rows=2), numbers[0], ()) == {}  # all withheld
 
 
 def test_the_guess_of_a_class_among_several_is_its_share_of_the_rows() -> None:

@@ -18,6 +18,7 @@ from zoo.inference.predict import predict
 from zoo.inference.predictors.causal_lm import trained_on_conversations
 from zoo.models.generation.settings import parse_generate
 from zoo.python_errors import for_python
+from zoo.strict_json import parse_json
 
 SPEAKER = {"role", "from"}  # keys of a turn, either of which names its speaker
 Turns = Sequence[Mapping[str, str]]
@@ -100,9 +101,11 @@ def conversation_to_json(conversation: Mapping[str, Any]) -> str:
     """
     turns = conversation[MESSAGES]
     try:
-        return json.dumps({**conversation, MESSAGES: list(turns) if is_turns(turns) else turns})
+        line = json.dumps({**conversation, MESSAGES: list(turns) if is_turns(turns) else turns})
     except (TypeError, ValueError) as error:
         raise ValueError(f"texts: a conversation must be made of texts: {error}") from None
+    parse_json(line, "texts: a conversation")  # refuses NaN, for which `predict` would take the line for plain text
+    return line
 
 
 def refuse_table(given: Any, place: str) -> None:

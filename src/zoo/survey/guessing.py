@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 
+from zoo.data.columns.values import is_absent
 from zoo.survey.rows import RowTally, label_counts
 
 Scores = dict[str, float | None]
@@ -33,8 +34,11 @@ def score_guess(tally: RowTally, known: RowTally, names: tuple[str, ...]) -> Sco
     if known.numbers.count and tally.numbers.count:
         off = tally.numbers.mean - known.numbers.mean
         return {"mse": tally.numbers.variance + off * off}
-    given, expected = label_counts(tally, names), label_counts(known, names)
-    if not given.keys() & expected.keys():  # a test split may withhold its labels
+    expected = label_counts(known, names)
+    counts = label_counts(tally, names).items()
+    # a test split may withhold labels
+    given = {name: count for name, count in counts if name in expected or not is_absent(name)}
+    if not given.keys() & expected.keys():
         return {}
     if known.sets:
         classes = {*given, *expected}

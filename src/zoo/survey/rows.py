@@ -174,7 +174,8 @@ class SourceSurvey:
             return
         text = self.tallies[assigned.split].add(assigned.row, several)
         place = RowPlace(self.names.index(assigned.split), number, assigned.number)
-        if CHOICES in assigned.row and assigned.row[CONTEXT].strip():  # training leaves out rows without a context
+        # training leaves out rows without a context
+        if CHOICES in assigned.row and any(text.strip() for text in as_list(assigned.row[CONTEXT])):
             note_first(self.choices, len(assigned.row[CHOICES]), place)
         if PICTURE in assigned.row and place != self.last_image_row:
             self.last_image_row = place

@@ -92,8 +92,14 @@ def test_a_single_class_is_refused() -> None:
 @pytest.mark.parametrize(("one", "other"), [("pos", "pos "), ("a b", "a\u00a0b"), ("\ud55c", "\u1112\u1161\u11ab")])
 def test_classes_whose_names_look_alike_are_refused_by_row(reader: type[LabelReader], one: str, other: str) -> None:
     values = [[name] if reader.multilabel else name for name in ("neg", one, one, other)]
-    with pytest.raises(ValueError, match=r"train: row 4: the labels .* differ only in white space or in their Unicode"):
+    how = r"'labels: \{several: \[…\]\}'" if reader.multilabel else "list the 'labels'"
+    said = (
+        f"train: row 4: the labels .* differ only in white space or in their Unicode form; write them alike, or .*{how}"
+    )
+    with pytest.raises(ValueError, match=said):
         reader.names_in(found(*values), "train")
+    cased = [["pos"], ["Pos"]] if reader.multilabel else ["pos", "Pos"]  # these may be meant
+    assert reader.names_in(found(*cased), "train") == ("Pos", "pos")
 
 
 @pytest.mark.parametrize("value", [None, "", 0.5, True])

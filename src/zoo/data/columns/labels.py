@@ -110,7 +110,7 @@ class Labels(LabelReader):
             if not isinstance(value, str | int) or isinstance(value, bool) or value == "":
                 raise ValueError(f"{where()}: a label must be a text or a whole number, got {value!r}")
             names.setdefault(str(value), where)
-        refuse_alike(names)
+        refuse_alike(names, "list the 'labels' in the task")
         if len(names) < 2:
             raise ValueError(f"{place}: every row has the label '{min(names)}'; at least two classes are needed")
         if all(map(is_number, names)):
@@ -179,7 +179,7 @@ class MultiLabels(LabelReader):
         for value, where in found:
             for name in split_names(value, where):
                 names.setdefault(name, where)
-        refuse_alike(names)
+        refuse_alike(names, "list them in the task under 'labels: {several: […]}'")
         if len(names) < 2:
             raise ValueError(f"{place}: the labels name too few classes ({len(names)}); at least two are needed")
         return tuple(sorted(names))
@@ -264,18 +264,19 @@ class Occurrence(NamedTuple):
     where: Callable[[], str]
 
 
-def refuse_alike(names: Mapping[str, Callable[[], str]]) -> None:
+def refuse_alike(names: Mapping[str, Callable[[], str]], how: str) -> None:
     """Raise a ValueError if two names of classes look alike: if only white space or their Unicode form differs.
 
     Args:
         names: each with a function that tells where it first occurs.
+        how: how a task keeps them apart, for the message.
     """
     first: dict[str, str] = {}
     for name, where in names.items():
         other = first.setdefault(normalize("NFC", " ".join(name.split())), name)
         if other != name:
             differ = f"the labels {other!r} and {name!r} differ only in white space or in their Unicode form"
-            raise ValueError(f"{where()}: {differ}; write them alike, or list the 'labels' in the task")
+            raise ValueError(f"{where()}: {differ}; write them alike, or {how}")
 
 
 def warn_of_unseen(names: Sequence[str], seen: Container[int], place: str) -> None:

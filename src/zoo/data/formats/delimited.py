@@ -49,7 +49,7 @@ class Delimited(FileFormat):
                 found, wanted_row = counted(len(row), "column"), f"{len(header)} ({', '.join(header)})"
                 raise ValueError(f"{path}: line {line}: {found}, expected {wanted_row}; see 'header' and 'quoting'")
             if row == names and len(names) > 1:  # a list of words may hold the word that names its only column
-                remedy = "leave out 'header'" if options.header and line == 1 else "delete the line"
+                remedy = "delete the line, or leave out 'header'" if options.header and line == 1 else "delete the line"
                 raise ValueError(f"{path}: line {line}: it repeats the names of the columns; {remedy}")
             yield dict(zip(header, row, strict=True))
 

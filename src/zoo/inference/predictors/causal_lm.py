@@ -16,6 +16,8 @@ from zoo.inference.text_generation import continue_prompts
 from zoo.models.generation.generate import generating_decoder
 from zoo.strict_json import parse_json
 
+BEGINNING = re.compile(rf'\s*{{\s*"{MESSAGES}"\s*:')  # of a conversation, whole or not
+
 
 @predictors.register("causal_lm")
 class TextContinuation(Predictor):
@@ -28,7 +30,7 @@ class TextContinuation(Predictor):
     writes = True
 
     def obstacle(self, loaded: Loaded, text: str, pair: str | None) -> str | None:
-        if trained_on_conversations(loaded) or not loaded.tokenizer.chat_templates or not seems_conversation(text):
+        if trained_on_conversations(loaded) or not loaded.tokenizer.chat_templates or parse_conversation(text) is None:
             return None
         return (
             "this is a conversation, and zoo never runs the chat template of an imported checkpoint; "
@@ -74,17 +76,25 @@ def prompt_of(loaded: Loaded, text: str) -> list[int]:
 
 
 def read_conversation(text: str) -> dict[str, Any] | None:
-    """Parse a text as a conversation, in the JSON of a data row; None: it is plain text.
+    """Read a text as a conversation, in the JSON of a data row; None: it is plain text.
 
     Raises:
-        ValueError: it is not JSON.
+        ValueError: it begins as a conversation and is not JSON.
     """
-    if not seems_conversation(text):
+    if BEGINNING.match(text):
+        try:
+            parse_json(text, "conversation")
+        except ValueError as error:
+            raise ValueError(f"{error}; to ask about such a text, write it as the content of a turn") from None
+    return parse_conversation(text)
+
+
+def parse_conversation(text: str) -> dict[str, Any] | None:
+    """The conversation that a text is in JSON; None if it is none."""
+    if not text.lstrip().startswith("{"):
         return None
-    found = parse_json(text, "conversation")
+    try:
+        found = parse_json(text, "conversation")
+    except ValueError:
+        return None
     return found if MESSAGES in found else None
-
-
-def seems_conversation(text: str) -> bool:
-    """Whether a text is meant as a conversation, even if it is not whole."""
-    return re.match(rf'\s*{{.*"{MESSAGES}"\s*:', text, re.DOTALL) is not None
