@@ -81,12 +81,12 @@ def read_conversation(text: str) -> dict[str, Any] | None:
     Raises:
         ValueError: it begins as a conversation and is not JSON.
     """
-    if BEGINNING.match(text):
-        try:
-            parse_json(text, "conversation")
-        except ValueError as error:
-            raise ValueError(f"{error}; to ask about such a text, write it as the content of a turn") from None
-    return parse_conversation(text)
+    if not BEGINNING.match(text):
+        return parse_conversation(text)
+    try:
+        return parse_json(text, "conversation")
+    except ValueError as error:
+        raise ValueError(f"{error}; to ask about such a text, write it as the content of a turn") from None
 
 
 def parse_conversation(text: str) -> dict[str, Any] | None:
