@@ -1,5 +1,6 @@
 """Repositories of data sets: streamed part by part at one revision, so that an interrupted filling goes on."""
 
+import gc
 import gzip
 from collections.abc import Iterator
 from pathlib import Path
@@ -236,6 +237,25 @@ def test_splits_of_csv_may_have_other_columns(asked: list[str | None], tmp_path:
 def test_a_csv_file_of_a_header_alone_tells_no_columns(asked: list[str | None], tmp_path: Path) -> None:
     files = {"train-00000-of-00002": "text,label\n", "train-00001-of-00002": "text,label\na,01\n"}
     assert rows_of(csv_of(tmp_path / "repository", **files), "train") == [{"text": "a", "label": "01"}]
+
+
+@pytest.mark.filterwarnings("ignore:unclosed file")  # pandas closes a file only at its end
+def test_a_csv_row_that_repeats_the_header_is_refused_even_if_one_column_is_read(
+    asked: list[str | None], tmp_path: Path
+) -> None:
+    hub = csv_of(tmp_path / "repository", train="text,label\ntext,1\na,label\ntext,label\nb,0\n")
+    for columns in (["text"], ["text", "label"]):
+        rows = hub.parts("train")[0].rows(columns)
+        assert [next(rows)["text"], next(rows)["text"]] == ["text", "a"]
+        with pytest.raises(ValueError, match=r"train.csv\): row 3: it repeats the names of the columns"):
+            next(rows)
+    del rows
+    gc.collect()  # while the warning is ignored
+
+
+def test_a_list_of_words_may_hold_the_name_of_its_column(asked: list[str | None], tmp_path: Path) -> None:
+    hub = csv_of(tmp_path / "repository", train="word\nthe\nword\n")
+    assert [row["word"] for row in rows_of(hub, "train")] == ["the", "word"]
 
 
 def test_kinds_that_a_card_says_are_kept(asked: list[str | None], tmp_path: Path) -> None:

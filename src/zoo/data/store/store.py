@@ -22,7 +22,7 @@ from zoo.data.store.writing import SMALL, SplitWriter
 from zoo.data.tokenizers.tokenizer import Tokenizer
 from zoo.disk import sync
 
-VERSION = 13  # increase it when the same rows and tokenizer give another shard
+VERSION = 14  # increase it when the same rows and tokenizer give another shard
 SHARDS = "shards"
 WAIT = 0.2  # seconds between two checks for shards that other processes create
 OFTEN = 250  # rows between two progress calls

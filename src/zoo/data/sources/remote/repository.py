@@ -3,12 +3,11 @@
 import hashlib
 import logging
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from copy import copy
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from datasets import ClassLabel, Dataset, DatasetBuilder, Features, Image, IterableDataset, Value, load_dataset_builder
+from datasets import Dataset, DatasetBuilder, Features, Image, IterableDataset, load_dataset_builder
 from datasets import __version__ as library
 from datasets.exceptions import DatasetGenerationError
 from datasets.packaged_modules.csv.csv import CsvConfig
@@ -22,17 +21,13 @@ from zoo.data.ids import PICTURE
 from zoo.data.sources.file_cache import PART, remember
 from zoo.data.sources.origin import Origin
 from zoo.data.sources.part import Rows, SourcePart
+from zoo.data.sources.remote.csv_files import RepeatedHeaderError, as_written
 from zoo.data.sources.remote.hub_errors import cause_of
 from zoo.data.sources.remote.row_groups import read_piece
 
 OTHER_NAMES = {"train": ("train",), "validation": ("validation", "valid", "dev", "val"), "test": ("test",)}
 BATCH = 50  # rows of a Parquet file in memory at once
 PICTURES = "pictures"
-TEXTS = (Value("string"), Value("large_string"))
-# what pandas reads as a missing value; zoo does so in columns of numbers only
-NOTHING = """
-    #N/A #NA -1.#IND -1.#QNAN -NaN -nan 1.#IND 1.#QNAN <NA> N/A NA NULL NaN None n/a nan null
-""".split()
 logger = logging.getLogger(__name__)
 
 
@@ -100,6 +95,7 @@ class HubPart(SourcePart):
         """As `SourcePart.rows`.
 
         Raises:
+            ValueError: a row of a CSV file repeats the header.
             RuntimeError: the repository or the file cannot be read, not even after the retries of `datasets`.
         """
         columns, number = tuple(name for name in self.columns if name in wanted), 0
@@ -107,6 +103,8 @@ class HubPart(SourcePart):
             for row in self.hub.rows(self.split, columns, self.file):
                 number += 1
                 yield row
+        except RepeatedHeaderError as error:
+            raise ValueError(f"{self.where(number + 1)}: {error}") from None
         except Exception as error:  # network errors have no common base class
             said = "finished shards stay in the token store; repeat the command to continue"
             raise RuntimeError(f"{self.where(number + 1)}: cannot be read: {cause_of(error)}; {said}") from None
@@ -240,36 +238,6 @@ class Hub(Origin):
     def parts(self, split: str) -> Sequence[SourcePart]:
         name = self.names[split]
         return [HubPart(self, name, HubFile(*file)) for file in self.known[name]["files"]]
-
-
-def as_written(builder: DatasetBuilder, split: str, guessed: IterableDataset) -> IterableDataset:
-    """A split of CSV files, with columns as texts unless the dataset card declares their types; as `files:` reads them.
-
-    pandas would read `NA` and `null` as missing values, and 01 as the class 1.
-
-    Args:
-        guessed: the split as pandas reads it.
-    """
-    own = copy(builder)  # other splits may have other columns
-    own.config, own.info = copy(builder.config), copy(builder.info)
-    if own.info.features is None:
-        names = next(filter(None, (columns_of(builder, guessed, n) for n in range(guessed.num_shards))), [])
-        own.config.features = own.info.features = Features({name: Value("string") for name in names}) or None
-    kinds = own.info.features or {}
-    own.config.keep_default_na = False
-    nothing = {name: [""] if isinstance(kind, ClassLabel) else ["", *NOTHING] for name, kind in kinds.items()}
-    own.config.na_values = {name: words for name, words in nothing.items() if kinds[name] not in TEXTS}
-    return own.as_streaming_dataset(split)
-
-
-def columns_of(builder: DatasetBuilder, stream: IterableDataset, number: int) -> list[str]:
-    """The columns of a CSV file of a split, from its first row."""
-    given, builder.config.nrows = builder.config.nrows, 1  # read to the end, so that the file is closed
-    try:
-        rows = [*stream.shard(stream.num_shards, number)]
-    finally:
-        builder.config.nrows = given
-    return list(rows[0]) if rows else []
 
 
 def cut_file(stream: IterableDataset, number: int, listed: Sequence[str]) -> Iterator[HubFile]:
