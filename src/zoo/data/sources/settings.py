@@ -14,6 +14,7 @@ from zoo.data.sources.origin import SPLITS
 from zoo.wording import refuse_unknown
 
 MOST_ROWS = 10**9  # a mixed source must have at least one in this many
+FOR_ALL = ("language", "mix")  # keys that no source of a mix has; `SourceSettings.verify_mix` says why
 
 
 @dataclass(frozen=True)
@@ -64,9 +65,9 @@ class SourceSettings:
         """
         shared = {key: value for key, value in config.dump(self).items() if key != "mix" and value is not None}
         trees = {name: {k: v for k, v in tree.items() if k != "weight"} for name, tree in (self.mix or {}).items()}
-        known = ["weight", *(setting.name for setting in fields(self))]
+        known = ["weight", *(setting.name for setting in fields(self) if setting.name not in FOR_ALL)]
         for name, tree in trees.items():
-            for key in tree:
+            for key in (key for key in tree if key not in FOR_ALL):
                 refuse_unknown(str(key), known, "key", f"{place}.mix.{name}")
         return {
             name: config.build(SourceSettings, config.merge(shared, tree), f"{place}.mix.{name}")
