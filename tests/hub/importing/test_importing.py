@@ -212,11 +212,7 @@ def test_half_precision_is_read_exactly(tmp_path: Path):
 
 
 REFUSED: list[tuple[str, dict[str, Any], str]] = [
-    (
-        "BertForMaskedLM",
-        {"position_embedding_type": "relative_key"},
-        "position_embedding_type is relative_key; zoo imp",
-    ),
+    ("BertForMaskedLM", {"position_embedding_type": "relative_key"}, "type is relative_key; zoo imports"),
     ("BertForMaskedLM", {"is_decoder": True}, "is_decoder is true; zoo imports transformers' BERT only with false"),
     ("BertForMaskedLM", {"add_cross_attention": True}, "add_cross_attention is true"),
     ("BertForMaskedLM", {"hidden_act": "mish"}, "hidden_act is 'mish'; zoo reads gelu or gelu_new"),
@@ -238,6 +234,8 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ),
     ("GPT2ForSequenceClassification", {"problem_type": []}, r"problem_type is \[\]; zoo reads single_label"),
     ("GPT2DoubleHeadsModel", {"summary_first_dropout": [0.1]}, "dropout: expected one value, not a list"),
+    ("GPT2LMHeadModel", {"resid_pdrop": 2}, r"config.json: decoder: dropout must be at least 0 and below 1, got 2"),
+    ("BertForMaskedLM", {"layer_norm_eps": -1}, r"config.json: .*eps"),
     ("GPT2LMHeadModel", {"n_embd": None}, "n_inner is missing, and does not follow from other keys"),
     ("GPT2DoubleHeadsModel", {"summary_activation": "tanh"}, "summary_activation is tanh; zoo imports"),
     ("GPT2DoubleHeadsModel", {"summary_type": "mean"}, "summary_type is mean; zoo imports .* only with cls_index"),

@@ -15,7 +15,7 @@ from zoo.hub.targets.declare.registry import targets
 from zoo.hub.targets.declare.spelling import join_values, spell_value
 from zoo.hub.targets.declare.target import NativeClass, Target
 from zoo.hub.targets.zoo_target import MODEL_TYPE, read_target
-from zoo.models.cost import Bounds
+from zoo.models.cost import Bounds, on_meta
 from zoo.models.heads.head import has_classes
 from zoo.models.settings import INHERITED, ModelSettings, parse_settings
 from zoo.objectives.label_losses import LABEL_LOSSES, OneClass, OneNumber
@@ -221,6 +221,10 @@ def build_settings(flat: FlatSettings, target: Target, elements: Iterable[int], 
     obstacle = target.obstacle(settings)
     if obstacle is not None:
         raise ValueError(f"{place}: {obstacle}")
+    try:
+        on_meta(settings)
+    except ValueError as error:  # a value that only a block checks, such as a dropout of 2
+        raise ValueError(f"{place}: {error}") from None
     return settings
 
 
