@@ -29,12 +29,16 @@ class Files(Origin):
     Args:
         paths: for each split, tables under the name "", or text files for each column.
         named: for each split, the files as the task names them, as absolute paths.
+        setting: where the task names the source, for messages.
     """
 
-    def __init__(self, source: SourceSettings, paths: Mapping[str, Named], named: Mapping[str, str]) -> None:
+    def __init__(
+        self, source: SourceSettings, paths: Mapping[str, Named], named: Mapping[str, str], setting: str
+    ) -> None:
         self.source = source
         self.paths = paths
         self.named = named
+        self.setting = setting
 
     def splits(self) -> tuple[str, ...]:
         return tuple(split for split in SPLITS if split in self.paths)
@@ -49,7 +53,7 @@ class Files(Origin):
         paths, reading = self.paths[split], self.source.reading(split)
         if "" not in paths:
             rows = zip(*paths.values(), strict=True)
-            setting = f"source.files.{split}"
+            setting = f"{self.setting}.files.{split}"
             return [ColumnFiles(dict(zip(paths, row, strict=True)), reading, setting) for row in rows]
         each = partial(parts_of, reading=reading)
         return list(group_files(with_rows(paths[""], reading), reading, self.named[split], each))
@@ -77,8 +81,8 @@ def parts_of(path: Path, reading: ReadOptions) -> Iterator[SourcePart]:
     return (FilePart(known, reading) for known in hashed_ranges(path, cut))
 
 
-def find_files(source: SourceSettings, data_dir: Path | None) -> Files:
-    """Find the files that a source names.
+def find_files(source: SourceSettings, data_dir: Path | None, setting: str) -> Files:
+    """Find the files that a source names; `setting` is where the task names the source, for messages.
 
     Raises:
         FileNotFoundError: a file does not exist; the message lists every path tried.
@@ -88,15 +92,15 @@ def find_files(source: SourceSettings, data_dir: Path | None) -> Files:
     named: dict[str, str] = {}
     for split, files in (source.files or {}).items():
         columns = files if isinstance(files, dict) else {"": files}
-        places = {column: f"source.files.{split}.{column}".removesuffix(".") for column in columns}
+        places = {column: f"{setting}.files.{split}.{column}".removesuffix(".") for column in columns}
         looked = {column: find_all(written, data_dir, places[column]) for column, written in columns.items()}
         found[split] = {column: paths for column, (paths, _) in looked.items()}
         named[split] = " ".join(f"{column}:{names}" for column, (_, names) in looked.items())
         counts = {column: len(paths) for column, paths in found[split].items()}
         if len(set(counts.values())) > 1:
             said = ", ".join(f"'{column}' has {count}" for column, count in counts.items())
-            raise ValueError(f"source.files.{split}: each column needs as many files as the others, but {said}")
-    return Files(source, found, named)
+            raise ValueError(f"{setting}.files.{split}: each column needs as many files as the others, but {said}")
+    return Files(source, found, named, setting)
 
 
 def find_all(written: str | Sequence[str], data_dir: Path | None, place: str) -> tuple[list[Path], list[str]]:

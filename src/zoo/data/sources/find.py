@@ -20,29 +20,30 @@ from zoo.wording import refuse_unknown
 HUB = "zoo.data.sources.remote.repository:Hub"  # loaded only when needed: importing datasets takes a second
 
 
-def find_origin(source: SourceSettings, data_dir: Path | None) -> Origin:
-    """Find the origin of a source's rows.
+def find_origin(source: SourceSettings, data_dir: Path | None, setting: str = "source") -> Origin:
+    """Find the origin of a source's rows; `setting` is where the task names the source, for messages.
 
     Raises:
         ValueError: the source names no data, or a file is missing and no repository is named.
     """
     if not (source.files or source.hub or source.builtin):
-        raise ValueError("source: no data; name 'files', 'hub', 'builtin' or 'mix' (an imported model needs a TASK)")
+        more = ", or several sources under 'mix' (an imported model needs a TASK)" if setting == "source" else ""
+        raise ValueError(f"{setting}: no data; name 'files', 'hub' or 'builtin'{more}")
     if source.builtin is not None:
         return builtins.build(source.builtin)
     if not source.files:
-        return open_hub(source.hub or "", "")
+        return open_hub(source.hub or "", "", setting)
     try:
-        return find_files(source, data_dir)
+        return find_files(source, data_dir, setting)
     except FileNotFoundError as missing:
         if source.hub is None:
             raise ValueError(str(missing)) from None
-        return open_hub(source.hub, f"; and {missing}")
+        return open_hub(source.hub, f"; and {missing}", setting)
 
 
-def open_hub(name: str, reason: str) -> Origin:
+def open_hub(name: str, reason: str, setting: str) -> Origin:
     """A repository on the Hub; arguments as `Hub`."""
-    hub: Origin = import_object(HUB)(name, reason)
+    hub: Origin = import_object(HUB)(name, reason, setting)
     return hub
 
 
@@ -69,7 +70,8 @@ def load_rows(
     readers: dict[str, SplitReader] = {}
     duplicates = Duplicates(lambda: [part for reader in readers.values() for part in reader.compared()])
     for name, source in wanted.items():
-        origin, named = find_origin(source, data_dir), source.columns or task.columns
+        setting = f"source.mix.{name}" if name else "source"
+        origin, named = find_origin(source, data_dir, setting), source.columns or task.columns
         columns = Columns(inputs, named, () if named else forms)
         filtering = Filtering(source.filter, duplicates)
         readers[name] = SplitReader(origin, columns, source.validation, task.labels, task.label_kind, filtering)

@@ -132,18 +132,19 @@ class Hub(Origin):
     Args:
         name: `org/name`, optionally followed by `@REVISION` and `:configuration`.
         reason: why the repository is used, for the message if it cannot be read.
+        setting: where the task names it, for messages.
     """
 
-    def __init__(self, name: str, reason: str) -> None:
+    def __init__(self, name: str, reason: str, setting: str = "source") -> None:
         self.name, self.named = name, HubName.parse(name)
-        self.reason = reason
+        self.reason, self.setting = reason, f"{setting}.hub"
         self.opened: dict[tuple[str, ...] | None, tuple[DatasetBuilder, Mapping[str, IterableDataset]]] = {}
 
     @cached_property
     def revision(self) -> str:
         """The commit that is read."""
         found = str(remember(["hub", *self.named], lambda: self.open(self.named.revision).hash))
-        logger.info("source.hub: %s at revision %s", self.name, found)
+        logger.info("%s: %s at revision %s", self.setting, self.name, found)
         return found
 
     @cached_property
@@ -170,7 +171,7 @@ class Hub(Origin):
             raise self.refusal(error) from None
 
     def refusal(self, error: Exception) -> ValueError:
-        return ValueError(f"source.hub: '{self.name}' cannot be read: {cause_of(error)}{self.reason}")
+        return ValueError(f"{self.setting}: '{self.name}' cannot be read: {cause_of(error)}{self.reason}")
 
     def read(self, columns: tuple[str, ...] | None) -> tuple[DatasetBuilder, Mapping[str, IterableDataset]]:
         """A builder for some columns (None: all), and the stream of rows of each split.
@@ -220,7 +221,7 @@ class Hub(Origin):
         except Exception as error:  # network errors have no common base class
             raise self.refusal(error) from None
         if not found:
-            raise ValueError(f"source.hub: '{self.name}' has no splits")
+            raise ValueError(f"{self.setting}: '{self.name}' has no splits")
         return found
 
     @cached_property
