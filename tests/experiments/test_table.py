@@ -9,6 +9,7 @@ import torch
 
 from resolved import resolve_training
 from zoo import config
+from zoo.cli.commands.train import table_rows
 from zoo.config import parse_set
 from zoo.data.task_list import listed_tasks
 from zoo.experiments.fill_in import fix_training
@@ -31,8 +32,10 @@ class Training:
     Its metrics are better with each step. One that is interrupted ends in its last validation.
     """
 
-    def __init__(self, stops: tuple[str, ...] = (), interrupted: tuple[str, ...] = ()) -> None:
-        self.stops, self.interrupted = set(stops), interrupted
+    def __init__(
+        self, stops: tuple[str, ...] = (), interrupted: tuple[str, ...] = (), sample: int | None = None
+    ) -> None:
+        self.stops, self.interrupted, self.sample = set(stops), interrupted, sample
         self.done: list[tuple[str, bool]] = []
 
     def __call__(self, request: Request) -> State:
@@ -40,7 +43,8 @@ class Training:
         name, metrics = request.folder.name, METRICS[request.folder.name]
         objective = "causal_lm" if {"perplexity", "chrf"} & metrics.keys() else "classification"
         task = {"objective": objective, "source": {"builtin": "pydocs"}, "metrics": list(metrics)}
-        settled = fix_training(resolve_training([{"steps": STEPS}]), rows=9, d_model=4)
+        asked = {"steps": STEPS, "evaluation_examples": self.sample}
+        settled = fix_training(resolve_training([asked]), rows=9, d_model=4)
         record = RequestRecord(request.start, request.task, request.changes)
         files = RunFiles({}, task, config.dump(settled), request=config.dump(record))
         values = {f"validation/{objective}/{metric}": value for metric, value in metrics.items()}
@@ -134,6 +138,15 @@ def test_files_that_were_measured_one_by_one_stand_below_their_task(tmp_path: Pa
         ("other", 60.0, {"classification/accuracy": 0.6}),
     ]
     assert mrpc.files == () and mean_score([sst2, mrpc]) == pytest.approx(55.0)
+
+
+@pytest.mark.parametrize(("asked", "measured", "said"), [(7, 7, "accuracy 0.5000 (7 examples)"), (7, 6, "0.5000")])
+def test_a_table_tells_results_of_a_sample(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asked: int, measured: int, said: str
+):
+    monkeypatch.setattr("test_table.APART", {"sst2": {"examples": float(measured)}})
+    (found,) = table(tmp_path, "sst2").run_all(Training(sample=asked))
+    assert table_rows(found)[0][2].endswith(said)
 
 
 def test_a_folder_with_another_experiment_is_refused_before_any_is_begun(tmp_path: Path):

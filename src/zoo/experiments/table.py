@@ -14,7 +14,7 @@ from zoo.objectives.mixture import Mixture
 from zoo.runs.checkpoint import latest, steps
 from zoo.runs.files import names_in
 from zoo.runs.layout import CHECKPOINTS, LOCK, REQUEST, STATE
-from zoo.runs.metrics import VALIDATION, Line
+from zoo.runs.metrics import VALIDATION, Line, sample_size
 from zoo.runs.request import read_request
 from zoo.runs.run import check_folder
 from zoo.runs.saved import is_run, open_run
@@ -35,6 +35,7 @@ class Outcome:
         values: metric name -> value on validation.
         score: the mean of the values, each in percent of its metric's best value; None if a metric has none.
         files: for a task measured file by file, the result on each file.
+        sample: the number of validation examples measured; None: all.
     """
 
     name: str
@@ -43,6 +44,7 @@ class Outcome:
     values: dict[str, float]
     score: float | None
     files: tuple["Outcome", ...] = ()
+    sample: int | None = None
 
 
 @dataclass(frozen=True)
@@ -142,7 +144,8 @@ def outcome(name: str, folder: Path) -> Outcome:
     files = [key.removesuffix(first) for key in keys if first and key.endswith(first)]
     found = {file: metrics_in(line, chosen, f"{VALIDATION}{file}/") for file in files}
     apart = tuple(Outcome(file, folder, saved.step, *those) for file, those in found.items())
-    return Outcome(name, folder, saved.step, *metrics_in(line, chosen, VALIDATION), apart)
+    values, score = metrics_in(line, chosen, VALIDATION)
+    return Outcome(name, folder, saved.step, values, score, apart, sample_size(line, saved.training))
 
 
 def metrics_in(line: Line, chosen: Sequence[ChosenMetric], place: str) -> tuple[dict[str, float], float | None]:

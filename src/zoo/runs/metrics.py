@@ -39,6 +39,16 @@ def is_metric(name: str) -> bool:
     return words not in (["loss"], ["examples"]) and not (words[0] == "loss" and len(words) == 2)
 
 
+def sample_size(line: Mapping[str, Any], training: Mapping[str, Any]) -> int | None:
+    """The number of validation examples that a log line measured; None: the whole split, even if fewer than asked for.
+
+    Args:
+        training: the training settings, with `evaluation_examples`.
+    """
+    asked: int | None = training.get("evaluation_examples")
+    return asked and (None if line.get(f"{VALIDATION}examples", asked) < asked else asked)
+
+
 def chain_hash(chain: str, line: bytes) -> str:
     """The next link of a hash chain: the hash of the previous link and a line."""
     return sha256(chain.encode() + line).hexdigest()

@@ -109,7 +109,8 @@ def fine_tune(saved: SavedRun, request: Request) -> State:
 
 def format_metrics(found: Outcome) -> str:
     """Format the metrics of one task."""
-    return ", ".join(f"{name.rpartition('/')[2]} {value:.4f}" for name, value in found.values.items()) or "-"
+    values = ", ".join(f"{name.rpartition('/')[2]} {value:.4f}" for name, value in found.values.items())
+    return f"{values or '-'}{'' if found.sample is None else f' ({found.sample:,} examples)'}"
 
 
 def percent(score: float | None) -> str:

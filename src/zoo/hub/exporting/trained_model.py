@@ -20,7 +20,7 @@ from zoo.models.model import Model
 from zoo.models.settings import ModelSettings
 from zoo.objectives.label_losses import LABEL_LOSSES, LabelLoss
 from zoo.objectives.mixture import Mixture
-from zoo.runs.metrics import VALIDATION, is_metric
+from zoo.runs.metrics import VALIDATION, is_metric, sample_size
 from zoo.runs.request import BaseRecord, RequestRecord, read_request
 from zoo.runs.saved import SavedRun
 
@@ -62,8 +62,7 @@ class TrainingHistory:
     @property
     def n_measured(self) -> int | None:
         """The number of validation examples measured; None: the whole split, even if it has fewer than asked for."""
-        asked: int | None = self.training.get("evaluation_examples")
-        return asked and (None if self.log_line.get(f"{VALIDATION}examples", asked) < asked else asked)
+        return sample_size(self.log_line, self.training)
 
     @property
     def measured(self) -> dict[str, float]:
