@@ -130,7 +130,7 @@ def test_a_folder_is_predicted_with_directly(zoo: Zoo, folder: Path):
 
 def test_a_folder_has_no_data_to_be_evaluated_on_and_a_missing_one_is_no_folder(zoo: Zoo, folder: Path):
     said = zoo("evaluate", str(folder))
-    assert said.status == 2 and "'builtin' or 'mix' (an imported model needs a TASK)" in said.err
+    assert said.status == 2 and "sources under 'mix' (an imported model needs a TASK)" in said.err
     assert "no such file or folder" in zoo("import", "none", "run").err
 
 
