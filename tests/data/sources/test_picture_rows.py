@@ -14,6 +14,7 @@ from zoo.batches.order import Examples
 from zoo.batches.packing import RowShape
 from zoo.data.columns.pictures import Augment
 from zoo.data.ids import NO_ROLES, Roles
+from zoo.data.sources.files import find_all
 from zoo.data.sources.find import load_rows
 from zoo.data.sources.rows import SplitRows
 from zoo.data.store.store import open_store
@@ -267,3 +268,11 @@ def test_pictures_are_refused_if_their_table_was_replaced_since_its_texts_were_r
     write_table(tmp_path, "train", 2, halved=True, text=["ab", "c"])
     with pytest.raises(ValueError, match="train.parquet: the file changed while it was read; start again"):
         rows.pictures(part)
+
+
+def test_a_folder_of_images_needs_a_table(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"without a data file; allowed: [^;]*$"):
+        find_all(str(tmp_path), None, "source.files.train")
+    (tmp_path / "a.JPG").touch()
+    with pytest.raises(ValueError, match=r"; images are read from a table that holds or names them"):
+        find_all(str(tmp_path), None, "source.files.train")

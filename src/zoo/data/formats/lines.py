@@ -10,11 +10,14 @@ from zoo.data.formats.compression import DAMAGE, is_compressed, open_bytes, reas
 LONGEST_LINE = 1 << 26  # bytes; a row may take 16 times as much memory
 PIECE = 1 << 20  # bytes of a long line read at once
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+IMAGES = "images are read from a table that holds or names them, such as a CSV file with the columns image and label"
 KINDS = {  # first bytes of files that are not text -> what the message says
     b"ARROW1": "it is an Arrow file, which zoo cannot read; convert it to Parquet",
     b"PAR1": "it is a Parquet file; end its name with .parquet, or set 'format: parquet'",
     b"PK\x03\x04": "it is a zip archive; unpack it",
     b"\x1f\x8b": "it is compressed by gzip; end its name with .gz",
+    b"\xff\xd8\xff": f"it is a JPEG image; {IMAGES}",
+    b"\x89PNG": f"it is a PNG image; {IMAGES}",
 }
 CR_ALONE = r"its lines end with CR alone, as on a classic Mac; convert them to LF: tr '\r' '\n' < OLD > NEW"
 

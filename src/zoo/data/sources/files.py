@@ -2,6 +2,7 @@
 
 import glob
 import logging
+import mimetypes
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
@@ -10,6 +11,7 @@ from pathlib import Path
 from zoo.data.formats.compression import is_compressed
 from zoo.data.formats.format import ReadOptions, format_name_of, format_of, formats
 from zoo.data.formats.jsonl import refuse_unsaid
+from zoo.data.formats.lines import IMAGES
 from zoo.data.sources.file_cache import hashed_ranges, is_empty
 from zoo.data.sources.groups import first_of, group_files
 from zoo.data.sources.origin import SPLITS, Origin
@@ -170,10 +172,16 @@ def files_in_folder(folder: Path, place: str) -> list[Path]:
     files = [path for path in seen if format_name_of(path) is not None]
     if not files:
         known = sorted(ending for name in formats.names() for ending in formats[name].extensions)
-        raise ValueError(f"{place}: {folder} is a folder without a data file; allowed: {', '.join(known)}")
+        hint = f"; {IMAGES}" if any(map(is_image, seen)) else ""
+        raise ValueError(f"{place}: {folder} is a folder without a data file; allowed: {', '.join(known)}{hint}")
     if others := [str(path.relative_to(folder)) for path in seen if format_name_of(path) is None]:
         logger.warning("%s: skipped files that no format reads: %s", folder, first_few(others))
     return files
+
+
+def is_image(path: Path) -> bool:
+    """Whether a file has the extension of an image."""
+    return (mimetypes.guess_type(path.name)[0] or "").startswith("image/")
 
 
 def refuse_broken(paths: Sequence[Path], place: str) -> None:
