@@ -70,6 +70,18 @@ def test_each_word_of_a_text_has_a_tag_and_its_place(name: str, kind: str):
     assert len(found["scores"]) == 4 and all(0.5 <= score <= 1 for score in found["scores"])
 
 
+@pytest.mark.parametrize("kind", ["byte_bpe", "characters"])
+def test_white_space_around_a_text_changes_only_the_places_of_its_words(kind: str):
+    model = loaded("bert-nano", "tagging", kind)
+    ask = Pipeline(replace(model, task=replace(model.task, labels=["NOUN", "VERB"])))
+    text, around = "the red cat sleeps", "\n \u3000the red cat sleeps \n"
+    found, other = ask(text)[0], ask(around)[0]
+    assert [(one["tag"], one["start"] + 3, one["end"] + 3) for one in found["output"]] == [
+        (one["tag"], one["start"], one["end"]) for one in other["output"]
+    ]
+    assert other["scores"] == found["scores"] and other["input"] == around
+
+
 def test_a_character_of_several_tokens_is_one_word():
     model = loaded("gpt2-nano", "tagging", "byte_bpe")
     (found,) = Pipeline(replace(model, task=replace(model.task, labels=["NOUN", "VERB"])))("the \ud55c cat")

@@ -7,13 +7,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zoo.batches.order import PackedRow
-from zoo.data.ids import TAGS, WORDS
+from zoo.data.ids import TAGS, WORDS, Ids
 from zoo.data.tokenizers.token_spans import TokenSpans, encode_with_spans
 from zoo.data.tokenizers.tokenizer import Tokenizer
 from zoo.inference.loaded import Loaded, refuse_not_finite
 from zoo.inference.metric_inputs import EvaluatedSplit, ForwardResult
 from zoo.inference.model_inputs import build_examples, collate_inputs
-from zoo.inference.predictors.predictor import InputBatch, Prediction, Predictor, RowPrediction, predictors
+from zoo.inference.predictors.predictor import InputBatch, Prediction, Predictor, RowPrediction, Texts, predictors
 from zoo.inference.spans import excerpt
 
 OUTSIDE = "O"
@@ -32,8 +32,11 @@ class WordTags(Predictor):
     transformers' pipeline with `aggregation_strategy="first"`.
     """
 
+    def encode(self, loaded: Loaded, texts: Texts) -> list[Ids]:
+        return [tokens.ids for tokens in encode_stripped(loaded.tokenizer, texts)]
+
     def predict(self, loaded: Loaded, inputs: InputBatch) -> list[Prediction]:
-        placed = encode_with_spans(loaded.tokenizer, inputs.texts)
+        placed = encode_stripped(loaded.tokenizer, inputs.texts)
         examples = build_examples(loaded, [tokens.ids for tokens in placed], None)
         logits = loaded.run(**collate_inputs(loaded, examples)).scores["tagging"].exact()
         shares = logits.softmax(-1).cpu().numpy()
@@ -64,6 +67,15 @@ class WordTags(Predictor):
         for word, place in zip(read, marked, strict=True):
             output[word], scores[word] = names[tags[place]], float(shares[place])
         return RowPrediction(output, scores, [names[tag] if tag >= 0 else None for tag in row[TAGS]])
+
+
+def encode_stripped(tokenizer: Tokenizer, texts: Texts) -> list[TokenSpans]:
+    """The tokens of each text without the white space around it, which the lists of words in training have not."""
+    found = []
+    for text, tokens in zip(texts, encode_with_spans(tokenizer, [text.strip() for text in texts]), strict=True):
+        left_out = len(text) - len(text.lstrip())
+        found.append(TokenSpans(tokens.ids, tokens.begins + left_out, tokens.ends + left_out))
+    return found
 
 
 def makes_spans(names: Sequence[str]) -> bool:
