@@ -8,7 +8,8 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from looking import loaded
+from looking import loaded, picture
+from PIL import Image
 
 from zoo.inference.pipeline import Pipeline
 from zoo.inference.predictors.causal_lm import prompt_of
@@ -65,12 +66,13 @@ def test_answers_do_not_depend_on_the_callers_default_device_or_autocast(caller:
         assert answer(["the red", "a cat"]) == usual
 
 
-NO_TEXTS = [None, 3, b"the", {"text": "the"}, ["the", None], [["the"]], np.array("the"), torch.tensor(3)]
+NO_TEXTS = [None, 3, b"the", {"text": "the"}, ["the", None], [["the"]], np.array("the"), torch.tensor(3), Path("the")]
 
 
 @pytest.mark.parametrize("texts", NO_TEXTS, ids=repr)
 def test_what_is_no_text_is_refused_by_name(texts: Any):
-    with pytest.raises(ValueError, match=r"texts: .*(NoneType|int|bytes|dict|list|ndarray|Tensor)\b.*; give a str"):
+    said = r"texts: .*(NoneType|int|bytes|dict|list|ndarray|Tensor|\w*Path)\b.*; give a str"
+    with pytest.raises(ValueError, match=said):
         Pipeline(loaded("gpt2-nano", "causal_lm"))(texts)
 
 
@@ -88,9 +90,11 @@ def test_a_column_is_no_table_whatever_its_rows_are_called():
     assert answer(pd.Series(["cat", "the"], index=["rows", "columns"])) == answer(["cat", "the"])
 
 
-def test_a_file_may_be_named_by_a_path():
-    answer = Pipeline(loaded("gpt2-nano", "causal_lm"))
-    assert answer(Path("the"))[0]["input"] == "the"
+def test_an_image_may_be_named_by_a_path_and_is_no_object(tmp_path: Path):
+    answer, file = Pipeline(loaded("captioner-transformer-nano", "captioning")), picture(tmp_path)
+    assert answer(Path(file)) == answer(file)
+    with Image.open(file) as image, pytest.raises(ValueError, match="of type PngImageFile; give the path of an image"):
+        answer(image)
 
 
 ASKED = [{"role": "user", "content": " the red cat "}, {"role": "assistant", "content": "sleeps"},

@@ -61,7 +61,8 @@ class Pipeline:
         refuse_table(pair, "pair")
         settings = parse_generate(merge(self.loaded.task.generate, {} if generate is None else generate))
         seconds = None if pair is None else text_list(pair, "pair")
-        first = text_list(conversations_to_json(self.loaded, texts), "texts")
+        reads_images = self.loaded.traits.image_size is not None
+        first = text_list(conversations_to_json(self.loaded, texts), "texts", reads_images)
         with autocast_to(self.loaded.model.device, None):  # turns off the caller's autocast
             found = predict(self.loaded, first, seconds, settings, writes=bool(generate), batch=self.batch)
         return [answer._asdict() for answer in found]
@@ -132,16 +133,20 @@ def as_list(given: Any) -> list[Any]:
     return list(entries)
 
 
-def text_list(texts: Any, place: str) -> list[str]:
-    """Convert one or several texts to a list of str; image files may be `Path` objects.
+def text_list(texts: Any, place: str, are_images: bool = False) -> list[str]:
+    """Convert one or several texts to a list of str.
+
+    Args:
+        are_images: they are paths of image files, which may be `Path` objects. A model of texts would read the path.
 
     Raises:
         ValueError: one of them is not a text.
     """
     known = as_list(texts)
     for number, one in enumerate(known, 1):
-        if not isinstance(one, str | Path):
-            said = f"{place}: input {number} is {one!r:.200}, of type {type(one).__name__}; give a str"
+        if not isinstance(one, str | Path if are_images else str):
+            expected = "the path of an image" if are_images else "a str"
+            said = f"{place}: input {number} is {one!r:.200}, of type {type(one).__name__}; give {expected}"
             chat = isinstance(one, Mapping) and bool({"role", MESSAGES} & set(one))
             raise ValueError(said + (", since zoo did not train this checkpoint on conversations" if chat else ""))
     return [str(one) for one in known]
