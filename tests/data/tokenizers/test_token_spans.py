@@ -4,6 +4,8 @@ from typing import Any
 from unicodedata import normalize
 
 import pytest
+from tokenizers import Regex, models, pre_tokenizers
+from tokenizers import Tokenizer as Backend
 
 from zoo.data.tokenizers.recipes.recipe import tokenizers
 from zoo.data.tokenizers.token_spans import encode_with_spans, encode_word_lists, tokens_of
@@ -77,3 +79,12 @@ def test_a_mark_that_is_a_token_of_its_own_is_no_part_of_the_one_before():
     text = "e\u0301a"
     (tokens,) = encode_with_spans(Tokenizer.train(tokenizers.parse({"name": "characters"}), [text]), [text])
     assert list(zip(tokens.begins.tolist(), tokens.ends.tolist(), strict=True)) == [(0, 1), (1, 2), (2, 3)]
+
+
+def test_white_space_at_either_end_of_a_token_is_no_part_of_a_word():
+    # Llama 3's tokens of punctuation include the line breaks after them
+    vocabulary = {"<pad>": 0, "Stop": 1, ".\n\n": 2, " Go": 3, "\n": 4}
+    backend = Backend(models.WordLevel(vocabulary))
+    backend.pre_tokenizer = pre_tokenizers.Split(Regex(r"[.]\n+| ?\w+|\n"), "isolated")
+    (tokens,) = encode_with_spans(Tokenizer(backend, {"pad": "<pad>"}), ["Stop.\n\n Go\n"])
+    assert list(zip(tokens.begins.tolist(), tokens.ends.tolist(), strict=True)) == [(0, 4), (4, 5), (8, 10), (11, 11)]

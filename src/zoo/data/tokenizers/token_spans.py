@@ -13,8 +13,7 @@ from zoo.data.tokenizers.tokenizer import Tokenizer
 class TokenSpans(NamedTuple):
     """The ids of a text, and the characters begin:end of each token.
 
-    White space at the beginning of a token is left out; combining marks that a normalizer composes or strips are
-    included.
+    White space at both ends of a token is left out; combining marks that a normalizer composes or strips are included.
     """
 
     ids: Ids
@@ -34,6 +33,8 @@ def encode_with_spans(tokenizer: Tokenizer, texts: Sequence[str]) -> list[TokenS
         blank = np.array([character.isspace() for character in text] + [False])
         while (inside := blank[begins] & (begins < ends)).any():
             begins = begins + inside
+        while (inside := blank[ends - 1] & (begins < ends)).any():
+            ends = ends - inside
         if not text.isascii():
             ends = with_marks(text, begins, ends)
         found.append(TokenSpans(ids, begins, ends))
