@@ -9,10 +9,13 @@ import torch
 from torch import Tensor, nn
 
 from zoo.data.task import read_task
+from zoo.models.heads.cross_entropy import FEW
 from zoo.models.heads.scores import Scores
 from zoo.objectives.kinds.classification import Classification
+from zoo.objectives.kinds.tagging import Tagging
 from zoo.objectives.label_losses import LABEL_LOSSES, LabelLoss, OneClass, OneNumber, SeveralClasses
 from zoo.objectives.mixture import Mixture
+from zoo.objectives.objective import Objective
 
 NAMES = ("a", "b", "c")
 LOGITS = torch.tensor([[0.3, -1.2, 2.0], [0.1, 0.2, -0.4], [1.5, 0.0, 0.7]], dtype=torch.float64)
@@ -114,6 +117,15 @@ def test_accuracy_counts_documents_and_not_their_weights():
     (objective,) = of(list(NAMES), {"class_weights": {"a": 0.5, "c": 3.0}}).members.values()
     right, asked = objective.term(Scores.from_logits(LOGITS), torch.tensor([2, -1, 2])).measured["accuracy"]
     assert (int(right), int(asked)) == (1, 2)
+
+
+@pytest.mark.parametrize("objective", [Classification(), Tagging()])
+def test_accuracy_of_many_classes_tells_scores_apart_that_bfloat16_rounds_to_one_number(objective: Objective):
+    weight = torch.zeros(FEW, 2)
+    weight[2], weight[5] = torch.tensor([[1.0, 0.0], [1.0, 1.0]])
+    scores = Scores(torch.tensor([[1.0, 0.001]], dtype=torch.bfloat16), weight)
+    right, asked = objective.term(scores, torch.tensor([5])).measured["accuracy"]
+    assert (int(right), int(asked)) == (1, 1)
 
 
 @pytest.mark.parametrize("kind", LABEL_LOSSES)
