@@ -14,6 +14,7 @@ from zoo.models.heads.head import heads
 from zoo.models.heads.language import LanguageHead
 from zoo.models.heads.masked_lm import MaskedLMHead
 from zoo.models.heads.pooler import Pooler, PoolerSettings, document_means
+from zoo.models.heads.similarity import SimilarityHead
 from zoo.models.settings import keep_heads, load_settings, parse_settings, with_labels
 
 EXACT = {"rtol": 1e-12, "atol": 1e-12}
@@ -45,6 +46,8 @@ def test_an_untied_language_head_has_a_matrix_of_its_own(states: torch.Tensor, t
 @pytest.mark.parametrize("bias", [True, False])
 def test_what_is_hooked_to_the_last_map_is_in_the_logits_and_in_the_loss(states: torch.Tensor, bias: bool):
     head = LanguageHead(5, 7, False, tied=False, bias=bias).double()
+    if bias:
+        torch.nn.init.normal_(head.bias)
     head.output.register_forward_hook(lambda module, given, output: 2 * output)
     scores, targets = head.score(states, states), torch.tensor([[0, 3, -1], [6, 2, 1]])
     expected = 2 * states @ head.output.weight.T + (head.bias if bias else 0)
@@ -52,6 +55,12 @@ def test_what_is_hooked_to_the_last_map_is_in_the_logits_and_in_the_loss(states:
     torch.testing.assert_close(scores.exact(), expected, **EXACT)
     loss = F.cross_entropy(expected.flatten(0, 1), targets.flatten(), ignore_index=-1, reduction="sum")
     torch.testing.assert_close(scores.cross_entropy(targets).sum, loss, **EXACT)
+
+
+def test_logits_that_are_read_without_gradients_record_none(states: torch.Tensor):
+    scores = LanguageHead(5, 7, False, tied=False).double().score(states, states)
+    with torch.no_grad():
+        assert not scores.logits().requires_grad and not scores.exact().requires_grad
 
 
 def test_a_hooked_map_computes_as_the_head_did_when_autocast_has_ended(states: torch.Tensor):
@@ -133,16 +142,21 @@ def test_a_pooler_may_end_with_a_norm_and_have_another_activation(states: torch.
     torch.testing.assert_close(pooler(states[0]), (hidden - hidden.mean(-1, keepdim=True)) / scale, **EXACT)
 
 
-def test_a_mean_is_over_the_document_of_each_position(states: torch.Tensor):
-    documents = torch.tensor([[1, 1, 2], [1, 1, 1]])
-    found = document_means(states, documents, torch.tensor([0, 2, 4, -1]))
-    expected = [states[0, :2].mean(0), states[0, 2], states[1].mean(0), states[0, :2].mean(0)]
+@pytest.mark.parametrize("most", [None, 2, 5])
+def test_a_mean_is_over_the_document_of_each_position(states: torch.Tensor, most: int | None):
+    documents = torch.tensor([[1, 1, 2], [1, 1, 0]])
+    found = document_means(states, documents, torch.tensor([0, 2, 4, -1]), most)
+    expected = [states[0, :2].mean(0), states[0, 2], states[1, :2].mean(0), states[0, :2].mean(0)]
     torch.testing.assert_close(found, torch.stack(expected), **EXACT)
 
 
 @pytest.mark.parametrize("pooled", [True, False])
 def test_classification_has_a_bias_for_encoders_only(pooled: bool):
     assert (ClassificationHead(5, 7, pooled, labels=3).output.bias is not None) == pooled
+
+
+def test_similarity_has_no_bias_which_both_orders_would_add():
+    assert SimilarityHead(5, 7, False).output.bias is None
 
 
 def test_classification_refuses_no_label():
