@@ -10,6 +10,8 @@ import torch
 from tiny import alone, lines, settings, train_tiny
 from torch import Tensor
 
+from zoo.batches.collate import MicroBatch
+from zoo.objectives.objective import Term
 from zoo.training import logbook, meter
 from zoo.training.logbook import suspect_examples
 from zoo.training.meter import Tally, measure_peak
@@ -49,11 +51,23 @@ def test_a_step_is_bad_where_a_number_of_another_process_is_none(monkeypatch: py
     assert tally.bad == 1
 
 
+def test_a_step_has_the_tokens_and_the_metrics_of_all_its_micro_batches():
+    tally = Tally(1, {"a": torch.tensor(4.0)}, {})
+    for tokens, right in ((3, 1.0), (5, 2.0)):
+        measured = {"f1": (torch.tensor(right), torch.tensor(2)), "accuracy": (torch.tensor(right), torch.tensor(5))}
+        term = Term(torch.tensor(2 * right), torch.tensor(2), 1.0, measured=measured)
+        tally.add(MicroBatch({}, {}, [], tokens, 0.5), {"a": term})
+    tally.reduce(alone(), torch.tensor(1.0), [])
+    tally.read()
+    assert (tally.tokens, tally.line["loss/a"]) == (3 + 5, 6 / 4)
+    assert (tally.line["a/f1"], tally.line["a/accuracy"]) == (3 / 4, 3 / 10)
+
+
 def test_the_examples_of_a_bad_step_are_those_of_the_micro_batches_whose_loss_is_no_number():
     tally, other = (Tally(1, {"a": torch.ones(())}, {}) for _ in range(2))
-    tally.weights = other.weights = {"a": 1.0}
-    tally.examples, tally.rows = [[(0, 1, 0)], [(0, 2, 0)]], [torch.tensor([1.0]), torch.tensor([torch.nan])]
-    other.examples, other.rows = [[(0, 3, 0)]], [torch.tensor([1.0])]
+    tally.weights = other.weights = {"a": 1.0, "b": 1.0}
+    tally.examples, tally.rows = [[(0, 1, 0)], [(0, 2, 0)]], [torch.tensor([1.0, 2.0]), torch.tensor([1.0, torch.nan])]
+    other.examples, other.rows = [[(0, 3, 0)]], [torch.tensor([1.0, 2.0])]
     assert suspect_examples([other.suspects(), tally.suspects()]) == [(0, 2, 0)]
     assert suspect_examples([other.suspects(), other.suspects()]) == [(0, 3, 0), (0, 3, 0)]
 
