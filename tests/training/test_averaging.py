@@ -33,6 +33,13 @@ def test_the_mean_takes_every_checkpoint_alike():
     torch.testing.assert_close(mean_of(model, others)["hidden.bias"], model.hidden.bias.detach() + 2.0)
 
 
+def test_weights_that_are_not_swapped_stay():
+    model = TinyModel()
+    bias, other = model.hidden.bias.detach().clone(), {"output.bias": torch.full((11,), 0.1)}
+    with swapped_in(model, dict(other)):
+        assert (model.output.bias == 0.1).all() and torch.equal(model.hidden.bias, bias)
+
+
 def test_shown_weights_are_seen_and_then_gone_to_the_last_bit():
     model = TinyModel()
     before = {name: p.detach().clone() for name, p in model.named_parameters()}

@@ -3,6 +3,7 @@
 import pytest
 import torch
 from tiny import alone, settings
+from torch import nn
 
 from casting import Casts
 from zoo.models.create import create_model
@@ -41,6 +42,12 @@ def named(name: str, *starts: str) -> set[str]:
 )
 def test_a_word_freezes_its_part(model: str, chosen: list[str], starts: list[str]):
     assert frozen(model, *chosen) == named(model, *starts)
+
+
+def test_a_name_freezes_no_other_that_begins_with_it():
+    model = nn.ModuleDict({"block": nn.Linear(2, 2), "block2": nn.Linear(2, 2)})
+    freeze(model, ["block"])
+    assert [name for name, p in model.named_parameters() if p.requires_grad] == ["block2.weight", "block2.bias"]
 
 
 def test_a_star_stands_for_anything():

@@ -74,6 +74,13 @@ def test_what_is_dropped_follows_the_seed(tmp_path: Path):
     assert losses(tmp_path / "0") == losses(tmp_path / "1") != losses(tmp_path / "2")
 
 
+def test_dropout_is_drawn_anew_in_each_step(tmp_path: Path):
+    model, seeds = TinyModel(dropout=0.5), list[int]()
+    model.register_forward_pre_hook(lambda *_: seeds.append(torch.initial_seed()))
+    train_tiny(tmp_path, settings(steps=3, micro_batch=3), model)
+    assert seeds[::2] == seeds[1::2] and len(set(seeds)) == 3
+
+
 def test_empty_slots_are_counted_with_the_rows_that_fill_up(tmp_path: Path):
     train_tiny(tmp_path, settings(steps=1, micro_batch=3))
     used = collate(TinyFeed().take(5), 5).tokens

@@ -3,6 +3,7 @@
 import weakref
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -10,6 +11,7 @@ import torch._dynamo
 from tiny import GOAL, TinyFeed, TinyModel, alone, lines, losses, settings, train_tiny
 
 from zoo.runs.saved import open_run
+from zoo.training import micro_batch as micro_batch_module
 from zoo.training.learner import Learner
 from zoo.training.micro_batch import fit_micro_batch
 from zoo.training.supervision.processes import Processes
@@ -36,6 +38,13 @@ def test_the_share_of_a_process_is_halved_until_it_fits(tmp_path: Path, rows: in
     model = Hungry(rows)
     _, state = train_tiny(tmp_path, settings(steps=1, batch=13, micro_batch="auto"), model)
     assert (model.most, state.micro_batch) == (found, found)
+
+
+def test_each_process_begins_with_its_share(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(micro_batch_module, "fits", lambda *_: True)
+    one_of_two = Mock(count=2, gather=lambda rows: [rows, rows])
+    learner = Mock(settings=settings(batch=13, micro_batch="auto"), processes=one_of_two)
+    assert fit_micro_batch(learner, TinyFeed(), GOAL, None) == 7
 
 
 @pytest.mark.parametrize(("rows", "times"), [(99, 0), (5, 2)])

@@ -27,7 +27,7 @@ def test_a_jump_is_a_spike_only_once_the_loss_is_known():
 
 @pytest.mark.parametrize(
     ("mean", "deviation", "least"),
-    [(1.0, 0.5, 3.0), (100.0, 0.5, 10.0)],  # six deviations, or a tenth of the mean
+    [(1.0, 0.5, 3.0), (100.0, 0.5, 10.0), (-100.0, 0.5, 10.0)],  # six deviations, or a tenth of the mean
 )
 def test_a_spike_is_above_six_deviations_and_above_a_tenth_of_the_mean(mean: float, deviation: float, least: float):
     calm = [mean - deviation, mean + deviation] * (WINDOW // 2)

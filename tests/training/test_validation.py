@@ -3,17 +3,20 @@
 import logging
 from collections.abc import Callable
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 import torch
-from tiny import lines, settings, train_tiny
+from tiny import TinyModel, alone, lines, settings, train_tiny
 from torch import nn
 
 from zoo.models.generation.reordered import ReorderedMatrix, reordered_matrices
 from zoo.runs.saved import open_run
+from zoo.training.learner import Learner
 from zoo.training.logbook import ended_early
+from zoo.training.state import State
 from zoo.training.supervision import processes
-from zoo.training.validation import Observers, Validation, is_better
+from zoo.training.validation import Observers, Validation, is_better, validate
 
 
 def judged(*values: float, higher: bool = False) -> Observers:
@@ -82,6 +85,20 @@ def test_a_device_without_float64_makes_no_validation_better_than_an_equal_one(
     training = settings(steps=4, evaluate_every=1, patience=2)
     _, state = train_tiny(tmp_path, training, observers=judged(*[value] * 4, higher=higher))
     assert state.best == {"step": 1, "metric": "score", "value": value} and (state.step, state.stale) == (3, 2)
+
+
+def test_what_another_process_than_the_main_one_measures_is_not_added(monkeypatch: pytest.MonkeyPatch):
+    other, told = alone(), list[list[float]]()
+    other.is_main = False
+
+    def sum_numbers(self: processes.Processes, mine: list[float]) -> list[float]:
+        told.append(mine)
+        return [1.0, 0.7, 2.0]
+
+    monkeypatch.setattr(processes.Processes, "sum_numbers", sum_numbers)
+    state = State(step=3)
+    validate(Learner(TinyModel(), settings(), other), state, Mock(), judged(0.5), False, Mock())
+    assert told == [[0.0, 0.0, 0.0]] and state.best == {"step": 3, "metric": "score", "value": 0.7, "loss": 2.0}
 
 
 def test_a_best_without_a_loss_is_not_beaten_by_as_good_a_one():
