@@ -5,6 +5,7 @@ import pytest
 import torch
 from torch.nn.functional import cross_entropy
 
+from zoo.data.columns.lists import MOST_CHOICES
 from zoo.data.ids import Lengths, Piece, Roles
 from zoo.examples.form import Limits, ModelTraits
 from zoo.examples.forms.choices import Choices
@@ -28,6 +29,17 @@ def test_the_loss_is_the_cross_entropy_of_each_example_over_its_own_choices(smoo
     assert int(term.count) == 3
     (gradient,), (expected,) = torch.autograd.grad(term.sum, logits), torch.autograd.grad(wanted, logits)
     torch.testing.assert_close(gradient, expected)
+
+
+def test_an_example_may_have_as_many_choices_as_data_may_have():
+    logits = torch.randn(MOST_CHOICES + 2, dtype=torch.float64)
+    targets = torch.zeros(len(logits), dtype=torch.long)
+    logits[MOST_CHOICES - 1] = logits[MOST_CHOICES] = 9.0
+    targets[0], targets[MOST_CHOICES - 1], targets[MOST_CHOICES] = FIRST, RIGHT, FIRST + RIGHT
+    term = RightChoice().term(Scores.from_logits(logits[:, None]), targets)
+    wanted = cross_entropy(logits[:MOST_CHOICES], torch.tensor(MOST_CHOICES - 1))
+    torch.testing.assert_close(term.sum, wanted + cross_entropy(logits[MOST_CHOICES:], torch.tensor(0)))
+    assert [int(number) for number in term.measured["accuracy"]] == [2, 2]
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.2])
@@ -133,6 +145,7 @@ def test_each_choice_is_a_document_with_the_context():
         [2, 100, 101, 102, 4, 203, 4],
     ]
     assert plan.length == len(example.tokens) == 22 and plan.truncated == 0
+    assert RightChoice().scored(plan) == 3
     RightChoice().annotate(example, Randomness(Purpose.EXAMPLE, 0), ROLES)
     assert example.places["choice"].tolist() == [0, 7, 15]
     assert example.targets["choice"].tolist() == [FIRST, 0, RIGHT]

@@ -22,7 +22,7 @@ from zoo.objectives.mixture import Mixture
 ROLES = Roles(50, pad=0, unk=1, start=2, end=3, separator=4, extract=5, mask=6)
 MODEL = create_model("electra-nano", heads=["replaced_token", "masked_lm"], vocab_size=50, dropout=0.0)
 TARGETS = torch.tensor([[0, 1, 0, 0, -1], [1, 0, 1, -1, -1]])
-LOGITS = torch.tensor([[0.3, 2.0, -1.0, 0.4, 9.0], [-0.5, -2.0, 1.0, 9.0, 9.0]], dtype=torch.float64)
+LOGITS = torch.tensor([[0.3, 2.0, -1.0, 0.4, 9.0], [-0.5, -2.0, 1.0, 9.0, -9.0]], dtype=torch.float64)
 
 
 def given() -> Examples:

@@ -7,8 +7,9 @@ from torch.nn.functional import cross_entropy
 
 from zoo.data.ids import Lengths
 from zoo.examples.form import Limits
+from zoo.examples.forms.span import Span
 from zoo.models.heads.scores import Scores
-from zoo.objectives.kinds.span import BEGINS, CONTEXT, ENDS, FIRST, AnswerSpan, span_loss
+from zoo.objectives.kinds.span import BEGINS, CONTEXT, ENDS, FIRST, AnswerSpan, most_in_row, span_loss
 
 # two documents of 3 and 2 positions beside padding; one of 4; none
 TARGETS = torch.tensor(
@@ -55,6 +56,10 @@ def test_the_loss_of_a_long_row_takes_memory_for_the_documents_that_are_there_al
     with torch.autograd.graph.saved_tensors_hooks(pack, lambda kept: kept):
         span_loss(logits, targets).backward()
     assert max(sizes) <= logits.numel()
+
+
+def test_where_rows_are_not_read_there_is_room_for_as_many_documents_as_fit():
+    assert most_in_row(torch.empty(2, 4 * Span.min_length + 1, dtype=torch.long, device="meta")) >= 4
 
 
 def test_questions_without_an_answer_are_refused_unless_there_may_be_none():
