@@ -93,18 +93,18 @@ def test_documents_are_scored_at_the_first_position_of_an_encoder_or_the_last_of
 
 
 def test_masked_positions_point_at_the_masked_tokens_of_their_row():
-    given = examples("masked_lm", ENCODER, RowShape(32, longest=16), text=[9, 12, 14, 11])
-    _, part = first_part(given, 3)
+    given = examples("masked_lm", ENCODER, RowShape(32, longest=16), text=[9, 12, 14, 11, 10, 13])
+    _, part = first_part(given, 4, rows=3)
     places, targets = part.inputs["places"]["masked_lm"], part.targets["masked_lm"]
-    assert places.shape == targets.shape == (3 * 6,)
+    assert places.shape == targets.shape == (4 * 6,)
     flat, scored = part.inputs["tokens"].flatten(), places >= 0
-    assert ((places >= 0) == (targets >= 0)).all() and scored.sum() == 1 + 2 + 2 + 2
+    assert ((places >= 0) == (targets >= 0)).all() and scored.sum() == 1 + 2 + 2 + 2 + 2 + 2
     shown = flat[places[scored]]
     assert ((shown == 6) | (shown == targets[scored]) | (shown >= 7)).all()
     whole = flat.clone()
     whole[places[scored]] = targets[scored]
     text = whole[(whole >= 10) & (whole < 98)]
-    assert sorted(text.tolist()) == list(range(10, 10 + 46)), "putting the targets back gives the text back"
+    assert sorted(text.tolist()) == list(range(10, 10 + 69)), "putting the targets back gives the text back"
 
 
 def test_next_sentence_and_masked_lm_are_scored_side_by_side():

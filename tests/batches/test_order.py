@@ -274,7 +274,7 @@ def test_a_sample_of_very_many_examples_plans_no_more_than_it_needs(two_levels: 
     assert given.sample(given.count) is given and given.sample(given.count - 1).count == given.count - 1
 
 
-@pytest.mark.parametrize(("tokens", "window"), [(9, 8), (5, 4), (1, 1)])
+@pytest.mark.parametrize(("tokens", "window"), [(9, 8), (7, 4), (1, 1)])
 def test_windows_of_long_documents_have_fewer(monkeypatch: pytest.MonkeyPatch, tokens: int, window: int):
     given, whole = examples(), Feed(examples()).position
     monkeypatch.setattr(order_module, "WINDOW_TOKENS", tokens * int(given.lengths.offsets["text"][-1]) // 30)

@@ -33,8 +33,8 @@ def test_an_example_is_as_long_as_a_row_unless_its_shape_says_less():
 
 
 def test_positions_around_rows_are_those_of_the_fullest_in_steps_and_no_more_than_a_row_has():
-    rows = [plans_of([9], [3]), plans_of([9, 8, 7], [1, 2, 20]), plans_of([2], [1])]
-    assert RowShape(60, 50).needed_shape(rows) == (32, 32)
+    rows = [plans_of([9], [3]), plans_of([9, 8, 7], [1, 2, 30]), plans_of([2], [1])]
+    assert RowShape(60, 50).needed_shape(rows) == (32, 48)
     assert RowShape(30, 20).needed_shape(rows) == (30, 20)
     assert RowShape(60, 50).needed_shape(rows[2:]) == (16, 16) and RowShape(60, 50).needed_shape([]) == (0, 0)
 
