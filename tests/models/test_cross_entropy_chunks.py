@@ -204,6 +204,17 @@ def test_a_product_is_no_wider_on_a_cpu_nor_where_all_is_compiled(monkeypatch: p
     assert not cross_entropy_module.writes_wider(total, states)
 
 
+def test_a_narrow_gradient_is_rounded_once_where_it_is_scaled():
+    gradient, by = torch.tensor([1.0, 3.0], dtype=torch.bfloat16), torch.tensor(1 / 3)
+    assert torch.equal(cross_entropy_module.scale(gradient, by, torch.float32), gradient.float() * by)
+
+
+def test_the_gradient_of_the_bias_is_summed_in_its_own_precision():
+    total = torch.zeros(1)
+    cross_entropy_module.add_sums_(total, torch.tensor([[1.0], [2.0**-9]], dtype=torch.bfloat16))
+    assert total.item() == 1 + 2.0**-9
+
+
 def test_only_a_gpu_has_a_kernel(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(cross_entropy_module, "missing_for", lambda device: None)
     cross_entropy_module.has_kernel.cache_clear()
