@@ -71,6 +71,13 @@ def test_a_manifest_that_cannot_be_right_is_refused(tmp_path: Path, change: dict
         verify(tmp_path / "3")
 
 
+def test_a_checkpoint_under_the_name_of_another_step_is_refused(tmp_path: Path):
+    write(tmp_path, 3)
+    (tmp_path / "3").rename(tmp_path / "30")
+    with pytest.raises(ValueError, match="manifest.json: is damaged, it names step 3"):
+        verify(tmp_path / "30")
+
+
 def edit_manifest(folder: Path, change: dict, drop: tuple[str, ...] = ()) -> None:
     """Change a manifest, and its hash as whoever wrote it would have."""
     path = folder / "manifest.json"

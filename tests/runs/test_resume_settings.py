@@ -113,6 +113,11 @@ def test_only_settings_of_training_may_change(folder: Path) -> None:
         create_run(folder, files(config=changed), resume=True, may_change={"encoder": ""})
 
 
+def test_a_key_that_the_run_lacks_is_refused(folder: Path) -> None:
+    with pytest.raises(ValueError, match="task.yaml: metrics.extra: None -> 7"):
+        create_run(folder, files(task={**TREES["task"], "metrics.extra": 7}), resume=True)
+
+
 def test_what_may_change_are_settings() -> None:
     assert {key.split(".")[0] for key in MAY_CHANGE} < TREES["training"].keys()
     assert not MAY_CHANGE.keys() & {"batch", "seed", "learning_rate", "schedule", "precision", "ema"}
