@@ -3,7 +3,7 @@
 import numpy as np
 
 from zoo.data.ids import TAGS, Roles
-from zoo.examples.example import Example, ExamplePlan
+from zoo.examples.example import Example
 from zoo.examples.randomness import Randomness
 from zoo.objectives.objective import Objective, objectives
 
@@ -23,9 +23,6 @@ class Tagging(Objective):
     whole = True
     metrics = ("accuracy", "f1")
     exact_accuracy = True
-
-    def scored(self, plan: ExamplePlan) -> int:
-        return len(plan.pieces) - 1
 
     def annotate(self, example: Example, randomness: Randomness, roles: Roles) -> None:
         assert example.marked is not None and example.truth is not None, "a form of words marks them"
