@@ -47,6 +47,17 @@ def test_a_process_that_is_gone_was_killed(heartbeat: Heartbeat):
     assert found is not None and found.process == 1 and found.what.endswith("was killed") and not found.raised
 
 
+@pytest.mark.parametrize(
+    ("failure", "reporter"),
+    [(PeerFailure(0, "killed"), 1), (PeerFailure(0, "failed", raised=True), 0), (PeerFailure(2, "killed"), 0)],
+)
+def test_one_process_reports_a_failure_and_it_is_not_one_that_was_lost(
+    heartbeat: Heartbeat, failure: PeerFailure, reporter: int
+):
+    for heartbeat.process in range(3):
+        assert heartbeat.is_reporter(failure) == (heartbeat.process == reporter)
+
+
 def test_one_that_ended_because_of_another_is_not_blamed(heartbeat: Heartbeat):
     heartbeat.store.set("failed", json.dumps(asdict(ENDED)))  # what process 1 said before it ended
     heartbeat.exchange(1)

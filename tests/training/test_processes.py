@@ -10,7 +10,7 @@ from unittest.mock import Mock
 import pytest
 import torch
 from accelerate.utils import DistributedType, LoggerType
-from tiny import GOAL, TinyModel, lines, settings
+from tiny import GOAL, TinyModel, alone, lines, settings
 
 from zoo.runs.run import RunFiles
 from zoo.runs.saved import open_run
@@ -136,6 +136,19 @@ def test_processes_that_a_signal_ends_leave_when_the_state_is_saved_in_all():
     with pytest.raises(Stopped, match="SIGTERM after step 3; the state is saved"):
         stop_run(learner, signal.SIGTERM, "after step 3")
     learner.processes.accelerator.wait_for_everyone.assert_called_once()
+
+
+def test_only_the_main_process_makes_what_all_of_them_get():
+    main, other, made = alone(), alone(), list[int]()
+    other.is_main = False
+
+    def make() -> int:
+        made.append(1)
+        return 5
+
+    assert main.broadcast(make) == 5 and made == [1]
+    other.broadcast(make)
+    assert made == [1]
 
 
 def test_dropout_depends_on_seed_step_and_process_alone():
