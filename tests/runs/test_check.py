@@ -177,6 +177,7 @@ def test_a_run_that_has_not_saved_yet_is_whole(tmp_path: Path):
 def test_a_weight_that_is_no_number_is_a_fault_that_names_the_tensor(tmp_path: Path, bad: float, named: str):
     spoiled = torch.tensor([1.0, bad], dtype=torch.float64)
     with create_run(tmp_path / "run", RunFiles({"a": 1})) as run:
-        run.save(1, {"weights": {"heads.b": spoiled, "empty": torch.zeros(0), "n": torch.ones(2).long()}}, {})
+        own = {"heads.b": spoiled, "empty": torch.zeros(0), "n": torch.ones(2).long()}
+        run.save(1, {"optimizer": {"a": torch.ones(1)}, "weights": own}, {})
     faults = str(check_run(tmp_path / "run").faults) + str(check_checkpoint(tmp_path / "run/checkpoints/1").faults)
     assert len(re.findall(f"checkpoints/1: weights: heads.b holds {named}, not a finite float32 number", faults)) == 2

@@ -17,6 +17,7 @@ from torch import nn
 
 from zoo.experiments.session import fingerprint
 from zoo.runs.saved import open_run
+from zoo.training import start
 from zoo.training.start import source_digest
 from zoo.training.supervision import joining as joining_module
 from zoo.training.supervision.stopping import Stopped, stop_at_once
@@ -221,6 +222,16 @@ def test_only_one_process_writes(ended: dict[str, Any]):
 
 def test_the_hash_of_the_source_is_the_same_each_time():
     assert len(source_digest()) == 64 and source_digest() == source_digest.__wrapped__()
+
+
+def test_source_of_which_any_byte_or_name_differs_has_another_hash(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(start, "__file__", str(tmp_path / "training" / "start.py"))
+    found = []
+    for name, text in (("a.py", "x = 1"), ("a.py", "x = 2"), ("b.py", "x = 2")):
+        (tmp_path / name).write_text(text)
+        found.append(source_digest.__wrapped__())
+        (tmp_path / name).unlink()
+    assert len(set(found)) == 3
 
 
 def test_models_with_other_weights_have_another_fingerprint():

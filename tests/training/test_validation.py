@@ -155,6 +155,16 @@ def test_the_average_is_over_the_last_checkpoints(tmp_path: Path):
     torch.testing.assert_close(open_run(tmp_path).weights["hidden.bias"], mean)
 
 
+def test_an_average_is_over_weights_and_not_over_the_average_of_a_shorter_run(tmp_path: Path):
+    for steps in (2, 3):
+        training = settings(steps=steps, average=2, save_every=1, evaluate_every=0)
+        train_tiny(tmp_path, training, resume=steps == 3)
+    saved = [open_run(tmp_path / "checkpoints" / step).checkpoint for step in ("2", "3")]
+    assert all("average" in checkpoint.kinds for checkpoint in saved)
+    mean = torch.stack([checkpoint.tensors("weights")["hidden.bias"] for checkpoint in saved]).mean(0)
+    torch.testing.assert_close(open_run(tmp_path).weights["hidden.bias"], mean)
+
+
 def test_what_was_averaged_is_said_and_what_was_not_kept(tmp_path: Path, caplog: pytest.LogCaptureFixture):
     train_tiny(tmp_path, settings(steps=4, save_every=1, keep=1, evaluate_every=0))
     with caplog.at_level(logging.INFO, "zoo"):
