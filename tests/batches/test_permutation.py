@@ -8,6 +8,7 @@ import pytest
 
 from zoo.batches import permutation
 from zoo.batches.permutation import BLOCK, LARGEST_TABLE, POOL, count_windows, permute, shuffled_documents, window_of
+from zoo.data.ids import Ids
 
 WINDOW = 1024
 
@@ -33,7 +34,22 @@ def test_the_windows_of_an_epoch_hold_each_document_once(documents: int):
     assert np.array_equal(np.sort(np.concatenate(windows)), np.arange(documents))
 
 
-def test_up_to_a_size_all_documents_are_permuted_together():
+def test_the_formula_is_over_no_more_numbers_than_it_needs(monkeypatch: pytest.MonkeyPatch):
+    """Of another width it would give another order."""
+    halves, encipher = dict[int, int](), permutation.encipher
+    for size in (1, 4, 5, 16, 17):
+
+        def measured(numbers: Ids, half: int, keys: Ids, size: int = size) -> Ids:
+            halves[size] = half
+            return encipher(numbers, half, keys)
+
+        monkeypatch.setattr(permutation, "encipher", measured)
+        permute(np.zeros(1, dtype=np.uint64), size, 0, 0)
+    assert halves == {1: 1, 4: 1, 5: 2, 16: 2, 17: 3}
+
+
+def test_up_to_a_size_all_documents_are_permuted_together(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(permutation, "LARGEST_TABLE", 3000)
     assert np.array_equal(window_of(3, 1, 3000, 1, WINDOW), shuffled_documents(3, 1, 3000)[WINDOW : 2 * WINDOW])
     assert count_windows(3000, WINDOW) == 3
 

@@ -46,6 +46,7 @@ def test_weights_are_copied_to_a_device_once():
     """A GPU would finish all of its work before each copy."""
     answer, elsewhere = OneClass(NAMES, {"a": 0.5}), torch.device("meta")
     assert answer.weights_on(elsewhere) is answer.weights_on(elsewhere)
+    assert answer.weights_on(torch.device("cpu")).tolist() == [0.5, 1.0, 1.0]
 
 
 def test_several_classes_cost_what_torch_says():

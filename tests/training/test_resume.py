@@ -4,8 +4,10 @@ import logging
 import math
 import signal
 from collections.abc import Callable
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from tiny import TinyFeed, TinyModel, equal, lines, losses, settings, tensors, train_tiny
@@ -13,6 +15,8 @@ from torch import Tensor
 
 from zoo.runs.checkpoint import steps
 from zoo.runs.saved import open_run
+from zoo.training.spikes import RunningLoss
+from zoo.training.state import State, resume
 from zoo.training.supervision.stopping import Stopped
 from zoo.training.validation import Observers, Validation
 
@@ -27,6 +31,14 @@ def crash_after(step: int) -> Observers:
             raise Crash
 
     return Observers(report=report)
+
+
+def test_a_resumed_state_is_the_one_that_was_saved():
+    best, line = {"step": 2, "metric": "loss", "value": 0.5}, {"step": 3, "loss": 1.0}
+    state = State(3, {"row": 1}, best, 1, 2, {"scale": 2.0}, RunningLoss(1.5, 0.5, 3), 4, line, True)
+    assert all(getattr(state, field.name) != getattr(State(), field.name) for field in fields(State))
+    run = Mock(checkpoint=Mock(state=asdict(state), folder=Path("3")))
+    assert resume(run, Mock()) == state
 
 
 TIMINGS = ("tokens_per_second", "mfu", "seconds")
