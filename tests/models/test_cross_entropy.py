@@ -51,6 +51,7 @@ def test_it_is_the_papers_formula_with_its_gradients(
     expected = formula(one, label_smoothing)
     torch.testing.assert_close(found.sum, expected)
     torch.testing.assert_close(found.likelihood, formula(one, 0.0))
+    assert not found.likelihood.requires_grad
     assert torch.equal(found.guesses, one.scores.logits().argmax(-1))
     torch.testing.assert_close(
         torch.autograd.grad(3 * found.sum, one.inputs), torch.autograd.grad(3 * expected, one.inputs)

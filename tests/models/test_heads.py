@@ -14,6 +14,7 @@ from zoo.models.heads.head import heads
 from zoo.models.heads.language import LanguageHead
 from zoo.models.heads.masked_lm import MaskedLMHead
 from zoo.models.heads.pooler import Pooler, PoolerSettings, document_means
+from zoo.models.heads.replaced_token import ReplacedTokenHead
 from zoo.models.heads.similarity import SimilarityHead
 from zoo.models.settings import keep_heads, load_settings, parse_settings, with_labels
 
@@ -148,6 +149,12 @@ def test_a_mean_is_over_the_document_of_each_position(states: torch.Tensor, most
     found = document_means(states, documents, torch.tensor([0, 2, 4, -1]), most)
     expected = [states[0, :2].mean(0), states[0, 2], states[1, :2].mean(0), states[0, :2].mean(0)]
     torch.testing.assert_close(found, torch.stack(expected), **EXACT)
+
+
+def test_a_replaced_token_is_scored_by_electras_formula(states: torch.Tensor):
+    head = ReplacedTokenHead(5, 7, False).double()
+    hidden = F.gelu(states @ head.dense.weight.T + head.dense.bias)
+    torch.testing.assert_close(head(states, states), hidden @ head.output.weight.T + head.output.bias, **EXACT)
 
 
 @pytest.mark.parametrize("pooled", [True, False])

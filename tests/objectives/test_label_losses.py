@@ -88,6 +88,13 @@ def test_an_answer_names_classes_or_gives_the_number():
     assert OneNumber().named_predictions(torch.tensor([[2.5]])) == [(2.5, 2.5)]
 
 
+@pytest.mark.parametrize("kind", [OneClass, SeveralClasses])
+def test_scores_of_classes_are_their_probabilities(kind: type[LabelLoss]):
+    shares = LOGITS[0].softmax(-1) if kind is OneClass else LOGITS[0].sigmoid()
+    ((_, scores),) = kind(NAMES).named_predictions(LOGITS[:1])
+    assert scores == pytest.approx(dict(zip(NAMES, shares.tolist(), strict=True)))
+
+
 def test_a_class_that_is_as_likely_as_not_is_neither_said_nor_measured():
     (said, shares), *_ = SeveralClasses(NAMES).named_predictions(torch.zeros(1, 3))
     guessed = (

@@ -165,6 +165,28 @@ def test_a_document_is_scored_at_its_summary_and_language_everywhere():
     assert example.targets["language"].tolist() == [10, 5, -1] and "language" not in example.places
 
 
+@pytest.mark.parametrize(
+    ("name", "defaults"),
+    [
+        ("captioning", {"label_smoothing": 0.1, "coverage": 0.0, "weight": 1.0}),
+        ("translation", {"label_smoothing": 0.1, "weight": 1.0}),
+        ("masked_lm", {"share": 0.15, "masked": 0.8, "random": 0.1, "whole_word": False, "label_smoothing": 0.0}),
+        ("replaced_token", {"weight": 50.0}),
+        ("span", {"form_options": {"stride": 128}, "no_answer": False}),
+        ("span_corruption", {"form_options": {"share": 0.15, "mean_span": 3.0, "sentinels": 100}}),
+        ("next_sentence", {"form_options": {"order": False}}),
+    ],
+)
+def test_options_that_nobody_has_set_are_those_of_the_papers(name: str, defaults: dict[str, Any]):
+    built = objectives.build(name)
+    assert {key: getattr(built, key) for key in defaults} == defaults
+
+
+def test_the_order_of_sentences_reaches_the_form():
+    form = Mixture.parse({"next_sentence": {"order": True}}).form(["text"], ENCODER)
+    assert isinstance(form, Sentences) and form.order
+
+
 @pytest.mark.parametrize("name", objectives.names())
 def test_every_objective_keeps_its_contract(name: str):
     member = objectives.build(name)

@@ -52,7 +52,7 @@ def test_a_step_is_bad_where_a_number_of_another_process_is_none(monkeypatch: py
 
 
 def test_a_step_has_the_tokens_and_the_metrics_of_all_its_micro_batches():
-    tally = Tally(1, {"a": torch.tensor(4.0)}, {})
+    tally = Tally(1, {"a": torch.tensor(4.0)}, {"rows/wiki": 7.0})
     for tokens, right in ((3, 1.0), (5, 2.0)):
         measured = {"f1": (torch.tensor(right), torch.tensor(2)), "accuracy": (torch.tensor(right), torch.tensor(5))}
         term = Term(torch.tensor(2 * right), torch.tensor(2), 1.0, measured=measured)
@@ -60,7 +60,7 @@ def test_a_step_has_the_tokens_and_the_metrics_of_all_its_micro_batches():
     tally.reduce(alone(), torch.tensor(1.0), [])
     tally.read()
     assert (tally.tokens, tally.line["loss/a"]) == (3 + 5, 6 / 4)
-    assert (tally.line["a/f1"], tally.line["a/accuracy"]) == (3 / 4, 3 / 10)
+    assert (tally.line["a/f1"], tally.line["a/accuracy"], tally.line["rows/wiki"]) == (3 / 4, 3 / 10, 7.0)
 
 
 def test_the_examples_of_a_bad_step_are_those_of_the_micro_batches_whose_loss_is_no_number():
