@@ -7,6 +7,8 @@ from zoo.data.ids import Lengths, Piece, Roles
 from zoo.examples.example import Example
 from zoo.examples.form import Limits, ModelTraits
 from zoo.examples.forms.tags import Tags
+from zoo.examples.randomness import Purpose, Randomness
+from zoo.objectives.kinds.tagging import Tagging
 
 ROLES = Roles(vocab_size=1000, pad=0, unk=1, start=2, end=3, separator=4, extract=5, mask=6)
 ENCODER, DECODER = ModelTraits(causal=False), ModelTraits(causal=True)
@@ -41,6 +43,12 @@ def test_words_are_marked_at_their_first_token(stream: ModelTraits, tokens: list
 def test_a_tag_belongs_to_its_word_and_a_word_without_a_token_has_none():
     _, example = build(ENCODER, 12)
     assert example.truth is not None and example.truth.tolist() == [7, 9, 10]
+
+
+def test_a_word_is_scored_at_its_first_token():
+    _, example = build(ENCODER, 12)
+    Tagging().annotate(example, Randomness(Purpose.EXAMPLE, 0), ROLES)
+    assert example.targets["tagging"].tolist() == [-1, 7, -1, 9, -1, -1, 10, -1]
 
 
 def test_words_that_do_not_fit_are_left_out_whole_and_counted():

@@ -4,6 +4,7 @@ from pathlib import Path
 from unittest.mock import Mock
 
 import numpy as np
+import pytest
 import torch
 from looking import loaded, picture
 from test_predictions import predictions
@@ -11,8 +12,9 @@ from torch import Tensor
 
 from zoo.batches.collate import MicroBatch, documents_from
 from zoo.batches.order import PackedRow
-from zoo.inference.metric_inputs import ForwardResult, answer_pairs
+from zoo.inference.metric_inputs import ForwardResult, answer_pairs, set_pairs, span_pairs
 from zoo.models.heads.scores import Scores
+from zoo.objectives.kinds.span import CONTEXT, FIRST
 from zoo.objectives.objective import Term
 
 ZERO = torch.zeros(())
@@ -39,6 +41,22 @@ def test_a_position_without_a_token_and_one_that_nothing_fills_belong_to_no_exam
 
     assert owners({}) == [0, 0, 1, -1, 2, 2, 2, 2]
     assert owners({"masked_lm": torch.tensor([1, 2, 6, -1])}) == [0, 1, 2, -1]
+
+
+def test_classes_of_a_document_whose_classes_are_unknown_are_not_compared():
+    targets, guesses = torch.tensor([[1, 0], [-1, -1]]), torch.tensor([[1, 1], [0, 1]])
+    part, term = MicroBatch({}, {}, [], 0, 0.0), Term(ZERO, ZERO, 1.0, guesses=guesses)
+    passed = ForwardResult(Mock(), [], part, targets, term, Scores.from_logits(guesses.float()))
+    assert set_pairs(passed) == [([1, 1], [1, 0])]
+
+
+def test_an_answer_is_not_looked_for_in_the_padding():
+    targets = torch.tensor([[FIRST, CONTEXT, CONTEXT, -1]])
+    logits = torch.tensor([[[0.0, 0.0], [3.0, 0.0], [0.0, 3.0], [9.0, 9.0]]])
+    part, term = MicroBatch({}, {}, [(0, 5, 2)], 3, 0.75), Term(ZERO, ZERO, 1.0)
+    ((name, found),) = span_pairs(ForwardResult(Mock(), [], part, targets, term, Scores.from_logits(logits)))
+    assert (name, found.first, found.stop, found.score) == ((5, 2), 0, 2, 6.0)
+    assert found.share == pytest.approx(float(torch.tensor([0.0, 3.0, 0.0]).softmax(0)[1]) ** 2)
 
 
 def test_of_several_captions_each_is_right_and_coverage_is_part_of_their_loss(tmp_path: Path):

@@ -5,11 +5,13 @@ import pytest
 import torch
 from torch.nn.functional import cross_entropy
 
-from zoo.data.ids import Lengths
+from zoo.data.ids import NO_ROLES, Lengths
+from zoo.examples.example import Example
 from zoo.examples.form import Limits
 from zoo.examples.forms.span import Span
+from zoo.examples.randomness import Purpose, Randomness
 from zoo.models.heads.scores import Scores
-from zoo.objectives.kinds.span import BEGINS, CONTEXT, ENDS, FIRST, AnswerSpan, most_in_row, span_loss
+from zoo.objectives.kinds.span import ALLOW, BEGINS, CONTEXT, ENDS, FIRST, AnswerSpan, most_in_row, span_loss
 
 # two documents of 3 and 2 positions beside padding; one of 4; none
 TARGETS = torch.tensor(
@@ -35,6 +37,14 @@ def test_the_loss_is_the_mean_of_both_cross_entropies_over_the_positions_of_a_do
     (gradient,) = torch.autograd.grad(term.sum, logits)
     (expected,) = torch.autograd.grad(wanted, logits)
     torch.testing.assert_close(gradient, expected)
+
+
+def test_targets_say_where_the_document_its_context_and_its_answer_begin_and_end():
+    tokens, marked, truth = np.arange(6), np.array([2, 3, 4]), np.array([3, 4])
+    example = Example(tokens, tokens > 1, tokens, marked=marked, truth=truth)
+    AnswerSpan().annotate(example, Randomness(Purpose.EXAMPLE, 0), NO_ROLES)
+    assert example.targets["span"].tolist() == [FIRST, 0, CONTEXT, CONTEXT + BEGINS, CONTEXT + ENDS, 0]
+    assert (AnswerSpan().nonempty_lists, AnswerSpan(no_answer=True).nonempty_lists) == ({"answers": ALLOW}, {})
 
 
 def test_positions_beside_documents_cost_nothing_and_get_no_gradient():

@@ -186,6 +186,8 @@ def test_a_term_is_divided_by_its_count_however_small(count: float, loss: float)
     """Where tokens have weights, it may be below 1."""
     term = Term(torch.tensor(2.0), torch.tensor(0), 0.5)
     assert weigh({"a": term}, {"a": torch.tensor(count)}) == loss
+    other = Term(torch.tensor(9.0), torch.tensor(0), 1.0)
+    assert weigh({"a": term, "b": other}, {"a": torch.tensor(count), "b": torch.tensor(3.0)}) == loss + 3.0
 
 
 def test_each_layer_has_its_share_of_the_rate():
