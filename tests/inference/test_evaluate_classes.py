@@ -170,7 +170,7 @@ def test_numbers_are_those_of_a_task_that_has_some_of_the_classes(tmp_path: Path
 def test_classes_that_a_checkpoint_has_in_part_are_refused(tmp_path: Path) -> None:
     loaded, _ = classified(tmp_path, "text,label\na,y\nb,z\n")  # its classes are x, y and z
     tree = {"objective": "classification", "length": 8, "source": {"files": {"test": "test.csv"}}}
-    for names, lacking in (("y-", "-"), ("Xyz-", "-"), ("pq", "p, q"), ("xXy", "X")):
+    for names, lacking in (("y-", "-"), ("xy-", "-"), ("Xyz-", "-"), ("pq", "p, q"), ("xXy", "X")):
         with pytest.raises(ValueError, match=f"task.labels: the checkpoint has no class {lacking}; it has: x, y, z: "):
             on_task(loaded, read_task({**tree, "labels": list(names)}, "task"))
     assert on_task(loaded, read_task({**tree, "labels": ["p", "q", "r"]}, "task")).task.labels == ["x", "y", "z"]
