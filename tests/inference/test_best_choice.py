@@ -4,7 +4,16 @@ import pytest
 import torch
 from looking import loaded
 
+from zoo.batches.collate import MicroBatch
+from zoo.batches.order import PackedRow
+from zoo.data.ids import Piece
+from zoo.examples.example import ExamplePlan
+from zoo.inference.metric_inputs import ForwardResult
 from zoo.inference.pipeline import Pipeline
+from zoo.inference.predictors.choice import BestChoice
+from zoo.models.heads.scores import Scores
+from zoo.objectives.kinds.choice import RightChoice
+from zoo.objectives.objective import Term
 
 
 @pytest.mark.parametrize("name", ["bert-nano", "gpt-nano"])
@@ -24,6 +33,15 @@ def test_contexts_may_have_different_numbers_of_choices():
     assert len(both[0]["scores"]) == 2
     assert len(answer("cats", pair="\n".join(map(str, range(64))))[0]["scores"]) == 64
     torch.testing.assert_close(list(both[1]["scores"].values()), list(alone[0]["scores"].values()))
+
+
+def test_choices_of_a_split_are_told_apart_where_bfloat16_rounds_both_scores_to_one_number():
+    states = torch.tensor([[1.0, 0.0], [1.0, 0.001]], dtype=torch.bfloat16)
+    part = MicroBatch({"places": {"choice": torch.tensor([0, 5])}}, {}, [], 0, 0.0)
+    rows, zero = [PackedRow(0, (ExamplePlan(0, 0, 10, pieces=(Piece("context", 0, 1),) * 4),))], torch.zeros(())
+    scores, term = Scores(states, torch.tensor([[1.0, 1.0]])), Term(zero, zero, 1.0)
+    (found,) = BestChoice().collect_results(ForwardResult(RightChoice(), rows, part, zero, term, scores))
+    assert found.argmax() == 1
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from zoo.batches.order import PackedRow
 from zoo.examples.example import ExamplePlan
 from zoo.inference.metric_inputs import METRIC_COLLECTORS, ForwardResult
 from zoo.inference.pipeline import Pipeline
-from zoo.inference.predictors.tagging import join_spans, makes_spans
+from zoo.inference.predictors.tagging import WordTags, join_spans, makes_spans
 from zoo.metrics.metric import compute
 from zoo.metrics.tagging import as_iobes
 from zoo.models.heads.scores import Scores
@@ -98,6 +98,17 @@ def test_a_text_without_a_word_has_no_tags(text: str):
     model = loaded("bert-nano", "tagging", "wordpiece")
     (found,) = Pipeline(replace(model, task=replace(model.task, labels=SPANS)))(text)
     assert found["output"] == [] and found["scores"] == []
+
+
+def test_each_sentence_has_the_tags_and_the_probabilities_of_its_own_tokens():
+    logits = torch.tensor([[[0.0, 1.0], [2.0, 0.0], [0.5, 0.0], [3.0, 0.0], [0.0, 4.0], [9.0, 0.0]]])
+    part = MicroBatch({"documents": documents_from(np.array([[1, 1, 1, 2, 2, 0]]))}, {}, [], 0, 0.0)
+    rows, zero = [PackedRow(0, (ExamplePlan(0, 0, 3), ExamplePlan(1, 0, 2)))], torch.zeros(())
+    passed = ForwardResult(Mock(head="tagging"), rows, part, zero, Term(zero, zero, 1.0), Scores.from_logits(logits))
+    (first, one), (second, other) = WordTags().collect_results(passed)
+    assert (first.tolist(), second.tolist()) == ([1, 0, 0], [0, 1])
+    shares = logits[0].softmax(-1).amax(-1)
+    assert np.concatenate([one, other]) == pytest.approx(shares[:5].numpy())
 
 
 def test_tags_are_gathered_by_sentence():
