@@ -12,7 +12,9 @@ from torch import Tensor
 
 from zoo.batches.collate import MicroBatch, documents_from
 from zoo.batches.order import PackedRow
+from zoo.examples.example import ExamplePlan
 from zoo.inference.metric_inputs import ForwardResult, answer_pairs, set_pairs, span_pairs
+from zoo.inference.predictors.classification import LikeliestClass
 from zoo.models.heads.scores import Scores
 from zoo.objectives.kinds.span import CONTEXT, FIRST
 from zoo.objectives.objective import Term
@@ -57,6 +59,14 @@ def test_an_answer_is_not_looked_for_in_the_padding():
     ((name, found),) = span_pairs(ForwardResult(Mock(), [], part, targets, term, Scores.from_logits(logits)))
     assert (name, found.first, found.stop, found.score) == ((5, 2), 0, 2, 6.0)
     assert found.share == pytest.approx(float(torch.tensor([0.0, 3.0, 0.0]).softmax(0)[1]) ** 2)
+
+
+def test_each_document_has_the_scores_of_its_own_place():
+    rows = [PackedRow(0, (ExamplePlan(number, 0, 3),)) for number in range(2)]
+    part = MicroBatch({"places": {"classification": torch.tensor([0, -1, 8, -1])}}, {}, [], 0, 0.0)
+    objective, scores = Mock(head="classification", places_per_target=1), Scores.from_logits(torch.eye(4))
+    found = LikeliestClass().collect_results(ForwardResult(objective, rows, part, ZERO, Term(ZERO, ZERO, 1.0), scores))
+    assert [one.argmax().item() for one in found] == [0, 2]
 
 
 def test_of_several_captions_each_is_right_and_coverage_is_part_of_their_loss(tmp_path: Path):
