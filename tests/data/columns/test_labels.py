@@ -69,6 +69,27 @@ def test_names_are_the_sorted_values_of_train() -> None:
     assert Labels.names_in(found("-1", "-10", 3), "train") == ("-10", "-1", "3")
 
 
+def test_the_names_of_several_classes_have_the_order_of_those_of_one() -> None:
+    assert MultiLabels.names_in(found([10], ["9", 2], []), "train") == ("2", "9", "10")
+
+
+@pytest.mark.parametrize("label", ["['a', 'b']", '["a", "b"]', "[1]", "[]"])
+def test_a_list_written_as_text_is_not_read_as_names(label: str) -> None:
+    values = [entry for written in ("a", label) for entry in MultiLabels.entries(written)]
+    said = r"train: row 2: the label begins with .*, as if a list were written as text; .* 'labels: \{several: \[…\]\}'"
+    with pytest.raises(ValueError, match=said):
+        MultiLabels.names_in(found(*values), "train")
+
+
+@pytest.mark.parametrize("label", [[0, 1, 1], "0,1,1"])
+def test_a_0_or_1_for_each_class_is_not_read_as_names(label: object) -> None:
+    said = r"train: row 2: all labels are 0 and 1, as if there were one for each class.* 'labels: \{several: \[…\]\}'"
+    with pytest.raises(ValueError, match=said):
+        MultiLabels.names_in(found(*MultiLabels.entries(label)), "train")
+    assert MultiLabels.names_in(found([0], [1], [2]), "train") == ("0", "1", "2")
+    assert MultiLabels(["0", "1"], [], names_given=True).read([1, 0], lambda: "row") == (0, 1)
+
+
 def test_names_of_one_value_have_one_order() -> None:
     for names in (["1", "01", "-0", "0"], ["0", "-0", "01", "1"]):
         assert Labels.names_in([Occurrence(name, lambda: "") for name in names], "rows") == ("-0", "0", "01", "1")

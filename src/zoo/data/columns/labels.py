@@ -3,10 +3,10 @@
 import logging
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Sequence
 from typing import Any, ClassVar, NamedTuple
-from unicodedata import normalize
 
+from zoo.data.columns.class_names import refuse_alike, refuse_other_forms, sort_names
 from zoo.data.columns.values import (
     LARGEST,
     are_names,
@@ -23,6 +23,7 @@ from zoo.wording import first_few, nearest
 SHOWN = 20  # names in a message
 DIFFERENT = 1 << 18  # the maximum number of different values in a label column
 HIDDEN = -1  # what test splits often have in place of labels; can also be a number to learn
+HOW_SEVERAL = "list them in the task under 'labels: {several: […]}'"
 MANY = 100  # classes; if there are more, and all are numbers, the column probably holds something else
 logger = logging.getLogger(__name__)
 
@@ -113,11 +114,9 @@ class Labels(LabelReader):
         refuse_alike(names, "list the 'labels' in the task")
         if len(names) < 2:
             raise ValueError(f"{place}: every row has the label '{min(names)}'; at least two classes are needed")
-        if all(map(is_number, names)):
-            if len(names) > MANY:
-                logger.warning("%s: the labels are %d different numbers; is each of them a class?", place, len(names))
-            return tuple(sorted(names, key=lambda name: (int(name), name)))  # 1 and 01 are two names
-        return tuple(sorted(names))
+        if len(names) > MANY and all(map(is_number, names)):
+            logger.warning("%s: the labels are %d different numbers; is each of them a class?", place, len(names))
+        return sort_names(names)
 
     def __init__(self, names: Sequence[str], values: Iterable[Any], names_given: bool) -> None:
         super().__init__(names, values, names_given)
@@ -179,10 +178,11 @@ class MultiLabels(LabelReader):
         for value, where in found:
             for name in split_names(value, where):
                 names.setdefault(name, where)
-        refuse_alike(names, "list them in the task under 'labels: {several: […]}'")
+        refuse_other_forms(names, HOW_SEVERAL)
+        refuse_alike(names, HOW_SEVERAL)
         if len(names) < 2:
             raise ValueError(f"{place}: the labels name too few classes ({len(names)}); at least two are needed")
-        return tuple(sorted(names))
+        return sort_names(names)
 
     def __init__(self, names: Sequence[str], values: Iterable[Any], names_given: bool) -> None:
         super().__init__(names, values, names_given)
@@ -262,21 +262,6 @@ class Occurrence(NamedTuple):
 
     value: Any
     where: Callable[[], str]
-
-
-def refuse_alike(names: Mapping[str, Callable[[], str]], how: str) -> None:
-    """Raise a ValueError if two names of classes look alike: if only white space or their Unicode form differs.
-
-    Args:
-        names: each with a function that tells where it first occurs.
-        how: how a task keeps them apart, for the message.
-    """
-    first: dict[str, str] = {}
-    for name, where in names.items():
-        other = first.setdefault(normalize("NFC", " ".join(name.split())), name)
-        if other != name:
-            differ = f"the labels {other!r} and {name!r} differ only in white space or in their Unicode form"
-            raise ValueError(f"{where()}: {differ}; write them alike, or {how}")
 
 
 def warn_of_unseen(names: Sequence[str], seen: Container[int], place: str) -> None:

@@ -1,0 +1,47 @@
+"""The names of classes, where train's labels give them: their order, and what cannot be meant."""
+
+from collections.abc import Callable, Iterable, Mapping
+from unicodedata import normalize
+
+from zoo.data.columns.values import is_number
+
+
+def sort_names(names: Iterable[str]) -> tuple[str, ...]:
+    """The names in order: as numbers if all are whole numbers."""
+    named = list(names)
+    if all(map(is_number, named)):
+        return tuple(sorted(named, key=lambda name: (int(name), name)))  # 1 and 01 are two names
+    return tuple(sorted(named))
+
+
+def refuse_other_forms(names: Mapping[str, Callable[[], str]], how: str) -> None:
+    """Raise a ValueError if the classes of a row are written in a form whose parts would be taken for names.
+
+    Args:
+        names: as in `refuse_alike`.
+        how: how a task says that these are names, for the message.
+    """
+    for name, where in names.items():
+        if name.startswith("["):
+            found = f"the label begins with {name!r}, as if a list were written as text"
+            form = "write the names with commas between them, or as a list in JSON lines or Parquet"
+            raise ValueError(f"{where()}: {found}; {form}, or, if these are names, {how}")
+    if set(names) == {"0", "1"}:
+        found = "all labels are 0 and 1, as if there were one for each class, but zoo reads names of a row's classes"
+        form = "write the names, or name one column per class (columns.label)"
+        raise ValueError(f"{names['1']()}: {found}; {form}, or, if these are names, {how}")
+
+
+def refuse_alike(names: Mapping[str, Callable[[], str]], how: str) -> None:
+    """Raise a ValueError if two names of classes look alike: if only white space or their Unicode form differs.
+
+    Args:
+        names: each with a function that tells where it first occurs.
+        how: how a task keeps them apart, for the message.
+    """
+    first: dict[str, str] = {}
+    for name, where in names.items():
+        other = first.setdefault(normalize("NFC", " ".join(name.split())), name)
+        if other != name:
+            differ = f"the labels {other!r} and {name!r} differ only in white space or in their Unicode form"
+            raise ValueError(f"{where()}: {differ}; write them alike, or {how}")
