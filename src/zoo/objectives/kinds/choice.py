@@ -122,6 +122,8 @@ def too_long(counts: NDArray[np.int64], examples: NDArray[np.int64], needed: int
             f"a sequence of {limits.row} holds {counts[first]} examples of {limits.row // counts[first]}; 'length' "
             f"must be at least {needed} for all of them"
         )
+        if limits.longest < (longest := int(examples.max())):  # else a longer row would be refused for this
+            most += f", and 'longest' and the model's max_length at least {longest}"
     return Obstacle(f"{said}, and {most}; to truncate the longer text of each, set {TRUNCATE}", first)
 
 
