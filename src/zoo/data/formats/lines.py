@@ -11,8 +11,10 @@ LONGEST_LINE = 1 << 26  # bytes; a row may take 16 times as much memory
 PIECE = 1 << 20  # bytes of a long line read at once
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 IMAGES = "images are read from a table that holds or names them, such as a CSV file with the columns image and label"
+ARROW = "it is an Arrow file, which zoo cannot read; convert it to Parquet"
 KINDS = {  # first bytes of files that are not text -> what the message says
-    b"ARROW1": "it is an Arrow file, which zoo cannot read; convert it to Parquet",
+    b"ARROW1": ARROW,
+    b"\xff\xff\xff\xff": ARROW,  # a stream, as `save_to_disk` of datasets writes it
     b"PAR1": "it is a Parquet file; end its name with .parquet, or set 'format: parquet'",
     b"PK\x03\x04": "it is a zip archive; unpack it",
     b"\x1f\x8b": "it is compressed by gzip; end its name with .gz",
