@@ -15,6 +15,7 @@ from zoo.data.task_list import listed_tasks
 from zoo.experiments.fill_in import fix_training
 from zoo.experiments.request import Request
 from zoo.experiments.table import ExperimentTable, absolute_start, mean_score, over_tasks
+from zoo.runs.metrics import sample_size
 from zoo.runs.request import RequestRecord
 from zoo.runs.run import RunFiles, create_run
 from zoo.training.state import State
@@ -140,13 +141,19 @@ def test_files_that_were_measured_one_by_one_stand_below_their_task(tmp_path: Pa
     assert mrpc.files == () and mean_score([sst2, mrpc]) == pytest.approx(55.0)
 
 
-@pytest.mark.parametrize(("asked", "measured", "said"), [(7, 7, "accuracy 0.5000 (7 examples)"), (7, 6, "0.5000")])
+def test_a_line_without_a_count_is_of_as_many_as_were_asked_for() -> None:
+    assert sample_size({}, {"evaluation_examples": 5}) == 5 and sample_size({}, {}) is None
+
+
+@pytest.mark.parametrize(("asked", "measured", "said"), [(7000, 7000, "0.5000 (7,000 examples)"), (7, 6, "0.5000")])
 def test_a_table_tells_results_of_a_sample(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asked: int, measured: int, said: str
 ):
-    monkeypatch.setattr("test_table.APART", {"sst2": {"examples": float(measured)}})
+    apart = {"examples": float(measured), "one/classification/accuracy": 0.4}
+    monkeypatch.setattr("test_table.APART", {"sst2": apart})
     (found,) = table(tmp_path, "sst2").run_all(Training(sample=asked))
-    assert table_rows(found)[0][2].endswith(said)
+    whole, one = table_rows(found)
+    assert whole[2] == f"accuracy {said}" and one[2].endswith(" (of the sample)") == (measured == asked)
 
 
 def test_a_folder_with_another_experiment_is_refused_before_any_is_begun(tmp_path: Path):

@@ -76,6 +76,17 @@ def test_that_there_is_no_answer_is_as_likely_as_the_window_says_that_shows_it_l
     assert windows[1].null_share < windows[0].null_share
 
 
+@pytest.mark.parametrize(("first", "stop", "start", "end"), [(0, 7, 0, 5), (5, 9, 7, 9), (5, 7, 7, 7)])
+def test_an_answer_neither_begins_nor_ends_with_white_space_that_is_a_token(
+    first: int, stop: int, start: int, end: int
+):
+    tokenizer, context = loaded("bert-nano", "span", "characters").tokenizer, "Stop.\n\nGo \n"
+    best = best_span(logits(12, (0, 0, 1.0)), np.arange(2, 12), 0)._replace(first=first, stop=stop)
+    (tokens,) = encode_with_spans(tokenizer, [context])
+    found, _ = answer_from_windows(context, tokens, [best], no_answer=False)
+    assert found == {"text": context[start:end], "start": start, "end": end}
+
+
 def say(monkeypatch: pytest.MonkeyPatch, score: Callable[[Tensor], Tensor | Scores]) -> None:
     """Have models say of each position what a function says of the tokens."""
     ask = Loaded.run

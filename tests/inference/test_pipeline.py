@@ -93,6 +93,8 @@ def test_a_column_is_no_table_whatever_its_rows_are_called():
 def test_an_image_may_be_named_by_a_path_and_is_no_object(tmp_path: Path):
     answer, file = Pipeline(loaded("captioner-transformer-nano", "captioning")), picture(tmp_path)
     assert answer(Path(file)) == answer(file)
+    with pytest.raises(ValueError, match="pair: input 1 is .*; give a str"):
+        Pipeline(loaded("bert-nano", "classification"))("the", pair=Path("the"))
     with Image.open(file) as image, pytest.raises(ValueError, match="of type PngImageFile; give the path of an image"):
         answer(image)
 

@@ -71,15 +71,19 @@ def test_each_word_of_a_text_has_a_tag_and_its_place(name: str, kind: str):
 
 
 @pytest.mark.parametrize("kind", ["byte_bpe", "characters"])
-def test_white_space_around_a_text_changes_only_the_places_of_its_words(kind: str):
+def test_white_space_of_a_text_changes_only_the_places_of_its_words(kind: str):
     model = loaded("bert-nano", "tagging", kind)
     ask = Pipeline(replace(model, task=replace(model.task, labels=["NOUN", "VERB"])))
-    text, around = "the red cat sleeps", "\n \u3000the red cat sleeps \n"
-    found, other = ask(text)[0], ask(around)[0]
-    assert [(one["tag"], one["start"] + 3, one["end"] + 3) for one in found["output"]] == [
-        (one["tag"], one["start"], one["end"]) for one in other["output"]
+    text, spaced = "the red cat sleeps", "\n \u3000the\nred   cat sleeps \n"
+    found, other = ask(text)[0], ask(spaced)[0]
+    assert [(one["tag"], one["text"]) for one in found["output"]] == [
+        (one["tag"], one["text"]) for one in other["output"]
     ]
-    assert other["scores"] == found["scores"] and other["input"] == around
+    assert [(one["start"], one["end"]) for one in other["output"]] == [(3, 6), (7, 10), (13, 16), (17, 23)]
+    assert other["scores"] == found["scores"] and other["input"] == spaced
+    encoded = WordTags().encode(model, [text, spaced, " "])
+    assert np.array_equal(encoded[0], encoded[1]) and len(encoded[2]) == 0
+    assert ask(" \n")[0]["output"] == []
 
 
 def test_a_character_of_several_tokens_is_one_word():

@@ -93,7 +93,11 @@ TWO = Lengths(
     [
         (Limits(16, row=32), None, ""),
         (Limits(15, row=32), 1, "are 16 tokens long, special tokens included, and an example has at most 15"),
-        (Limits(16, row=31), 1, "a sequence of 31 holds 2 examples of 15; 'length' must be at least 32 for all"),
+        (
+            Limits(16, row=31),
+            1,
+            "31 holds 2 examples of 15; 'length' must be at least 32 for all of them; ",
+        ),
         (Limits(7, row=32), 0, "are 8 tokens long"),
         (Limits(7, row=22), 0, "at least 32 for all of them, and 'longest' and the model's max_length at least 16; to"),
         (Limits(16, row=23), 0, "a sequence of 23 holds 3 examples of 7; 'length' must be at least 32 for all"),

@@ -80,7 +80,9 @@ def answer_from_windows(
     if best is None:
         return None, min(window.null_share for window in windows)
     start, end = int(tokens.begins[best.first]), int(tokens.ends[best.stop - 1])
-    return excerpt(context, start, end), best.share
+    found = context[start:end]  # white space may be a token of its own
+    start, end = end - len(found.lstrip()), start + len(found.rstrip())
+    return excerpt(context, start, max(start, end)), best.share
 
 
 def excerpt(text: str, start: int, end: int) -> dict[str, Any]:

@@ -73,7 +73,10 @@ def test_the_names_of_several_classes_have_the_order_of_those_of_one() -> None:
     assert MultiLabels.names_in(found([10], ["9", 2], []), "train") == ("2", "9", "10")
 
 
-@pytest.mark.parametrize("label", ["['a', 'b']", '["a", "b"]', "[1]", "[]"])
+LISTS = ["['a', 'b']", '["a", "b"]', "[1]", "[]", "('a', 'b')", "()", "{'a', 'b'}", "set()", "'a','b'", '"a"']
+
+
+@pytest.mark.parametrize("label", LISTS)
 def test_a_list_written_as_text_is_not_read_as_names(label: str) -> None:
     values = [entry for written in ("a", label) for entry in MultiLabels.entries(written)]
     said = r"train: row 2: the label begins with .*, as if a list were written as text; .* 'labels: \{several: \[…\]\}'"
@@ -81,9 +84,14 @@ def test_a_list_written_as_text_is_not_read_as_names(label: str) -> None:
         MultiLabels.names_in(found(*values), "train")
 
 
-@pytest.mark.parametrize("label", [[0, 1, 1], "0,1,1"])
+def test_names_may_have_brackets_and_quotes_inside() -> None:
+    names = ("(none)", "a [x]", "b 'y'", "rock'n'roll")
+    assert MultiLabels.names_in(found(list(names)), "train") == names
+
+
+@pytest.mark.parametrize("label", [[0, 1, 1], "0,1,1", "0 1 1", "1;0", "0|1|1", "0.0,1.0", "True,False"])
 def test_a_0_or_1_for_each_class_is_not_read_as_names(label: object) -> None:
-    said = r"train: row 2: all labels are 0 and 1, as if there were one for each class.* 'labels: \{several: \[…\]\}'"
+    said = r"train: row \d: the labels are only .*, as in a vector .* 'labels: \{several: \[…\]\}'"
     with pytest.raises(ValueError, match=said):
         MultiLabels.names_in(found(*MultiLabels.entries(label)), "train")
     assert MultiLabels.names_in(found([0], [1], [2]), "train") == ("0", "1", "2")

@@ -70,6 +70,8 @@ def test_what_was_stored_when_quoted_line_ends_were_changed_is_made_again(
 def test_a_header_among_the_rows_is_refused_as_that(tmp_path: Path) -> None:
     joined = write(tmp_path, "a.tsv", "text\tlabel\nx\t1\ntext\tlabel\ny\t2\n")
     assert refusal(joined).endswith("a.tsv: line 3: it repeats the names of the columns; delete the line")
+    marked = write(tmp_path, "b.tsv", "\ufefftext\tlabel\nx\t1\n\ufefftext\tlabel\ny\t2\n")
+    assert refusal(marked).endswith("b.tsv: line 3: it repeats the names of the columns; delete the line")
     said = refusal(joined, header=("text", "label"))
     assert said.endswith("a.tsv: line 1: it repeats the names of the columns; delete the line, or leave out 'header'")
     assert read(write(tmp_path, "words.csv", "text\nlast\ntext\n")) == [{"text": "last"}, {"text": "text"}]

@@ -13,6 +13,7 @@ from zoo.batches.collate import collate
 from zoo.batches.order import Examples
 from zoo.batches.packing import RowShape
 from zoo.data.columns.pictures import Augment
+from zoo.data.formats.lines import LineRange, read_lines
 from zoo.data.ids import NO_ROLES, Roles
 from zoo.data.sources.files import find_all
 from zoo.data.sources.find import load_rows
@@ -273,6 +274,8 @@ def test_pictures_are_refused_if_their_table_was_replaced_since_its_texts_were_r
 def test_a_folder_of_images_needs_a_table(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"without a data file; allowed: [^;]*$"):
         find_all(str(tmp_path), None, "source.files.train")
-    (tmp_path / "a.JPG").touch()
+    (tmp_path / "a.JPG").write_bytes(b"\xff\xd8")
+    with pytest.raises(ValueError, match=r"a.JPG: it is an image; images are read from a table"):
+        [*read_lines(LineRange(tmp_path / "a.JPG"))]
     with pytest.raises(ValueError, match=r"; images are read from a table that holds or names them"):
         find_all(str(tmp_path), None, "source.files.train")

@@ -239,6 +239,22 @@ def test_a_csv_file_of_a_header_alone_tells_no_columns(asked: list[str | None], 
     assert rows_of(csv_of(tmp_path / "repository", **files), "train") == [{"text": "a", "label": "01"}]
 
 
+@pytest.mark.parametrize("mark", ["", "\ufeff"])
+@pytest.mark.parametrize("header", ["text,label", ",text,label", "text,label,", "text,text,label"])
+@pytest.mark.filterwarnings("ignore:unclosed file")  # pandas closes a file only at its end
+def test_a_header_of_columns_without_names_or_with_equal_ones_is_found_again(
+    asked: list[str | None], tmp_path: Path, header: str, mark: str
+) -> None:
+    row = header.replace("label", "1")  # only the label tells it from the header
+    hub = csv_of(tmp_path / "repository", train=f"{header}\n{row}\n{mark}{header}\n{row}\n")
+    rows = hub.parts("train")[0].rows(["text", "label"])
+    assert next(rows) == {"text": "text", "label": "1"}
+    with pytest.raises(ValueError, match=r"train.csv\): row 2: it repeats the names of the columns"):
+        next(rows)
+    del rows
+    gc.collect()  # while the warning is ignored
+
+
 @pytest.mark.filterwarnings("ignore:unclosed file")  # pandas closes a file only at its end
 def test_a_csv_row_that_repeats_the_header_is_refused_even_if_one_column_is_read(
     asked: list[str | None], tmp_path: Path

@@ -98,7 +98,8 @@ def finetune_each(saved: SavedRun, table: ExperimentTable, name: str) -> None:
 
 def table_rows(found: Outcome) -> list[tuple[str, str, str, str]]:
     """Return a task's row of the table, and below it those of its files, which the mean does not include."""
-    below = [(f"  {one.name}", percent(one.score), format_metrics(one), "") for one in found.files]
+    sampled = "" if found.sample is None else " (of the sample)"
+    below = [(f"  {one.name}", percent(one.score), format_metrics(one) + sampled, "") for one in found.files]
     return [(found.name, percent(found.score), format_metrics(found), str(found.folder)), *below]
 
 

@@ -1,9 +1,14 @@
 """The names of classes, where train's labels give them: their order, and what cannot be meant."""
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from unicodedata import normalize
 
 from zoo.data.columns.values import is_number
+
+# how the first or the only part begins of a list, a tuple or a set that was written as text and split at its commas
+LIST = re.compile(r"""\[ | [({]['"] | \(\)$ | set\(\)$ | (['"]).+\1$""", re.VERBOSE)
+BINARY = {"0", "1", "0.0", "1.0", "false", "true"}
 
 
 def sort_names(names: Iterable[str]) -> tuple[str, ...]:
@@ -22,14 +27,16 @@ def refuse_other_forms(names: Mapping[str, Callable[[], str]], how: str) -> None
         how: how a task says that these are names, for the message.
     """
     for name, where in names.items():
-        if name.startswith("["):
+        if LIST.match(name):
             found = f"the label begins with {name!r}, as if a list were written as text"
             form = "write the names with commas between them, or as a list in JSON lines or Parquet"
-            raise ValueError(f"{where()}: {found}; {form}, or, if these are names, {how}")
-    if set(names) == {"0", "1"}:
-        found = "all labels are 0 and 1, as if there were one for each class, but zoo reads names of a row's classes"
-        form = "write the names, or name one column per class (columns.label)"
-        raise ValueError(f"{names['1']()}: {found}; {form}, or, if these are names, {how}")
+            raise ValueError(f"{where()}: {found}; {form}; if these are names, {how}")
+    parts = {part.lower() for name in names for part in re.split(r"[\s;|]+", name)}
+    if parts and parts <= BINARY:
+        *_, where = names.values()
+        found = f"the labels are only {' and '.join(sorted(parts))}, as in a vector with a number for each class"
+        form = "name the classes of each row instead, or give each class a column of its own (columns.label)"
+        raise ValueError(f"{where()}: {found}; {form}; if these are names of classes, {how}")
 
 
 def refuse_alike(names: Mapping[str, Callable[[], str]], how: str) -> None:

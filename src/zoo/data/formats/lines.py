@@ -1,6 +1,7 @@
 """Lines of a UTF-8 text file, compressed or not."""
 
 import io
+import mimetypes
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -10,6 +11,7 @@ from zoo.data.formats.compression import DAMAGE, is_compressed, open_bytes, reas
 LONGEST_LINE = 1 << 26  # bytes; a row may take 16 times as much memory
 PIECE = 1 << 20  # bytes of a long line read at once
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+MARK = BYTE_ORDER_MARK.decode()
 IMAGES = "images are read from a table that holds or names them, such as a CSV file with the columns image and label"
 ARROW = "it is an Arrow file, which zoo cannot read; convert it to Parquet"
 KINDS = {  # first bytes of files that are not text -> what the message says
@@ -18,8 +20,6 @@ KINDS = {  # first bytes of files that are not text -> what the message says
     b"PAR1": "it is a Parquet file; end its name with .parquet, or set 'format: parquet'",
     b"PK\x03\x04": "it is a zip archive; unpack it",
     b"\x1f\x8b": "it is compressed by gzip; end its name with .gz",
-    b"\xff\xd8\xff": f"it is a JPEG image; {IMAGES}",
-    b"\x89PNG": f"it is a PNG image; {IMAGES}",
 }
 CR_ALONE = r"its lines end with CR alone, as on a classic Mac; convert them to LF: tr '\r' '\n' < OLD > NEW"
 
@@ -83,8 +83,15 @@ def read_line(stream: io.BufferedIOBase) -> bytes:
     return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
 
+def is_image(path: Path) -> bool:
+    """Whether a file has the extension of an image."""
+    return (mimetypes.guess_type(path.name)[0] or "").startswith("image/")
+
+
 def not_text_error(line: bytes, path: Path, number: int, wrong: str) -> ValueError:
     """The error for a file that is not text: its kind, if the first line shows it, else what is wrong with a line."""
+    if is_image(path):
+        return ValueError(f"{path}: it is an image; {IMAGES}")
     kinds = (said for begin, said in KINDS.items() if number == 1 and line.startswith(begin))
     return ValueError(f"{path}: {next(kinds, f'line {number}: {wrong}')}")
 

@@ -2,7 +2,6 @@
 
 import glob
 import logging
-import mimetypes
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
@@ -11,7 +10,7 @@ from pathlib import Path
 from zoo.data.formats.compression import is_compressed
 from zoo.data.formats.format import ReadOptions, format_name_of, format_of, formats
 from zoo.data.formats.jsonl import refuse_unsaid
-from zoo.data.formats.lines import IMAGES
+from zoo.data.formats.lines import IMAGES, is_image
 from zoo.data.sources.file_cache import hashed_ranges, is_empty
 from zoo.data.sources.groups import first_of, group_files
 from zoo.data.sources.origin import SPLITS, Origin
@@ -177,11 +176,6 @@ def files_in_folder(folder: Path, place: str) -> list[Path]:
     if others := [str(path.relative_to(folder)) for path in seen if format_name_of(path) is None]:
         logger.warning("%s: skipped files that no format reads: %s", folder, first_few(others))
     return files
-
-
-def is_image(path: Path) -> bool:
-    """Whether a file has the extension of an image."""
-    return (mimetypes.guess_type(path.name)[0] or "").startswith("image/")
 
 
 def refuse_broken(paths: Sequence[Path], place: str) -> None:

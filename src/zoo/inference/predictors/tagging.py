@@ -1,5 +1,6 @@
 """Tags the words of a text."""
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -33,10 +34,10 @@ class WordTags(Predictor):
     """
 
     def encode(self, loaded: Loaded, texts: Texts) -> list[Ids]:
-        return [tokens.ids for tokens in encode_stripped(loaded.tokenizer, texts)]
+        return [tokens.ids for tokens in encode_words(loaded.tokenizer, texts)]
 
     def predict(self, loaded: Loaded, inputs: InputBatch) -> list[Prediction]:
-        placed = encode_stripped(loaded.tokenizer, inputs.texts)
+        placed = encode_words(loaded.tokenizer, inputs.texts)
         examples = build_examples(loaded, [tokens.ids for tokens in placed], None)
         logits = loaded.run(**collate_inputs(loaded, examples)).scores["tagging"].exact()
         shares = logits.softmax(-1).cpu().numpy()
@@ -69,12 +70,14 @@ class WordTags(Predictor):
         return RowPrediction(output, scores, [names[tag] if tag >= 0 else None for tag in row[TAGS]])
 
 
-def encode_stripped(tokenizer: Tokenizer, texts: Texts) -> list[TokenSpans]:
-    """The tokens of each text without the white space around it, which the lists of words in training have not."""
-    found = []
-    for text, tokens in zip(texts, encode_with_spans(tokenizer, [text.strip() for text in texts]), strict=True):
-        left_out = len(text) - len(text.lstrip())
-        found.append(TokenSpans(tokens.ids, tokens.begins + left_out, tokens.ends + left_out))
+def encode_words(tokenizer: Tokenizer, texts: Texts) -> list[TokenSpans]:
+    """The tokens of each text with one space between words, as training joins them, and their places in the text."""
+    found, joined = [], [" ".join(text.split()) for text in texts]
+    for text, tokens in zip(texts, encode_with_spans(tokenizer, joined), strict=True):
+        words = [word.span() for word in re.finditer(r"\S+", text)]
+        # of each character, the space after a word included
+        places = np.array([place for begin, end in words for place in range(begin, end + 1)] or [0])
+        found.append(TokenSpans(tokens.ids, places[tokens.begins], places[tokens.ends]))
     return found
 
 

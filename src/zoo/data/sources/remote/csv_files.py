@@ -1,9 +1,12 @@
 """CSV files of a repository on the Hub, with values as they are written, as `files:` reads them."""
 
+import re
 from copy import copy
 from typing import Any
 
 from datasets import ClassLabel, DatasetBuilder, Features, IterableDataset, Value
+
+from zoo.data.formats.lines import MARK
 
 TEXTS = (Value("string"), Value("large_string"))
 # what pandas reads as a missing value; zoo does so in columns of numbers only
@@ -55,8 +58,20 @@ def is_data(row: dict[str, Any]) -> bool:
     Raises:
         RepeatedHeaderError: its values are the names of its columns; a list of words may hold its only column's name.
     """
-    if len(row) > 1 and all(value == name for name, value in row.items()):
+    if len(row) > 1 and all(is_name(value, name) for name, value in row.items()):
         raise RepeatedHeaderError(
             "it repeats the names of the columns; download the file, delete the line, use 'files'"
         )
     return True
+
+
+def is_name(value: Any, name: str) -> bool:
+    """Whether a value is what the file calls a column that pandas calls `name`.
+
+    pandas calls a column without a name `Unnamed: 0` by its number, and a second column `text` `text.1`. A file that
+    was joined to others may begin with a byte order mark.
+    """
+    written = "" if value is None else str(value).removeprefix(MARK)
+    if not written:
+        return name.startswith("Unnamed: ")
+    return re.fullmatch(rf"{re.escape(written)}(\.\d+)?", name) is not None
