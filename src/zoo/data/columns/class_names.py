@@ -6,9 +6,9 @@ from unicodedata import normalize
 
 from zoo.data.columns.values import is_number
 
-# how the first or the only part begins of a list, a tuple or a set that was written as text and split at its commas
+# names that come of a list, tuple or set that was written as text and split at its commas: its first or only part
 LIST = re.compile(r"""\[ | [({]['"] | \(\)$ | set\(\)$ | (['"]).+\1$""", re.VERBOSE)
-BINARY = {"0", "1", "0.0", "1.0", "false", "true"}
+BINARY = {"0", "1", "0.0", "1.0", "false", "true"}  # what a vector with a number for each class holds
 
 
 def sort_names(names: Iterable[str]) -> tuple[str, ...]:

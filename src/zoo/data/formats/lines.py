@@ -11,7 +11,7 @@ from zoo.data.formats.compression import DAMAGE, is_compressed, open_bytes, reas
 LONGEST_LINE = 1 << 26  # bytes; a row may take 16 times as much memory
 PIECE = 1 << 20  # bytes of a long line read at once
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-MARK = BYTE_ORDER_MARK.decode()
+BOM = BYTE_ORDER_MARK.decode()  # as a character
 IMAGES = "images are read from a table that holds or names them, such as a CSV file with the columns image and label"
 ARROW = "it is an Arrow file, which zoo cannot read; convert it to Parquet"
 KINDS = {  # first bytes of files that are not text -> what the message says

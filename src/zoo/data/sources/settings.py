@@ -67,8 +67,9 @@ class SourceSettings:
         trees = {name: {k: v for k, v in tree.items() if k != "weight"} for name, tree in (self.mix or {}).items()}
         known = ["weight", *(setting.name for setting in fields(self) if setting.name not in FOR_ALL)]
         for name, tree in trees.items():
-            for key in (key for key in tree if key not in FOR_ALL):
-                refuse_unknown(str(key), known, "key", f"{place}.mix.{name}")
+            for key in tree:
+                if key not in FOR_ALL:
+                    refuse_unknown(str(key), known, "key", f"{place}.mix.{name}")
         return {
             name: config.build(SourceSettings, config.merge(shared, tree), f"{place}.mix.{name}")
             for name, tree in trees.items()

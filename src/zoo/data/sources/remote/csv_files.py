@@ -6,7 +6,7 @@ from typing import Any
 
 from datasets import ClassLabel, DatasetBuilder, Features, IterableDataset, Value
 
-from zoo.data.formats.lines import MARK
+from zoo.data.formats.lines import BOM
 
 TEXTS = (Value("string"), Value("large_string"))
 # what pandas reads as a missing value; zoo does so in columns of numbers only
@@ -71,7 +71,7 @@ def is_name(value: Any, name: str) -> bool:
     pandas calls a column without a name `Unnamed: 0` by its number, and a second column `text` `text.1`. A file that
     was joined to others may begin with a byte order mark.
     """
-    written = "" if value is None else str(value).removeprefix(MARK)
+    written = "" if value is None else str(value).removeprefix(BOM)
     if not written:
         return name.startswith("Unnamed: ")
     return re.fullmatch(rf"{re.escape(written)}(\.\d+)?", name) is not None
