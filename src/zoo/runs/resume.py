@@ -15,6 +15,7 @@ from zoo.wording import first_few
 
 BASE = "base"  # the only section of request.yaml that decides something no other file holds
 RESUMED = "resumed"  # key of environment.json
+CHANGED_DATA = "the data is not that of the run, or this version of zoo reads it differently"
 RESOLVED = "training"  # a section of config.yaml and task.yaml; training.yaml holds its resolved values
 logger = logging.getLogger(__name__)
 
@@ -43,7 +44,7 @@ def refuse_changes(
             there = before.read_bytes()
         for key, old, new in differences(*(parse(name, read, str(before)) for read in (there, data))):
             section = key.split(".")[0]
-            change = "the data is not that of the run" if name == DATA else f"{old!r} -> {new!r}"
+            change = CHANGED_DATA if name == DATA else f"{old!r} -> {new!r}"
             allowed = next((part for part in (section, key) if part in may_change), None)
             if name == TRAINING and allowed is not None:
                 also = may_change[allowed]
