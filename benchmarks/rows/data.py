@@ -92,7 +92,7 @@ def training_examples(args: SideArgs, run: Path, model: str, task: str, sets: Se
     tokenizer = load_checkpoint(run).tokenizer
     model_settings = load_settings(model, sections["model"])
     rows = load_rows(task_settings, inputs(), args.data, ["train"])
-    mixture = Mixture.parse(task_settings.objective)
+    mixture = Mixture.of(task_settings)
     examples, _ = read_examples(rows, task_settings, mixture, on_meta(model_settings), tokenizer)["train"]
     return replace(examples, shape=replace(examples.shape, pack=pack))
 
