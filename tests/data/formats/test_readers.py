@@ -288,10 +288,3 @@ def test_a_flipped_byte_of_a_parquet_file_with_checksums_is_refused(tmp_path: Pa
 def test_bytes_that_are_no_text_in_a_compressed_file_may_be_damage(tmp_path: Path) -> None:
     assert "decompress it to see" in refusal(write(tmp_path, "a.txt.gz", gzip.compress(b"caf\xe9\n")))
     assert "decompress it to see" not in refusal(write(tmp_path, "a.txt", b"caf\xe9\n"))
-
-
-def test_bytes_that_are_no_text_in_a_parquet_file_are_refused_by_file(tmp_path: Path) -> None:
-    path = tmp_path / "a.parquet"
-    texts = pyarrow.array([b"caf\xe9"]).cast(pyarrow.string(), safe=False)
-    pyarrow.parquet.write_table(pyarrow.table({"text": texts}), path)
-    assert "a.parquet: not a readable Parquet file: 'utf-8' codec can't decode" in refusal(path)

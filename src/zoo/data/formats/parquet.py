@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
+from itertools import product
 from pathlib import Path
 from typing import ClassVar
 
@@ -26,10 +27,12 @@ class Parquet(FileFormat):
     def rows(self, line_range: LineRange, options: ReadOptions, wanted: Collection[str] | None = None) -> Iterator[Row]:
         with explain(line_range.path), open_table(line_range.path) as table:
             names = [name for name in table.schema_arrow.names if wanted is None or name in wanted]
+            count = 0
             for group in range(table.num_row_groups):
                 size = rows_at_once(table.metadata.row_group(group), names)
                 for batch in table.iter_batches(size, row_groups=[group], columns=names):
-                    yield from batch.to_pylist()
+                    yield from values_of(batch, line_range.path, count)
+                    count += batch.num_rows
 
     def columns(self, path: Path, options: ReadOptions) -> list[str]:
         with explain(path), open_table(path) as table:
@@ -53,6 +56,28 @@ def rows_at_once(group: parquet.RowGroupMetaData, names: Collection[str]) -> int
     chunks = [group.column(number) for number in range(group.num_columns)]
     size: int = sum(chunk.total_uncompressed_size for chunk in chunks if chunk.path_in_schema.split(".")[0] in names)
     return max(1, min(ROWS, BYTES * int(group.num_rows) // max(1, size)))
+
+
+def values_of(batch: pyarrow.RecordBatch, path: Path, before: int) -> list[Row]:
+    """The rows of a batch as Python values.
+
+    Args:
+        before: the number of rows before it.
+
+    Raises:
+        ValueError: Python has no value for one, such as a date beyond the year 9999 or a text that is not UTF-8.
+    """
+    try:
+        rows: list[Row] = batch.to_pylist()
+        return rows
+    except (ValueError, OverflowError):  # again, value by value, for the message
+        for number, name in product(range(batch.num_rows), batch.schema.names):
+            try:
+                batch.column(name)[number].as_py()
+            except (ValueError, OverflowError) as error:
+                place = f"{path}: row {before + number + 1}"
+                raise ValueError(f"{place}: the value in column '{name}' cannot be read: {error}") from None
+        raise
 
 
 @contextmanager
