@@ -2,7 +2,7 @@
 
 import pytest
 
-from zoo.data.columns.values import are_names, position_of
+from zoo.data.columns.values import are_names, number_of, position_of
 
 
 @pytest.mark.parametrize(
@@ -15,3 +15,8 @@ def test_a_choice_is_named_by_its_number_or_by_one_capital_letter(value: object,
 
 def test_a_truth_value_is_no_name() -> None:
     assert are_names(["a", 1]) and not are_names(["a", True])
+
+
+@pytest.mark.parametrize(("value", "number"), [("2.5", 2.5), (b"2.5", None), (b"1_000", None), ("1_000", None)])
+def test_a_number_is_no_bytes_and_has_no_underscores(value: object, number: float | None) -> None:
+    assert number_of(value) == number

@@ -10,9 +10,9 @@ LARGEST = 3.4028235e38  # the largest float32, which is what numbers are trained
 def number_of(value: Any) -> float | None:
     """The value as a number that float32 can hold; None if it is not one.
 
-    Python alone would also read `1_000`, digits of other scripts, and numbers that float32 rounds to infinity.
+    Python alone would also read `1_000`, digits of other scripts, bytes, and numbers that float32 rounds to infinity.
     """
-    if isinstance(value, bool) or (isinstance(value, str) and ("_" in value or not value.isascii())):
+    if isinstance(value, bool | bytes) or (isinstance(value, str) and ("_" in value or not value.isascii())):
         return None
     try:
         number = float(value)
