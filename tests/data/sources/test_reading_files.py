@@ -271,23 +271,6 @@ def test_json_objects_are_not_taken_for_text_because_of_a_files_name() -> None:
     assert texts_of(files={"validation": "a.part0"}, format="jsonl") == {"validation": ["a"]}
 
 
-@pytest.mark.parametrize(
-    ("begins", "said"),
-    [
-        (b"ARROW1\0\0\xff", "an Arrow file, which zoo cannot read"),
-        (b"\xff\xff\xff\xff\x10\0", "an Arrow file, which zoo cannot read"),
-        (b"PAR1\x15\0", "a Parquet file; end its name with .parquet"),
-        (b"PK\x03\x04\0", "a zip archive; unpack it"),
-        (gzip.compress(b"one", mtime=0), "compressed by gzip; end its name with .gz"),
-    ],
-    ids=["arrow", "arrow stream", "parquet", "zip", "gzip"],
-)
-def test_a_file_that_is_no_text_is_called_by_its_name(begins: bytes, said: str) -> None:
-    Path("a.data").write_bytes(begins)
-    with pytest.raises(ValueError, match=f"a.data: it is {said}"):
-        texts_of(files={"validation": "a.data"})
-
-
 def test_with_a_data_folder_files_are_looked_for_there_alone(tmp_path: Path) -> None:
     assert find_all("here.txt", None, "source.files.train")[0] == [tmp_path / "here.txt"]
     with pytest.raises(FileNotFoundError, match=r"looked for \S+/data/here.txt; give --data DIR"):

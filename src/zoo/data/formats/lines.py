@@ -15,11 +15,16 @@ BOM = BYTE_ORDER_MARK.decode()  # as a character
 IMAGES = "images are read from a table that holds or names them, such as a CSV file with the columns image and label"
 ARROW = "it is an Arrow file, which zoo cannot read; convert it to Parquet"
 KINDS = {  # first bytes of files that are not text -> what the message says
-    b"ARROW1": ARROW,
+    b"ARROW1\0\0": ARROW,
+    b"FEA1\0\0": ARROW,  # the first version of Feather
     b"\xff\xff\xff\xff": ARROW,  # a stream, as `save_to_disk` of datasets writes it
-    b"PAR1": "it is a Parquet file; end its name with .parquet, or set 'format: parquet'",
-    b"PK\x03\x04": "it is a zip archive; unpack it",
+    b"PAR1\x15": "it is a Parquet file; end its name with .parquet, or set 'format: parquet'",
+    b"PK\x03\x04": "it is a zip archive, or a spreadsheet such as .xlsx; unpack it, or save the sheet as CSV in UTF-8",
+    b"\xd0\xcf\x11\xe0": "it is a file of an old Office program, such as .xls; save the sheet as CSV in UTF-8",
     b"\x1f\x8b": "it is compressed by gzip; end its name with .gz",
+    b"BZh91AY": "it is compressed by bzip2; end its name with .bz2",
+    b"\xfd7zXZ": "it is compressed by xz; end its name with .xz",
+    b"(\xb5/\xfd": "it is compressed by zstd; end its name with .zst",
 }
 CR_ALONE = r"its lines end with CR alone, as on a classic Mac; convert them to LF: tr '\r' '\n' < OLD > NEW"
 
@@ -88,11 +93,13 @@ def is_image(path: Path) -> bool:
     return (mimetypes.guess_type(path.name)[0] or "").startswith("image/")
 
 
-def not_text_error(line: bytes, path: Path, number: int, wrong: str) -> ValueError:
-    """The error for a file that is not text: its kind, if the first line shows it, else what is wrong with a line."""
+def not_text_error(path: Path, number: int, wrong: str) -> ValueError:
+    """The error for a file that is not text: its kind, if its first bytes show it, else what is wrong with a line."""
     if is_image(path):
         return ValueError(f"{path}: it is an image; {IMAGES}")
-    kinds = (said for begin, said in KINDS.items() if number == 1 and line.startswith(begin))
+    with open_bytes(path) as stream:  # its first line may be text: a zip archive may begin with PK, two signs and LF
+        beginning = stream.read(max(map(len, KINDS)))
+    kinds = (said for begin, said in KINDS.items() if beginning.startswith(begin))
     return ValueError(f"{path}: {next(kinds, f'line {number}: {wrong}')}")
 
 
@@ -117,10 +124,10 @@ def decode(line: bytes, path: Path, number: int) -> str:
         # damage of a compressed file shows only at its end, where the checksum is
         damaged = "; or it is damaged: decompress it to see" if is_compressed(path) else ""
         wrong = f"{byte} is not UTF-8; convert the file to UTF-8 (iconv){damaged}"
-        raise not_text_error(line, path, number, wrong) from None
+        raise not_text_error(path, number, wrong) from None
     if "\0" in text:
         wrong = f"NUL byte at column {text.index(chr(0)) + 1}; is this a text file in UTF-8?"
-        raise not_text_error(line, path, number, wrong)
+        raise not_text_error(path, number, wrong)
     if by_cr:
         raise ValueError(f"{path}: {CR_ALONE}")
     return text
