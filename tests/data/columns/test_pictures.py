@@ -203,10 +203,16 @@ def test_a_picture_that_is_not_there_is_refused(tmp_path: Path):
         pictures([None, "b.png"], tmp_path).read(0, 2)
     with pytest.raises(ValueError, match="names the file 'b.png', but zoo reads only images inside the data"):
         pictures(["b.png"]).read(0, 2)
-    with pytest.raises(ValueError, match="the column read as 'image' must hold bytes or paths of images, got .*int64"):
-        pictures([3])
-    with pytest.raises(ValueError, match="train.csv: the column read as 'image' must hold bytes or paths of images"):
-        pictures([3, "b.png"])
+    with pytest.raises(ValueError, match="train.csv: row 2: expected the path of an image, its bytes, or a map"):
+        pictures(["b.png", 3])
+
+
+def test_rows_of_one_table_may_hold_images_in_different_forms(tmp_path: Path):
+    one = stored(plain("RGB", RED))
+    (tmp_path / "a.png").write_bytes(one)
+    forms = [{"bytes": list(one)}, "a.png", one, {"path": "a.png"}, {"bytes": one, "path": "b.png"}]  # JSON lists bytes
+    gallery = pictures(forms, tmp_path)
+    assert [gallery.stored(number)[0] for number in range(len(forms))] == [one] * len(forms)
 
 
 def noise(size: int = 8) -> NDArray[np.uint8]:
@@ -239,7 +245,10 @@ def test_a_share_that_cannot_be_is_refused():
         Augment(shift=1.0).verify("task.augment")
 
 
-@pytest.mark.parametrize("value", [5, [1], {"path": 5}, {"bytes": "x"}, {"bytes": 5}], ids=str)
+OTHERS = [5, [1], {"path": 5}, {"bytes": "x"}, {"bytes": 5}, {"bytes": [256]}, {"bytes": ["a"]}, {"bytes": [True]}]
+
+
+@pytest.mark.parametrize("value", OTHERS, ids=str)
 def test_what_is_no_picture_by_its_type_is_refused_by_its_row(tmp_path: Path, value: Any):
     said = f"row 1: expected the path of an image, its bytes, or a map of both, got {value!r}"
     with pytest.raises(ValueError, match=re.escape(said)):

@@ -147,6 +147,14 @@ def test_a_table_may_name_files_beside_it(tmp_path: Path):
     assert rows["train"].pictures(rows["train"].parts[0]).read(1, 2)[:, 0, 0].tolist() == list(color(1))
 
 
+def test_pixels_are_no_image_wherever_rows_are_read(tmp_path: Path):
+    (tmp_path / "t.jsonl").write_text('{"image": "a.png", "label": 0}\n\n{"image": [[[1, 2, 3]]], "label": 1}\n')
+    task = {"objective": "classification", "source": {"files": {"train": "t.jsonl", "validation": "t.jsonl"}}}
+    rows = load_rows(read_task(task, "task"), inputs(), tmp_path)["train"]
+    with pytest.raises(ValueError, match="t.jsonl: line 3: expected the path of an image, its bytes, or a map of both"):
+        list(rows)
+
+
 @pytest.mark.parametrize("name", ["set[1]", "set*"])
 def test_the_name_of_a_folder_of_pictures_is_no_pattern(name: str, tmp_path: Path):
     for folder, count in ((name, 1), ("set1", 2)):

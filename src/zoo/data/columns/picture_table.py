@@ -1,23 +1,37 @@
 """Image columns opened with `datasets`; a separate module, since importing that takes a second."""
 
 import glob
-from collections.abc import Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from datasets import Dataset, Image, load_dataset
 
-from zoo.data.columns.pictures import Pictures
+from zoo.data.columns.pictures import Pictures, bytes_or_path
 from zoo.data.ids import PICTURE
 
 
-def of_rows(values: Sequence[Any], folder: Path | None, place: str) -> Pictures:
+def of_rows(values: Iterable[Any], folder: Path | None, place: str) -> Pictures:
     """The images that rows hold or name; as `of_table`."""
-    try:
-        table = Dataset.from_dict({PICTURE: values})
-    except (TypeError, ValueError) as error:  # values of several types
-        raise refusal(place, str(error)) from error
-    return of_table(table, folder, place)
+    found = list[dict[str, Any] | None]()
+    for number, value in enumerate(values, 1):
+        try:
+            found.append(as_map(value))
+        except ValueError as problem:
+            raise ValueError(f"{place}: row {number}: {problem}") from None
+    return of_table(Dataset.from_dict({PICTURE: found}), folder, place)
+
+
+def as_map(value: Any) -> dict[str, Any] | None:
+    """A row's image in one form: a map of its bytes or of its path, never of both; None if the row holds no image.
+
+    Of both, `datasets` drops the bytes if the path is that of a file in the working directory.
+
+    Raises:
+        ValueError: the value is neither bytes nor a path nor a map of both.
+    """
+    stored, path = bytes_or_path(value)
+    return {"bytes": stored, "path": path} if stored or path else None
 
 
 def of_parquet(path: Path, digest: str, column: str, folder: Path | None, place: str) -> Pictures:
@@ -46,9 +60,7 @@ def of_table(table: Dataset, folder: Path | None, place: str) -> Pictures:
     try:
         return Pictures(table.cast_column(PICTURE, Image(decode=False)), folder, place)
     except (TypeError, ValueError, NotImplementedError) as error:
-        raise refusal(place, f"got {table.features[PICTURE]}") from error
-
-
-def refusal(place: str, found: str) -> ValueError:
-    """The error for a column that holds no images."""
-    return ValueError(f"{place}: the column read as '{PICTURE}' must hold bytes or paths of images, {found}")
+        found = table.features[PICTURE]
+        raise ValueError(
+            f"{place}: the column read as '{PICTURE}' must hold bytes or paths of images, got {found}"
+        ) from error

@@ -99,8 +99,8 @@ class Pictures:
 
 def stored_at(value: str | bytes | Mapping[str, Any] | None, folder: Path | None, place: str) -> tuple[bytes, str]:
     """As `stored_bytes`, and the location with the file, if the row names one."""
-    stored, found = stored_bytes(value, folder, place), as_bytes_or_path(value)
-    return stored, place if found.get("bytes") or folder is None else f"{place}: {folder / found['path']}"
+    stored, path = stored_bytes(value, folder, place), bytes_or_path(value)[1]
+    return stored, place if path is None or folder is None else f"{place}: {folder / path}"
 
 
 def stored_bytes(value: str | bytes | Mapping[str, Any] | None, folder: Path | None, place: str) -> bytes:
@@ -109,36 +109,41 @@ def stored_bytes(value: str | bytes | Mapping[str, Any] | None, folder: Path | N
     Raises:
         ValueError: the file does not exist, or the row holds neither bytes nor a path.
     """
-    found = as_bytes_or_path(value)
-    if not isinstance(found, Mapping) or not is_stored(found.get("bytes"), found.get("path")):
-        raise ValueError(f"{place}: expected the path of an image, its bytes, or a map of both, got {value!r:.80}")
-    if found.get("bytes"):
-        return bytes(found["bytes"])
-    if not found.get("path"):
+    try:
+        stored, path = bytes_or_path(value)
+    except ValueError as problem:
+        raise ValueError(f"{place}: {problem}") from None
+    if stored:
+        return stored
+    if not path:
         raise ValueError(f"{place}: there is no image")
     if folder is None:
-        raise ValueError(f"{place}: names the file '{found['path']}', but zoo reads only images inside the data")
-    return read_file(folder / found["path"], place)
+        raise ValueError(f"{place}: names the file '{path}', but zoo reads only images inside the data")
+    return read_file(folder / path, place)
 
 
-def is_stored(stored: Any, path: Any) -> bool:
-    """Whether these can be the bytes of an image, which JSON lists as numbers, and the path of its file."""
-    return isinstance(stored or b"", bytes | list) and isinstance(path or "", str)
+def bytes_or_path(value: Any) -> tuple[bytes | None, str | None]:
+    """The bytes of a row's image or, if it has none, the path of its file; neither if the row holds no image.
 
-
-def as_bytes_or_path(value: str | bytes | Mapping[str, Any] | None) -> Mapping[str, Any]:
-    """A row's image as a map of its bytes or the path of its file."""
-    if isinstance(value, str | bytes):
-        return {"path" if isinstance(value, str) else "bytes": value}
-    return value or {}
+    Raises:
+        ValueError: the value is of another type.
+    """
+    stored, path = (None, value) if isinstance(value, str) else (value, None)
+    if isinstance(value, Mapping):
+        stored, path = value.get("bytes"), value.get("path")
+        if isinstance(stored, list) and all(type(one) is int and 0 <= one < 256 for one in stored):
+            stored = bytes(stored)  # as JSON writes them
+    if not isinstance(stored or b"", bytes) or not isinstance(path or "", str):
+        raise ValueError(f"expected the path of an image, its bytes, or a map of both, got {value!r:.80}")
+    return (stored, None) if stored else (None, path or None)
 
 
 def named_file(value: Any) -> str | None:
     """The path of the file that a row's image is read from; None if the row holds the bytes, or no image."""
-    found = as_bytes_or_path(value)
-    if not isinstance(found, Mapping) or not is_stored(found.get("bytes"), found.get("path")) or found.get("bytes"):
+    try:
+        return bytes_or_path(value)[1]
+    except ValueError:  # an error where it is read
         return None
-    return found.get("path") or None
 
 
 def read_file(path: Path, place: str) -> bytes:

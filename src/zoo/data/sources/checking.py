@@ -10,7 +10,7 @@ from zoo.data.columns.choices import normalize_choices
 from zoo.data.columns.columns import Column, read_input, stored_columns
 from zoo.data.columns.lists import check_lists
 from zoo.data.columns.messages import normalize_messages
-from zoo.data.columns.pictures import stored_bytes
+from zoo.data.columns.pictures import bytes_or_path, stored_bytes
 from zoo.data.formats.format import Row
 from zoo.data.ids import LISTS, NOT_TEXT, PICTURE
 from zoo.data.sources.file_cache import remember
@@ -85,6 +85,8 @@ def checked_rows(
                 raise ValueError(f"'{name}' must be {kind}, as in the rows before, got {row[name]!r:.80}")
         check_lists(row, hides)
         normalize_answers(row)
+        if PICTURE in row:
+            bytes_or_path(row[PICTURE])  # raises an error for any other value
 
     return normalized_rows(part, chosen, normalize, unread)
 
