@@ -197,6 +197,18 @@ def test_pictures_are_read_once_and_then_from_the_disk(asked: list[str | None], 
     assert asked == []
 
 
+def test_an_image_is_that_of_the_repository_though_the_working_directory_has_a_file_of_its_name(
+    asked: list[str | None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for path in (tmp_path / "repository").iterdir():
+        path.unlink()
+    write_pictures(tmp_path / "repository" / "test.parquet")
+    (tmp_path / "2.jpg").write_bytes(b"another")
+    monkeypatch.chdir(tmp_path)
+    (part,) = Hub("org/name", "").parts("test")
+    assert part.pictures("image").stored(2)[0] == b"image 2"
+
+
 def write_pictures(path: Path) -> None:
     columns = {
         name: [{"bytes": f"{name} {n}".encode(), "path": None if n == 0 else f"{n}.jpg"} for n in range(3)]

@@ -14,7 +14,7 @@ from datasets.packaged_modules.csv.csv import CsvConfig
 from datasets.packaged_modules.parquet.parquet import ParquetConfig
 from datasets.utils.file_utils import xgetsize
 
-from zoo.data.columns.picture_table import of_table
+from zoo.data.columns.picture_table import as_map, of_table
 from zoo.data.columns.pictures import Pictures
 from zoo.data.home import home
 from zoo.data.ids import PICTURE
@@ -114,7 +114,7 @@ class HubPart(SourcePart):
         decided = f"{self.digest} {column}"
         try:
             table = Dataset.from_generator(
-                lambda: ({PICTURE: row[column]} for row in self.rows([column])),
+                lambda: ({PICTURE: as_map(row[column])} for row in self.rows([column])),
                 features=Features({PICTURE: Image(decode=False)}),
                 cache_dir=str(home() / PICTURES),
                 fingerprint=hashlib.sha256(decided.encode()).hexdigest()[:32],
