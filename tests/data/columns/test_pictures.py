@@ -11,11 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow
 import pytest
 from numpy.typing import NDArray
 from PIL import Image, ImageOps
+from pyarrow import parquet
 
-from zoo.data.columns.picture_table import of_rows
+from zoo.data.columns.picture_table import of_parquet, of_rows
 from zoo.data.columns.pictures import Augment, Pictures, decode, stored_at, upright
 
 RED, BLUE = (255, 0, 0), (0, 0, 255)
@@ -213,6 +215,15 @@ def test_rows_of_one_table_may_hold_images_in_different_forms(tmp_path: Path):
     forms = [{"bytes": list(one)}, "a.png", one, {"path": "a.png"}, {"bytes": one, "path": "b.png"}]  # JSON lists bytes
     gallery = pictures(forms, tmp_path)
     assert [gallery.stored(number)[0] for number in range(len(forms))] == [one] * len(forms)
+
+
+def test_a_parquet_file_that_datasets_cannot_open_is_named(tmp_path: Path):
+    table = pyarrow.table({"image": ["a.png"]})
+    odd = '{"info": {"features": {"image": {"_type": "OfTomorrow"}}}}'  # as a later version of datasets may write
+    parquet.write_table(table.replace_schema_metadata({"huggingface": odd}), tmp_path / "a.parquet")
+    said = "a.parquet: its images cannot be read with datasets: Feature type 'OfTomorrow' not found"
+    with pytest.raises(ValueError, match=said):
+        of_parquet(tmp_path / "a.parquet", "0", "image", tmp_path, str(tmp_path / "a.parquet"))
 
 
 def noise(size: int = 8) -> NDArray[np.uint8]:

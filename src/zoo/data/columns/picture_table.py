@@ -43,7 +43,10 @@ def of_parquet(path: Path, digest: str, column: str, folder: Path | None, place:
     """
     # memory-mapped by `datasets`: Parquet itself would decode a whole row group for one image
     files = glob.escape(str(path))
-    table = load_dataset("parquet", digest[:32], data_files=files, split="train").select_columns([column])
+    try:
+        table = load_dataset("parquet", digest[:32], data_files=files, split="train").select_columns([column])
+    except (ValueError, FileNotFoundError) as error:  # the latter for some names, such as `a::b`
+        raise ValueError(f"{place}: its images cannot be read with datasets: {error}") from error
     return of_table(table.rename_column(column, PICTURE) if column != PICTURE else table, folder, place)
 
 
