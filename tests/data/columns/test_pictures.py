@@ -96,6 +96,22 @@ def test_deep_pixels_of_other_files_than_ppm_are_refused():
         decode(stored(Image.fromarray(np.full((4, 6), 1000, dtype=np.int32)), "TIFF"), "x", 4)
 
 
+def with_tags(tiff: bytes, changes: dict[int, int]) -> bytes:
+    """A TIFF with other values of tags that hold one number."""
+    for tag, value in changes.items():
+        at = tiff.index(struct.pack("<H", tag), int.from_bytes(tiff[4:8], "little"))  # where its tags begin
+        tiff = tiff[: at + 8] + struct.pack("<I", value) + tiff[at + 12 :]
+    return tiff
+
+
+def test_gray_of_12_bits_and_gray_with_0_for_white_are_read_from_a_tiff():
+    bright = stored(Image.fromarray(np.full((4, 6), 77 * 256, dtype=np.uint16)), "TIFF")
+    assert (decode(bright, "x", 4) == 77).all() and (decode(with_tags(bright, {262: 0}), "x", 4) == 255 - 77).all()
+    two = 77 << 4 << 12 | 77 << 4  # two pixels of 12 bits are three bytes
+    packed = Image.frombytes("L", (9, 4), two.to_bytes(3, "big") * 12)
+    assert (decode(with_tags(stored(packed, "TIFF"), {256: 6, 258: 12}), "x", 4) == 77).all()
+
+
 def test_a_gray_ppm_of_more_than_8_bits_is_read():
     for most in (4095, 65535):
         pixels = np.full((4, 6), 77 * (most + 1) // 256, dtype=">u2")

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 import numpy as np
 from PIL import Image, ImageOps, UnidentifiedImageError
+from PIL.TiffImagePlugin import BITSPERSAMPLE, PHOTOMETRIC_INTERPRETATION, TiffImageFile
 
 from zoo.data.ids import PICTURE, Picture
 from zoo.disk import exists, is_file
@@ -17,6 +18,7 @@ FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "PPM")  # Pillow decodes
 MOST_PIXELS = 178_956_970  # Pillow's own limit
 PNG = b"\x89PNG\r\n\x1a\n"  # then 4 bytes each: length and name of a block, width, height; then bits per channel
 WHITE = (255, 255, 255, 255)
+WHITE_IS_ZERO = 0  # of a TIFF's photometric interpretation
 ORIENTATION = 0x0112  # EXIF tag: how the camera was held
 TURNS: dict[Any, Image.Transpose] = {  # orientation -> what makes the image upright
     2: Image.Transpose.FLIP_LEFT_RIGHT,
@@ -216,9 +218,13 @@ def to_rgb(image: Image.Image, is_ppm: bool) -> Image.Image:
 
 
 def gray_bytes(image: Image.Image) -> Image.Image:
-    """A 16-bit gray image in 8 bits, with an alpha channel if it has a transparent value."""
+    """A gray image of 16 bits (a TIFF also of 12) in 8 bits, with an alpha channel if it has a transparent value."""
     pixels, transparent = np.asarray(image), image.info.get("transparency")
-    gray = Image.fromarray((pixels >> 8).astype(np.uint8))
+    tags = image.tag_v2 if isinstance(image, TiffImageFile) else {}
+    gray_values = (pixels >> (tags.get(BITSPERSAMPLE, (16,))[0] - 8)).astype(np.uint8)
+    if tags.get(PHOTOMETRIC_INTERPRETATION) == WHITE_IS_ZERO:  # which Pillow heeds up to 8 bits only
+        gray_values = 255 - gray_values
+    gray = Image.fromarray(gray_values)
     if transparent is not None:
         gray.putalpha(Image.fromarray(pixels != transparent).convert("L"))
     return gray
