@@ -98,6 +98,13 @@ def test_a_0_or_1_for_each_class_is_not_read_as_names(label: object) -> None:
     assert MultiLabels(["0", "1"], [], names_given=True).read([1, 0], lambda: "row") == (0, 1)
 
 
+def test_a_truth_value_is_not_said_to_mean_the_class_of_its_name() -> None:
+    labels = Labels(["False", "True"], [True], names_given=True)
+    said = r"row: unknown label True \(a label must be a text or a whole number\); allowed: False, True$"
+    with pytest.raises(ValueError, match=said):
+        labels.read(True, lambda: "row")
+
+
 def test_names_of_one_value_have_one_order() -> None:
     for names in (["1", "01", "-0", "0"], ["0", "-0", "01", "1"]):
         assert Labels.names_in([Occurrence(name, lambda: "") for name in names], "rows") == ("-0", "0", "01", "1")

@@ -131,11 +131,12 @@ class Labels(LabelReader):
         Raises:
             ValueError: there is no such class; the message says which names are allowed.
         """
-        written = str(value)
-        if isinstance(value, bool | float) or value is None or written not in self.index:
+        written, is_name = str(value), isinstance(value, str | int) and not isinstance(value, bool)
+        if not is_name or written not in self.index:
+            meant = nearest(written, self.names) if is_name else " (a label must be a text or a whole number)"
             positions = f", or in all rows 0 to {len(self.names) - 1}" if self.by_position else ""
             allowed = f"{first_few(self.names, most=SHOWN)}{positions}"
-            raise ValueError(f"{where()}: unknown label {value!r}{nearest(written, self.names)}; allowed: {allowed}")
+            raise ValueError(f"{where()}: unknown label {value!r}{meant}; allowed: {allowed}")
         return self.index[written]
 
     def report(self, read: Sequence[int], place: str, train: bool) -> None:
