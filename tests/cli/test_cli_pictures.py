@@ -118,6 +118,7 @@ def test_what_cannot_be_read_is_refused_in_one_message(zoo: Zoo, folder: Path, t
     for word, message in {
         tmp_path / "none.jpg": "none.jpg: no such file; expected an image",
         tmp_path: "not a file; expected an image",
+        "": "IMAGE: it is empty; give a path",
         tmp_path / "words.jpg": "words.jpg: not an image; allowed: JPEG",
     }.items():
         said = zoo("predict", folder / "captioner", word)

@@ -10,7 +10,7 @@ from zoo.batches.collate import concatenate_rows, documents_from, map_input
 from zoo.blocks.rows.documents import Documents
 from zoo.data.columns.pictures import decode, read_file
 from zoo.data.ids import Ids, Piece
-from zoo.disk import expand_user
+from zoo.disk import expand_user, refuse_empty
 from zoo.examples.example import Example, ExamplePlan
 from zoo.examples.form import forms
 from zoo.examples.template import Template, fill_template, overhead
@@ -100,10 +100,12 @@ def image_inputs(loaded: Loaded, files: Sequence[str]) -> tuple[Tensor, Document
     """Read images from files, at the model's size; return them and their documents, one per image.
 
     Raises:
-        ValueError: a file is missing, or not an image.
+        ValueError: a path is empty, or a file is missing or not an image.
     """
     size = loaded.traits.image_size
     assert size is not None
+    for file in files:  # such as a blank line of standard input
+        refuse_empty(file, "IMAGE")
     pictures = np.stack([decode(read_file(expand_user(file), "IMAGE"), file, size) for file in files])
     documents = documents_from(np.ones((len(files), 1), dtype=np.int64))
     return torch.from_numpy(pictures).to(loaded.model.device), documents.to(loaded.model.device)
