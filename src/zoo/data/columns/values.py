@@ -42,6 +42,9 @@ def split_names(value: Any, where: Callable[[], str]) -> list[str]:
         ValueError: the value is neither.
     """
     names = written_names(value)
+    if names is None:
+        found = "the row has no label: it is null, or all columns of classes are empty or -1"
+        raise ValueError(f"{where()}: {found}; if it has no class, write an empty list, or 0 in each column")
     if not are_names(names):
         allowed = "a list of names, or a text with commas between them"
         raise ValueError(f"{where()}: the label must be {allowed} (task.labels: several), got {value!r:.80}")
