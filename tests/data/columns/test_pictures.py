@@ -242,6 +242,15 @@ def test_a_parquet_file_that_datasets_cannot_open_is_named(tmp_path: Path):
         of_parquet(tmp_path / "a.parquet", "0", "image", tmp_path, str(tmp_path / "a.parquet"))
 
 
+def test_a_parquet_file_may_begin_with_a_row_group_without_rows(tmp_path: Path):
+    rows = pyarrow.table({"image": [b"one", b"two"]})
+    with parquet.ParquetWriter(tmp_path / "a.parquet", rows.schema) as writer:
+        for part in (rows[:0], rows[:1], rows[1:]):
+            writer.write_table(part)
+    gallery = of_parquet(tmp_path / "a.parquet", "0", "image", None, "a.parquet")
+    assert [gallery.stored(number)[0] for number in range(len(gallery))] == [b"one", b"two"]
+
+
 def noise(size: int = 8) -> NDArray[np.uint8]:
     return np.random.default_rng(0).integers(0, 256, (3, size, size), dtype=np.uint8)
 

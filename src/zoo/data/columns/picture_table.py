@@ -10,6 +10,8 @@ from datasets import Dataset, Image, load_dataset
 from zoo.data.columns.pictures import Pictures, bytes_or_path
 from zoo.data.ids import PICTURE
 
+BATCH = 250  # rows that `datasets` copies into its cache at once
+
 
 def of_rows(values: Iterable[Any], folder: Path | None, place: str) -> Pictures:
     """The images that rows hold or name; as `of_table`."""
@@ -44,9 +46,11 @@ def of_parquet(path: Path, digest: str, column: str, folder: Path | None, place:
     # memory-mapped by `datasets`: Parquet itself would decode a whole row group for one image
     files = glob.escape(str(path))
     try:
-        table = load_dataset("parquet", digest[:32], data_files=files, split="train").select_columns([column])
+        # batch_size: by default as many rows as the first row group has, which may be none
+        table = load_dataset("parquet", digest[:32], data_files=files, split="train", batch_size=BATCH)
     except (ValueError, FileNotFoundError) as error:  # the latter for some names, such as `a::b`
         raise ValueError(f"{place}: its images cannot be read with datasets: {error}") from error
+    table = table.select_columns([column])
     return of_table(table.rename_column(column, PICTURE) if column != PICTURE else table, folder, place)
 
 
