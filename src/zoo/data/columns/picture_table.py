@@ -5,11 +5,12 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from datasets import Dataset, Image, load_dataset
+from datasets import Dataset, Image, Value, load_dataset
 
 from zoo.data.columns.pictures import Pictures, bytes_or_path
 from zoo.data.ids import PICTURE
 
+VIEW = "_view"  # Arrow's binary_view and string_view, as some programs write columns
 BATCH = 250  # rows that `datasets` copies into its cache at once
 
 
@@ -64,10 +65,12 @@ def of_table(table: Dataset, folder: Path | None, place: str) -> Pictures:
     Raises:
         ValueError: the column holds anything but bytes, paths of files, or `datasets`' map of both.
     """
+    kind = table.features[PICTURE]
+    if isinstance(kind, Value) and kind.dtype.endswith(VIEW):  # which `Image` does not know
+        table = table.cast_column(PICTURE, Value(f"large_{kind.dtype.removesuffix(VIEW)}"))
     try:
         return Pictures(table.cast_column(PICTURE, Image(decode=False)), folder, place)
     except (TypeError, ValueError, NotImplementedError) as error:
-        found = table.features[PICTURE]
         raise ValueError(
-            f"{place}: the column read as '{PICTURE}' must hold bytes or paths of images, got {found}"
+            f"{place}: the column read as '{PICTURE}' must hold bytes or paths of images, got {kind}"
         ) from error
