@@ -167,6 +167,13 @@ def test_a_file_that_is_not_the_one_of_the_checkpoint_is_refused_on_resume(tmp_p
     assert (tmp_path / name).read_bytes() == changed
 
 
+def test_an_edited_file_of_the_run_is_not_taken_for_a_change_that_the_command_makes(tmp_path: Path):
+    begin(tmp_path)
+    (tmp_path / "config.yaml").write_text("d_model: 9\n")
+    with pytest.raises(ValueError, match="config.yaml: damaged or changed"):
+        create_run(tmp_path, FILES, resume=True)
+
+
 def test_a_file_that_changes_during_the_training_is_not_the_one_of_a_checkpoint(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ):

@@ -194,8 +194,9 @@ def prepare_run(folder: Path, files: RunFiles, lock: IO[str], may_change: Mappin
         logger.warning("%s has no checkpoint yet; starting from step 0", folder)
     content, environment = files.content(), dict(files.environment)
     if checkpoint is not None:
+        # first: `refuse_changes` would show an edit of the run's own file as a change that the command makes
+        check_run_files(folder, checkpoint)
         refuse_changes(folder, checkpoint, content, may_change)
-        check_run_files(folder, checkpoint)  # `refuse_changes` reads the tokenizer from this same folder
         environment[RESUMED] = resumptions(folder, checkpoint.step, environment)
         rename_damaged(checkpoint)
         logger.info("%s: continues from checkpoint %d, the newest undamaged one", folder, checkpoint.step)
