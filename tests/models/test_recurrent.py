@@ -157,6 +157,24 @@ def test_a_decoder_alone_is_a_language_model():
     assert [w for w in model(TOKENS, weights=True).weights["decoder.self"]] == [None, None]
 
 
+@pytest.mark.parametrize("cell", CELLS)
+def test_a_left_padded_row_of_a_decoder_says_what_the_row_alone_says(cell: str):
+    model = create_model("gpt2-nano", decoder={"kind": "recurrent", "cell": cell}).double().eval()
+    documents, state, said = torch.tensor([[1] * 6, [0] * 2 + [1] * 4]), model.decoder.start(2), []
+    for new in (slice(0, 4), slice(4, 6)):
+        states = model.decoder.step(TOKENS[:, new], documents[:, new], state)
+        said.append(model.heads["language"](states, model.decoder.embeddings.tokens.weight))
+    torch.testing.assert_close(torch.cat(said, dim=1)[0], model(TOKENS[:1]).logits[0], **EXACT)
+    torch.testing.assert_close(torch.cat(said, dim=1)[1, 2:], model(TOKENS[1:, 2:]).logits[0], **EXACT)
+
+
+@pytest.mark.parametrize("name", ["rnn-seq2seq-nano", "rnn-attention-nano"])
+def test_a_target_without_a_source_reads_no_other_one(name: str):
+    model, documents, sources = build(name), torch.tensor([[1, 1, 2, 2, 2, 3]]), torch.tensor([[1, 2, 2, 2, 0]])
+    one, other = (model(TOKENS[:1], source, documents, sources).logits[0] for source in (SOURCE[:1], SOURCE[1:]))
+    assert torch.equal(one[5], other[5]) and not torch.equal(one[4], other[4])
+
+
 def test_an_encoder_alone_classifies_by_its_summary():
     model = create_model("bert-nano", encoder={"kind": "recurrent"}, heads=["classification"], dropout=0).eval()
     logits = model(SOURCE, documents=torch.tensor([[1, 1, 2, 2, 2], [0, 1, 1, 1, 0]])).logits
