@@ -216,17 +216,23 @@ def spec(change: dict[str, Any], name: str = "byte_bpe {}") -> dict[str, Any]:
 
 ADDED = {"id": 9, "single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": False}
 SPLIT = {"type": "Split", "pattern": {"Regex": CUTS[0]}, "behavior": "Isolated", "invert": False}
+PREFIXED = {"type": "ByteLevel", "use_regex": False, "add_prefix_space": True}
+ENDS = {"type": "Strip", "strip_left": False, "strip_right": True}
 SPACES = {"type": "Replace", "pattern": {"Regex": r"\s+"}, "content": " "}
 WHOLE = {
     "no cut": {"pre_tokenizer": None},
     "an unknown pattern": {"pre_tokenizer": {**SPLIT, "pattern": {"Regex": "x+"}}},
     "pieces left out": {"pre_tokenizer": {**SPLIT, "behavior": "Removed"}},
     "pieces over spaces": {"pre_tokenizer": {"type": "Metaspace", "replacement": "▁", "split": False}},
+    "pieces turned inside out": {"pre_tokenizer": {**SPLIT, "invert": True}},
+    "spaces before words that are cut off": {"normalizer": {"type": "Strip", "strip_left": True, "strip_right": True}},
+    "a space before each word": {"pre_tokenizer": {"type": "Sequence", "pretokenizers": [SPLIT, PREFIXED]}},
     "dropped characters": {"normalizer": {"type": "StripAccents"}},
     "a map of characters": {"normalizer": {"type": "Precompiled", "precompiled_charsmap": "AAAA"}},
     "a space before each text": {"normalizer": {"type": "Prepend", "prepend": "▁"}},
     "an added token with a space": {"added_tokens": [{**ADDED, "content": "New York"}]},
     "an added token that takes spaces": {"added_tokens": [{**ADDED, "content": "x", "rstrip": True}]},
+    "an added token that takes the spaces before it": {"added_tokens": [{**ADDED, "content": "x", "lstrip": True}]},
     "an added token that is written as two": {"added_tokens": [{**ADDED, "content": "ﷺ"}]},
     "an added token that BERT writes with spaces": {"added_tokens": [{**ADDED, "content": "中文", "normalized": True}]},
     "a special token that hides a word": {
@@ -246,4 +252,5 @@ def test_marks_are_no_borders_where_a_step_or_a_token_joins_them():
     assert not is_separable_at_marks(spec({}, "bpe {}"))
     assert not is_separable_at_marks(spec({}, "roberta"))
     assert not is_separable_at_marks(spec({"added_tokens": [{**ADDED, "content": "v2.0"}]}))
-    assert is_separable(spec({"normalizer": SPACES})) and not is_separable_at_marks(spec({"normalizer": SPACES}))
+    for step in (SPACES, ENDS):
+        assert is_separable(spec({"normalizer": step})) and not is_separable_at_marks(spec({"normalizer": step}))
