@@ -36,6 +36,8 @@ def test_a_column_whose_name_has_a_dot_is_no_entry_of_a_map() -> None:
 def test_classes_with_columns_of_their_own_have_the_order_of_the_task() -> None:
     assert name_classes(["b", "a"], {LABEL: ["a", "b"]}, "labels") == ["b", "a"]
     assert name_classes(None, {LABEL: ["a", "b"]}, "labels") == ["a", "b"]
+    with pytest.raises(ValueError, match="labels: names a, c, but the columns of the classes are a, b"):
+        name_classes(["a", "c"], {LABEL: ["a", "b"]}, "labels")
 
 
 @pytest.mark.parametrize(

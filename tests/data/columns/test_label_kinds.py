@@ -145,13 +145,14 @@ def test_numbers_are_numbers(tmp_path: Path, caplog: pytest.LogCaptureFixture):
     assert "test: every row has the number -1; if it hides the labels, replace it by null or an" in caplog.text
 
 
-def test_each_row_keeps_its_own_number_and_the_index_has_two(tmp_path: Path):
+def test_each_row_keeps_its_own_number_and_the_index_has_two(tmp_path: Path, caplog: pytest.LogCaptureFixture):
     splits = opened(tmp_path, "number", "".join(f"t {i}\t{i / 7}\n" for i in range(600, 0, -1)), HEADER + "x\t1\n")
     kept = labels_of(splits["train"])
     assert sorted(kept) == sorted(set(kept)) and set(kept) <= {i / 7 for i in range(601)}
     assert splits["train"].shards[0].splits["train"]["labels"] == [min(kept), max(kept)]
     assert splits["test"].rows[0]["label"] == 1.0
     assert not any("labels" in path.read_text() for path in (tmp_path / "cache" / "known").glob("*.json"))
+    assert "every row has the number" not in caplog.text
 
 
 def test_numbers_that_are_all_the_same_are_reported(tmp_path: Path, caplog: pytest.LogCaptureFixture):

@@ -116,6 +116,13 @@ def test_a_sentence_is_a_unit_of_its_document() -> None:
     assert split.lengths.documents == 2
 
 
+def test_sentences_are_those_of_the_tasks_language(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writing, "splitter", lambda language: lambda document: document.split(language))
+    writer, stored = writing.ArrayWriter(tmp_path), StoredFields(("text",), sentences=True, language="de")
+    writing.write_batch(writer, {"text": ["a. b. cde. f"]}, stored, Letters())  # type: ignore[arg-type]
+    assert np.fromfile(tmp_path / "sentences", writer.kinds["sentences"]["dtype"]).tolist() == [0, 2]
+
+
 def test_a_pair_has_two_fields_and_a_label() -> None:
     split = opened("pair", text=["a", "bb"], pair=["ccc", "d"], label=["b", "O"])
     assert ids(split) == ["a", "bb"] and ids(split, "pair") == ["ccc", "d"]
