@@ -17,6 +17,7 @@ from zoo.blocks.dropout import Dropout
 from zoo.blocks.projections import is_patched
 from zoo.models.generation.fast import fast_generation
 from zoo.models.generation.generate import generate
+from zoo.models.generation.reordered import ReorderedMatrix
 from zoo.models.generation.settings import GenerateSettings
 from zoo.models.model import Model
 
@@ -30,6 +31,16 @@ def test_modules_find_their_parts_at_once_and_are_left_as_they_were() -> None:
         block.dropout = new  # which takes the place of the old one here, too
         assert block.dropout is new
     assert block.dropout is new and [set(module.__dict__) for module in model.modules()] == before
+
+
+@pytest.mark.skipif(not torch.backends.mkldnn.is_available(), reason="torch is built without oneDNN here")
+@pytest.mark.parametrize("changed", range(3))
+def test_matrices_that_share_a_product_are_reordered_anew_whichever_of_them_changes(changed: int) -> None:
+    weights = [nn.Parameter(torch.randn(n, 16, generator=torch.Generator().manual_seed(n))) for n in (8, 4, 2)]
+    before = ReorderedMatrix.of(weights)
+    assert ReorderedMatrix.of(weights) is before
+    weights[changed].data[0, 0] += 1  # which does not change the version
+    assert ReorderedMatrix.of(weights) is not before
 
 
 @contextmanager
