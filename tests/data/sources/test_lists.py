@@ -114,6 +114,7 @@ def test_a_question_may_have_no_answer():
         ("Where?", [{"text": "Korea", "answer_start": "9"}],
          r"start of the answer 'Korea' must be a whole number, such as 9; got '9'"),
         ("Where?", [{"text": ""}], r"the answer '' must be a text; for a question without an answer, give an empty"),
+        ("Where?", [{"text": " "}], r"the answer ' ' must be a text; for a question without an answer, give an empty"),
         (" ", ["Korea"], r"row 1: the question is empty"),
         ("Where?", [{"text": ["Korea"], "answer_start": [1, 2]}], r"'answers' must be a map of two lists"),
     ],

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from tokenizers import AddedToken, models, normalizers, pre_tokenizers, trainers
 from tokenizers import Tokenizer as Backend
-from tokenizers import models, normalizers, pre_tokenizers, trainers
 
 from zoo.data.store import encoding
 from zoo.data.store.encoding import encode, encode_texts
@@ -56,7 +56,7 @@ def watch(tokenizer: Tokenizer, lengths: list[int]) -> None:
         setattr(tokenizer, name, lambda some, read=read: lengths.append(max(map(len, some))) or read(some))
 
 
-def llama(cut: dict[str, Any] | None, added: Sequence[str] = ()) -> Tokenizer:
+def llama(cut: dict[str, Any] | None, added: Sequence[AddedToken] = ()) -> Tokenizer:
     """A tokenizer that reads a whole text as one word, as Llama 2's; its runs of spaces are tokens."""
     scratch = Backend(models.BPE(unk_token="<unk>"))
     scratch.normalizer = normalizers.Replace(" ", "▁")
@@ -95,9 +95,12 @@ def test_a_tokenizer_that_marks_the_beginning_of_a_text_reads_long_ones_in_piece
     assert max(longest) <= 1500
 
 
+@pytest.mark.parametrize("normalized", [True, False])  # if not, what is behind the word is normalized as a text
 @pytest.mark.parametrize("how", WHOLE)
-def test_pieces_have_the_ids_of_the_whole_where_the_mark_is_also_written_behind_added_words(how: str) -> None:
-    tokenizer = llama(WHOLE[how], added=["dogs"])
+def test_pieces_have_the_ids_of_the_whole_where_the_mark_is_also_written_behind_added_words(
+    how: str, normalized: bool
+) -> None:
+    tokenizer = llama(WHOLE[how], added=[AddedToken("dogs", normalized=normalized)])
     without = ONE_LINE.replace("dogs", "cats")
     for text in (without, without.replace(" ", "")):
         long = f"{text[:2100]}dogs{text[2100:5000]}"  # far from where it is cut
