@@ -22,6 +22,15 @@ def test_what_was_there_stays_until_all_is_written(tmp_path: Path) -> None:
     assert path.read_text() == "new" and list(tmp_path.iterdir()) == [path]
 
 
+def test_a_file_that_is_replaced_keeps_who_may_read_it(tmp_path: Path) -> None:
+    path = tmp_path / "page.html"
+    path.touch()
+    path.chmod(0o604)
+    with atomic_write(path) as aside:
+        aside.write_text("new")
+    assert path.read_text() == "new" and path.stat().st_mode & 0o7777 == 0o604
+
+
 def test_two_processes_that_write_one_file_do_not_disturb_each_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

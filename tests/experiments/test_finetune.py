@@ -27,6 +27,12 @@ def test_tokens_that_a_checkpoint_lacks_stay_as_they_begin():
     assert torch.equal(found[20:], before[20:])
 
 
+def test_weights_of_another_shape_are_refused():
+    model, larger = create_model("gpt2-nano", vocab_size=300), create_model("gpt2-nano", vocab_size=301)
+    with pytest.raises(ValueError, match=r"tokens.weight: the checkpoint has \(301, 32\), the model \(300, 32\)"):
+        copy_weights(model, larger.state_dict())
+
+
 @pytest.mark.parametrize("name", ["transformer-nano", "gpt-modern-nano", "t5-nano"])
 def test_positions_without_a_table_go_on_by_their_formula(name: str):
     small, large = create_model(name, max_length=7).eval(), create_model(name, max_length=17).eval()

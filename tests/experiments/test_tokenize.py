@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from PIL import Image
 
 from zoo.data.ids import StoredFields
 from zoo.data.store.worker import plan_request
@@ -128,3 +129,14 @@ def test_columns_that_are_not_read_decide_nothing(
         found.append((read, filling.request.tokenizer, filling.request.inputs))
         assert {shard.folder for shard in filling.shards} == {shard.folder for shard in plan_request(filling.request)}
     assert found[0] == found[1] and len(found[0][0]) == 2
+
+
+def test_the_texts_of_images_are_tokenized(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ZOO_CACHE", str(tmp_path / "cache"))
+    for n in range(8):
+        Image.new("RGB", (2, 2), (n, 0, 0)).save(tmp_path / f"{n}.png")
+    (tmp_path / "a.csv").write_text("image,text\n" + "".join(f"{n}.png,a dog {n}\n" for n in range(8)))
+    task = {"objective": "captioning", "source": {"files": {"train": "a.csv"}}, "tokenizer": "characters"}
+    (tmp_path / "mine.yaml").write_text(json.dumps(task))
+    filling = plan_filling(str(tmp_path / "mine.yaml"), [], tmp_path, None, False)
+    assert all(shard.recipe.tokenizer is not None for shard in filling.shards)
