@@ -14,6 +14,7 @@ def test_settings_that_cannot_be_are_refused():
     for problem, changes in {
         "beams and sampling .* do not combine; set beams to 1 or temperature to 0": {"beams": 2, "top_p": 0.5},
         "top_k and top_p need a temperature above 0": {"temperature": 0.0, "top_k": 3},
+        "top_k and top_p need a temperature": {"temperature": 0.0, "top_p": 0.5},
         "max_new_tokens must be at least 1, got 0": {"max_new_tokens": 0},
         "top_k must be at least 1, got 0": {"top_k": 0},
         "beams must be at least 1, got 0": {"beams": 0},
@@ -28,6 +29,7 @@ def test_settings_that_cannot_be_are_refused():
         with pytest.raises(ValueError, match=problem):
             GenerateSettings(**changes)
     assert not GenerateSettings(beams=2, temperature=0.0).samples
+    assert GenerateSettings(top_p=1.0, length_penalty=5.0).samples
 
 
 def test_prompts_and_models_that_cannot_be_continued_are_refused():

@@ -175,6 +175,16 @@ def test_a_target_without_a_source_reads_no_other_one(name: str):
     assert torch.equal(one[5], other[5]) and not torch.equal(one[4], other[4])
 
 
+@pytest.mark.parametrize("name", ["rnn-seq2seq-nano", "rnn-attention-nano"])
+def test_packed_documents_beside_an_empty_row_read_their_own_sources(name: str):
+    model, nothing = build(name), [0] * 6
+    documents, sources = torch.tensor([[1, 1, 1, 2, 2, 2], nothing]), torch.tensor([[1, 1, 1, 2, 2], nothing[:5]])
+    packed = model(TOKENS, SOURCE, documents, sources).logits[0]
+    for target, source in ((slice(0, 3), slice(0, 3)), (slice(3, 6), slice(3, 5))):
+        alone = model(TOKENS[:1, target], SOURCE[:1, source]).logits[0]
+        torch.testing.assert_close(packed[target], alone, **EXACT)
+
+
 def test_an_encoder_alone_classifies_by_its_summary():
     model = create_model("bert-nano", encoder={"kind": "recurrent"}, heads=["classification"], dropout=0).eval()
     logits = model(SOURCE, documents=torch.tensor([[1, 1, 2, 2, 2], [0, 1, 1, 1, 0]])).logits
