@@ -17,6 +17,7 @@ def test_columns_come_in_the_order_of_the_inputs_whatever_a_task_says_first() ->
     ("present", "read", "unread"),
     [
         (["messages", "prompt", "text", LABEL], [LABEL, "messages"], []),
+        (["messages"], [LABEL, "messages"], [LABEL]),
         (["prompt", "text"], [LABEL, "prompt", "text"], [LABEL, "messages"]),
         (["text"], [LABEL, "text"], [LABEL, "messages", "prompt"]),
         (["prompt"], [LABEL, "messages", "prompt", "text"], [LABEL, "messages", "text"]),

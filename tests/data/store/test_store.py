@@ -174,6 +174,8 @@ def test_an_answer_is_kept_as_its_first_token_and_the_one_behind_its_last() -> N
     split = kept(StoredFields(("context",), answers=(("answers", "context"),)), context=["ab cd ef", "x"],
                  answers=answers)  # fmt: skip
     assert [split.read(split.lengths.span("answers", document)).tolist() for document in (0, 1)] == [[2, 5], []]
+    split = kept(StoredFields(("context",), answers=(("answers", "context"),)), context=["x"], answers=answers[1:])
+    assert split.read(split.lengths.span("answers", 0)).tolist() == []  # no document of the shard has one
 
 
 def test_batches_join_without_a_seam(monkeypatch: pytest.MonkeyPatch) -> None:
