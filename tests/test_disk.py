@@ -17,8 +17,10 @@ def test_what_was_there_stays_until_all_is_written(tmp_path: Path) -> None:
         aside.write_text("half of")
         raise OSError(errno.ENOSPC, "No space left on device")
     assert path.read_text() == "old" and list(tmp_path.iterdir()) == [path]
-    with atomic_write(path) as aside:
-        aside.write_text("new")
+    with path.open() as before:
+        with atomic_write(path) as aside:
+            aside.write_text("new")
+        assert before.read() == "old"  # the file itself was not written to
     assert path.read_text() == "new" and list(tmp_path.iterdir()) == [path]
 
 
