@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from written_rows import ALL_STAY, Given
 
+from zoo.data.columns.choices import normalize_choices
 from zoo.data.columns.columns import Columns, check_named
 from zoo.data.sources.reader import SplitReader
 
@@ -230,6 +231,13 @@ def test_choices_are_also_read_from_a_map_of_two_lists():
 def test_labels_that_tell_no_choice_are_refused(choices: Any, label: str, said: str):
     with pytest.raises(ValueError, match=said):
         read(context=["a"], choices=[choices], label=[label])
+
+
+@pytest.mark.parametrize("label", ["", -1, "-1", None])
+def test_choices_whose_label_is_withheld_are_texts_too(label: Any):
+    row = {"choices": {"text": ["x", "y"], "label": ["A", "B"]}, "label": label}
+    normalize_choices(row)
+    assert row == {"choices": ["x", "y"], "label": label}
 
 
 def test_an_entry_that_a_map_lacks_is_named_with_its_row():

@@ -30,6 +30,13 @@ def test_an_added_word_is_one_token_and_texts_come_back(kind: str):
     assert Tokenizer.from_files(tokenizer.files()).encode([text])[0].tolist() == ids.tolist()
 
 
+def test_a_continuation_of_a_text_knows_the_words_that_were_added_after_another_one_was_read():
+    tokenizer = trained("bpe")
+    tokenizer.encode_continuation(["a bore"])
+    add_words(tokenizer, ["cinematic"])
+    assert tokenizer.vocabulary["cinematic"] in tokenizer.encode_continuation(["a cinematic bore"])[0]
+
+
 @pytest.mark.parametrize(("text", "found"), [("a cinematic bore", True), ("cinematics", False), ("uncinematic", False)])
 def test_a_word_is_not_found_within_another_one(text: str, found: bool):
     tokenizer = trained("wordpiece")

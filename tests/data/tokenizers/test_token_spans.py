@@ -3,12 +3,13 @@
 from typing import Any
 from unicodedata import normalize
 
+import numpy as np
 import pytest
 from tokenizers import Regex, models, pre_tokenizers
 from tokenizers import Tokenizer as Backend
 
 from zoo.data.tokenizers.recipes.recipe import tokenizers
-from zoo.data.tokenizers.token_spans import encode_with_spans, encode_word_lists, tokens_of
+from zoo.data.tokenizers.token_spans import TokenSpans, encode_with_spans, encode_word_lists, tokens_of
 from zoo.data.tokenizers.tokenizer import Tokenizer
 
 WORDS = ["Zoë", "reads,", "don't", "\u200d", "서울에서", "1923"]
@@ -88,3 +89,18 @@ def test_white_space_at_either_end_of_a_token_is_no_part_of_a_word():
     backend.pre_tokenizer = pre_tokenizers.Split(Regex(r"[.]\n+| ?\w+|\n"), "isolated")
     (tokens,) = encode_with_spans(Tokenizer(backend, {"pad": "<pad>"}), ["Stop.\n\n Go\n"])
     assert list(zip(tokens.begins.tolist(), tokens.ends.tolist(), strict=True)) == [(0, 4), (4, 5), (8, 10), (11, 11)]
+
+
+@pytest.mark.parametrize(
+    ("start", "stop", "expected"),
+    [
+        (0, 1, (0, 1)),
+        (1, 3, (1, 2)),  # neither the token that ends where the answer begins, nor the one that begins where it ends
+        (2, 4, (1, 3)),
+        (5, 6, (3, 4)),  # of a character without a token: the one after it
+        (8, 9, (3, 4)),  # or the last one
+    ],
+)
+def test_tokens_beside_an_answer_are_no_part_of_it(start: int, stop: int, expected: tuple[int, int]):
+    begins, ends = np.array([0, 1, 3, 6]), np.array([1, 3, 5, 8])
+    assert tokens_of(TokenSpans(begins, begins, ends), start, stop) == expected
