@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from zoo.data.columns.columns import Column, Columns, name_classes, read_input, stored_columns
-from zoo.data.ids import CHOICES, LABEL, TAGS, WORDS
+from zoo.data.ids import CHOICES, LABEL, PICTURE, TAGS, WORDS
 
 
 def test_columns_come_in_the_order_of_the_inputs_whatever_a_task_says_first() -> None:
@@ -32,6 +32,11 @@ def test_the_first_form_whose_columns_are_there_is_read(present: list[str], read
 def test_a_column_whose_name_has_a_dot_is_no_entry_of_a_map() -> None:
     assert stored_columns(["a.b", "c.d"], ["a.b", "c"]) == {"a.b", "c"}
     assert read_input({"a.b": 1, "a": {"b": 2}, "c": {"d": 3}}, "text", "a.b") == 1
+
+
+def test_images_are_read_from_a_column_itself_and_from_no_entry_of_it() -> None:
+    with pytest.raises(ValueError, match=r"a.parquet: unknown column 'photo.raw'"):
+        Columns([PICTURE], {PICTURE: "photo.raw"}).choose(["photo"], "a.parquet")
 
 
 def test_classes_with_columns_of_their_own_have_the_order_of_the_task() -> None:

@@ -59,6 +59,10 @@ def test_a_word_is_not_found_in_half_a_syllable(caplog: pytest.LogCaptureFixture
     assert tokenizer.vocabulary["백신"] in tokenizer.encode(["백신은"])[0]
 
 
+def test_a_word_that_is_named_twice_is_added_once():
+    assert words_to_add({"add": ["film", "bore", "film"]}) == ["film", "bore"]
+
+
 def test_a_special_token_is_no_word():
     with pytest.raises(ValueError, match=r"task\.tokenizer\.add: '\[MASK\]' is a special token of the tokenizer"):
         add_words(trained("wordpiece"), ["[MASK]"])
