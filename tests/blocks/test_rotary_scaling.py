@@ -75,6 +75,7 @@ def test_rates_are_those_of_transformers_to_the_last_bit(kind: str, high: float,
         ({"name": "linear", "factor": 0.5}, "factor must be at least 1, got 0.5"),
         ({"name": "yarn", "factor": 2, "trained_length": 8, "beta_slow": 40.0}, "0 < beta_slow <= beta_fast"),
         ({"name": "llama3", "factor": 2, "trained_length": 8, "low": 5.0}, "0 < low < high, got 5.0 and 4.0"),
+        ({"name": "llama3", "factor": 2, "trained_length": 8, "low": 4.0}, "0 < low < high, got 4.0 and 4.0"),
         ({"name": "dynamic", "factor": 2}, "needs the option 'trained_length'"),
         ({"name": "ntk", "factor": 2}, "unknown rotary_scaling 'ntk'; allowed: linear, dynamic, yarn, llama3"),
         (
@@ -86,6 +87,13 @@ def test_rates_are_those_of_transformers_to_the_last_bit(kind: str, high: float,
 def test_a_scaling_that_means_nothing_is_refused(scaling: dict[str, Any], said: str):
     with pytest.raises(ValueError, match=said):
         positions.build({"name": "rotary", "scaling": scaling}, WIDTH, 3, WIDTH, LONG, True)
+
+
+def test_a_base_is_raised_by_a_power_that_one_pair_does_not_have():
+    with pytest.raises(ValueError, match="rotary_scaling dynamic needs a d_key above 2, got 2"):
+        scalings.build({"name": "dynamic", "factor": 2, "trained_length": TRAINED}, 300.0, 2)
+    rates, at = plain_rates(300.0, WIDTH, torch.device("cpu")), torch.arange(LONG)[None]
+    assert torch.equal(scalings.build({"name": "linear", "factor": 1}, 300.0, WIDTH).scale(rates, at, at.dtype), rates)
 
 
 @pytest.mark.parametrize("default", [torch.bfloat16, torch.float64])

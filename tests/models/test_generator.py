@@ -7,7 +7,9 @@ import torch
 import transformers
 
 from zoo import create_model
+from zoo.annotations import PerLayer
 from zoo.models.cost import on_meta, parameters, parameters_of_generator
+from zoo.models.generator import times
 from zoo.models.heads.scores import DRAW_BITS, Scores
 from zoo.models.model import Model
 from zoo.models.settings import load_settings
@@ -81,6 +83,11 @@ def test_no_gradient_of_the_detection_reaches_the_generator():
     named = dict(model.named_parameters())
     assert own(model) and all(named[name].grad is None for name in own(model))
     assert all(named[name].grad is not None for name in named if name.startswith("encoder."))
+
+
+def test_a_share_of_a_size_is_rounded_and_at_least_1():
+    assert [times(12, 0.33), times(12, 0.3), times(3, 0.1)] == [4, 4, 1]
+    assert times(PerLayer((12, 6)), 0.33) == PerLayer((4, 2))
 
 
 def test_without_draws_the_encoder_reads_its_tokens():
