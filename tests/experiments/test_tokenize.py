@@ -68,6 +68,17 @@ def test_a_source_without_train_trains_no_tokenizer(tmp_path: Path, monkeypatch:
         plan_filling(str(tmp_path / "mine.yaml"), [], tmp_path, None, False)
 
 
+def test_a_source_without_the_labels_that_are_learned_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ZOO_CACHE", str(tmp_path / "cache"))
+    (tmp_path / "a.csv").write_text("text,topic\n" + "".join(f"a text {n},x\n" for n in range(8)))
+    task = {"objective": "classification", "source": {"files": {"train": "a.csv"}}, "tokenizer": "characters"}
+    (tmp_path / "mine.yaml").write_text(json.dumps(task))
+    with pytest.raises(ValueError, match="no column is read as 'label', which classification needs; found: text"):
+        plan_filling(str(tmp_path / "mine.yaml"), [], tmp_path, None, False)
+
+
 def test_objectives_are_asked_again_by_other_code(asked: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     stored("causal_lm", ["text"])
     monkeypatch.setattr(tokenize, "DECIDING", ("objectives/*.py",))

@@ -76,6 +76,13 @@ def test_an_answer_keeps_the_marks_that_a_normalizer_joins_to_its_letters(
     assert text[tokens.begins[first] : tokens.ends[last - 1]] == answer
 
 
+def test_marks_at_the_end_of_a_text_belong_to_its_last_token():
+    text = "a cafe\u0301"
+    tokenizer = Tokenizer.train(tokenizers.parse({"name": "wordpiece", "vocab_size": 100}), [text])
+    (tokens,) = encode_with_spans(tokenizer, [text])
+    assert tokens.ends[-1] == len(text) == 7
+
+
 def test_a_mark_that_is_a_token_of_its_own_is_no_part_of_the_one_before():
     text = "e\u0301a"
     (tokens,) = encode_with_spans(Tokenizer.train(tokenizers.parse({"name": "characters"}), [text]), [text])
