@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+import torch
 
 from zoo.models import cost
 from zoo.models.cost import blank_source, count_tokens, flops_per_token, forward_flops, memory, on_meta, parameters
@@ -30,6 +31,10 @@ def test_tokens_of_the_source_count_as_those_of_the_target():
     encoder = layers * (4 * d_model**2 + 2 * d_model * d_ff + 2 * length * d_model)
     decoder = layers * (8 * d_model**2 + 2 * d_model * d_ff + 4 * length * d_model) + vocab_size * d_model
     assert flops_per_token(model, length) == 6 * (encoder + decoder) / 2
+
+
+def test_an_image_counts_as_one_token():
+    assert [count_tokens(source) for source in (None, torch.zeros(1, 7), torch.zeros(1, 3, 8, 8))] == [0, 7, 1]
 
 
 def test_a_source_is_as_long_as_the_encoder_can_read():

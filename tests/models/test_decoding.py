@@ -26,6 +26,8 @@ CHOICES: list[dict[str, Any]] = [
     {"position": ["rotary", "none"], "attention.qk_norm": True, "block": "parallel"},
     {"position": {"name": "rotary", "base": [100.0, 5000.0]}, "attention.d_value": 6, "norm": ["layernorm", "rmsnorm"]},
     {"position": "relative", "n_heads": [4, 2], "d_ff": [48, 7]},
+    {"position": "relative", "n_heads": [4, 2], "attention.d_key": 8},
+    {"position": "rotary", "attention.d_key": [8, 4]},
     {"attention.score": "additive", "position": "rotary"},
     {"mixer": ["recurrent", {"name": "recurrent", "cell": "lstm", "d_state": 5}]},
     {"mixer": ["convolution", {"name": "convolution", "kernel": 2, "dilation": 3, "depthwise": True}]},

@@ -77,6 +77,13 @@ def test_the_encoder_reads_what_the_generator_guessed():
     torch.testing.assert_close(said.heads["replaced_token"], detected)
 
 
+def test_a_position_has_the_same_guess_in_whatever_order_positions_are_scored():
+    model = build().eval()
+    turned = {"masked_lm": PLACES["masked_lm"].flip(0)}
+    one, other = (model(TOKENS, places=places, draws=DRAWS).read for places in (PLACES, turned))
+    assert one is not None and other is not None and torch.equal(one, other)
+
+
 def test_no_gradient_of_the_detection_reaches_the_generator():
     model = build()
     model(TOKENS, places=PLACES, draws=DRAWS).heads["replaced_token"].square().sum().backward()

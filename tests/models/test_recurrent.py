@@ -10,6 +10,7 @@ from zoo import create_model
 from zoo.models.generation.generate import generate
 from zoo.models.generation.settings import GenerateSettings
 from zoo.models.kinds.part import PartInput
+from zoo.models.kinds.source import TargetSources
 from zoo.models.model import Model
 
 EXACT = {"rtol": 1e-10, "atol": 1e-10}
@@ -155,6 +156,14 @@ def test_a_decoder_alone_is_a_language_model():
         )
     torch.testing.assert_close(torch.cat(said, dim=1), whole, **EXACT)
     assert [w for w in model(TOKENS, weights=True).weights["decoder.self"]] == [None, None]
+
+
+def test_each_layer_begins_with_its_own_part_of_the_map_of_the_summary():
+    decoder = build("rnn-attention-nano", **{"decoder.n_layers": 2, "decoder.cell": "lstm"}).decoder
+    summary = torch.randn(3, decoder.begin.in_features, generator=torch.Generator().manual_seed(0)).double()
+    begun = torch.tanh(decoder.begin(summary)).chunk(4, dim=1)  # h and c of the lower layer, then of the upper one
+    lower, upper = decoder.first_states(summary, 3, TargetSources(summary, None))
+    assert torch.equal(lower, torch.stack(begun[:2])) and torch.equal(upper, torch.stack(begun[2:]))
 
 
 @pytest.mark.parametrize("cell", CELLS)
