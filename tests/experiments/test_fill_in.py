@@ -15,6 +15,7 @@ from zoo.experiments.request import Request
 from zoo.experiments.resolve import resolve_pretraining
 from zoo.metrics.metric import metrics
 from zoo.models.heads.scores import Scores
+from zoo.models.settings import load_settings
 
 
 @pytest.mark.parametrize(
@@ -100,6 +101,13 @@ def test_a_model_reads_what_a_document_may_have(objective: str, lengths: dict[st
     sets = [(("task",), {"objective": objective, "longest": None, "metrics": [], **lengths})]
     given = resolve_pretraining(Request("gpt2-nano", "pydocs-topic", Path("run"), sets))
     assert fit_length(given).model.max_length == wanted
+
+
+def test_a_task_of_longer_texts_adds_no_positions():
+    request = Request(
+        "bert-nano", "pydocs-topic", Path("run"), [(("task", "length"), 4096), (("task", "longest"), None)]
+    )
+    assert resolve_pretraining(request).model.max_length == load_settings("bert-nano").max_length < 4096
 
 
 @pytest.mark.parametrize(
