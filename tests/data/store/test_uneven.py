@@ -111,3 +111,11 @@ def test_where_rows_may_differ_the_same_shards_are_read(data: Path) -> None:
     allowed = STORED._replace(equal_counts=())
     assert not filling(data, allowed, **files).missing
     open_files(data, allowed, **files)
+
+
+def test_a_file_none_of_whose_rows_are_held_out_has_no_list_to_compare(data: Path) -> None:
+    write(data, "train.jsonl", [4] * 40)
+    filled = filling(data, train=["train.jsonl", "more.jsonl"])
+    filled.fill(Share(), lambda *seen: None)
+    held_out = [shard.open() for shard in filled.shards if shard.rows.split == "validation"]
+    assert [shard is not None and shard.documents("validation") > 0 for shard in held_out] == [True, False]

@@ -123,13 +123,15 @@ def test_bpe_never_merges_punctuation_with_letters():
     assert not [t for t in tokens if any(c in ",.;:!'" for c in t) and any(c.isalpha() for c in t)]
 
 
-def test_min_frequency_keeps_rare_merges_out():
-    texts = ["xyz xyz ab"]
-    seldom = Tokenizer.train(tokenizers.parse({"name": "bpe", "vocab_size": 100, "min_frequency": 1}), texts)
-    often = Tokenizer.train(tokenizers.parse({"name": "bpe", "vocab_size": 100, "min_frequency": 2}), texts)
-    assert "▁ab" in seldom.vocabulary
-    assert "▁ab" not in often.vocabulary
-    assert "▁xyz" in often.vocabulary
+@pytest.mark.parametrize(
+    ("name", "rare", "often"), [("bpe", "▁ab", "▁xyz"), ("wordpiece", "ab", "xyz"), ("byte_bpe", "Ġab", "xyz")]
+)
+def test_min_frequency_keeps_rare_merges_out(name: str, rare: str, often: str):
+    found = []
+    for least in (1, 2):
+        choice = tokenizers.parse({"name": name, "vocab_size": SIZES[name], "min_frequency": least})
+        found.append(Tokenizer.train(choice, ["xyz xyz ab"]).vocabulary)
+    assert rare in found[0] and rare not in found[1] and often in found[1]
 
 
 def test_rare_characters_leave_half_of_the_vocabulary_to_words():
