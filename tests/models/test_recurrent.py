@@ -235,6 +235,12 @@ def test_a_gap_in_a_document_is_refused(name: str, settings: dict[str, Any]):
         model(tokens, tokens if model.encoder is not None else None, gap)
 
 
+@pytest.mark.parametrize("name", ["rnn-seq2seq-nano", "rnn-attention-nano"])
+def test_a_source_of_fewer_rows_than_the_target_is_refused(name: str):
+    with pytest.raises(ValueError, match="source: expected 2 rows, one per row of tokens, got 1"):
+        create_model(name)(TOKENS, SOURCE[:1])
+
+
 @pytest.mark.parametrize("name", ["rnn-attention-nano", "captioner-rnn-nano"])
 def test_a_window_on_a_source_is_refused(name: str):
     with pytest.raises(ValueError, match="decoder: attention.window: target and source positions have no distance"):
