@@ -26,6 +26,11 @@ def test_each_choice_is_scored_with_its_context(name: str):
     )
 
 
+def test_space_around_a_choice_is_no_part_of_it():
+    answer = Pipeline(loaded("bert-nano", "choice", "characters"))
+    assert answer("the red cat", pair=" sleeps \n\truns\r\n") == answer("the red cat", pair="sleeps\nruns")
+
+
 def test_contexts_may_have_different_numbers_of_choices():
     answer = Pipeline(loaded("bert-nano", "choice"))
     both = answer(["the red cat", "a blue dog"], pair=["sleeps\nruns", "cats\ndogs\ntrees"])

@@ -196,6 +196,7 @@ def test_a_question_about_a_conversation_is_a_question(text: str):
             {},
             "^input 1: pair: this checkpoint was trained for causal_lm, which reads one text; leave it out",
         ),
+        (["", ""], {}, "^input 1: pair: this checkpoint was trained for causal_lm"),
         (None, {"beam": 1}, "^generate: unknown key 'beam' .did you mean 'beams'"),
     ],
 )

@@ -15,7 +15,7 @@ from zoo.batches.order import PackedRow
 from zoo.examples.example import ExamplePlan
 from zoo.inference.metric_inputs import METRIC_COLLECTORS, ForwardResult
 from zoo.inference.pipeline import Pipeline
-from zoo.inference.predictors.tagging import WordTags, join_spans, makes_spans
+from zoo.inference.predictors.tagging import WordTags, encode_words, join_spans, makes_spans, tag_words
 from zoo.metrics.metric import compute
 from zoo.metrics.tagging import as_iobes
 from zoo.models.heads.scores import Scores
@@ -68,6 +68,15 @@ def test_each_word_of_a_text_has_a_tag_and_its_place(name: str, kind: str):
     assert [one["text"] for one in found["output"]] == ["the", "red", "cat", "sleeps"]
     assert all(text[one["start"] : one["end"]] == one["text"] for one in found["output"])
     assert len(found["scores"]) == 4 and all(0.5 <= score <= 1 for score in found["scores"])
+
+
+def test_the_first_token_of_a_word_is_not_the_white_space_before_it():
+    tokenizer, text = loaded("bert-nano", "tagging", "characters").tokenizer, "the  cat"
+    (tokens,) = encode_words(tokenizer, [text])
+    assert [tokenizer.spell(i) for i in tokens.ids] == list("the cat")
+    shares = np.array([[number, 0] for number in range(7)], dtype=np.float32)
+    words = tag_words(tokenizer, text, tokens, shares, ["NOUN", "VERB"])
+    assert [(one["text"], one["score"]) for one in words] == [("the", 0), ("cat", 4)]
 
 
 @pytest.mark.parametrize("kind", ["byte_bpe", "characters"])

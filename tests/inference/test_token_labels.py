@@ -28,6 +28,15 @@ def test_a_piece_that_continues_a_word_has_a_dot_and_the_first_one_of_a_word_has
     assert len(labels) > 1 and not labels[0].startswith("·") and all(label.startswith("·") for label in labels[1:])
 
 
+def test_only_letters_and_digits_that_continue_a_word_have_a_dot_and_nothing_continues_a_special_token():
+    tokenizer = Tokenizer.train(tokenizers.parse({"name": "byte_bpe", "vocab_size": 290}, "tokenizer"), TEXTS)
+    ids, start = tokenizer.encode(["the\u00e9s, cats"])[0].tolist(), tokenizer.roles.id("start")
+    labels = ["the", "\u00c3", "\u00a9", "s", ",", "\u2423", "cat", "s"]  # bytes are spelled as in the vocabulary
+    assert [label.removeprefix("\u00b7") for label in token_labels(tokenizer, ids)] == labels
+    assert token_labels(tokenizer, ids)[3:5] == ["\u00b7s", ","]
+    assert token_labels(tokenizer, [ids[0], start, ids[3], ids[3]]) == ["the", "<s>", "s", "\u00b7s"]
+
+
 def test_special_tokens_are_spelled_and_white_space_is_shown():
     tokenizer = Tokenizer.train(tokenizers.parse({"name": "characters", "vocab_size": 60}, "tokenizer"), ["ab \n\tc"])
     ids = [tokenizer.roles.id("start"), *tokenizer.encode(["ab \n\t"])[0].tolist(), tokenizer.roles.id("end"), 999]
