@@ -43,6 +43,7 @@ def test_the_median_is_the_smallest_length_that_half_do_not_exceed(values: list[
 
 def test_of_the_longest_documents_only_the_longest_is_known() -> None:
     assert tally([3, 30, 40]).quantile(0.6) == 40
+    assert tally([3, 30, 40]).describe()["mean"] == pytest.approx(73 / 3)
     assert [tally(list(range(1, 11))).describe()[name] for name in ("median", "p90", "p99")] == [5, 9, 10]
 
 
@@ -51,6 +52,11 @@ def test_a_histogram_has_each_document_in_one_bar(values: list[int]) -> None:
     bars = tally(values).histogram()
     assert sum(bar["documents"] for bar in bars) == len(values)
     assert all(sum(bar["from"] <= v <= bar["to"] for v in values) == bar["documents"] for bar in bars)
+
+
+def test_a_histogram_begins_and_ends_with_a_bar_that_has_documents() -> None:
+    bars = tally([2, 9]).histogram()
+    assert [(bar["from"], bar["to"], bar["documents"]) for bar in bars] == [(2, 3, 1), (4, 7, 0), (8, 15, 1)]
 
 
 def test_documents_of_sentences_begin_where_their_first_sentence_does() -> None:

@@ -70,6 +70,29 @@ def test_short_texts_are_near_duplicates_by_their_characters() -> None:
     assert [(first.row, second.row) for first, second, _ in counts["shown"]] == [(3, 4)]
 
 
+def test_texts_of_five_words_or_without_spaces_are_compared_too() -> None:
+    found, written = near.NearDuplicates(), "".join(chr(0x4E00 + number) for number in range(200))
+    spaced = [" ".join(text[at : at + 40] for at in range(0, 200, 40)) for text in (written, written[:-1] + "\u3042")]
+    for number, text in enumerate(["one two three four five", "six seven eight nine ten", *spaced], 1):
+        found.add(text, code_of(text), RowPlace(0, 0, number))
+    counts = found.find()
+    assert counts is not None and (counts["rows"], [two.row for _, two, _ in counts["shown"]]) == (1, [4])
+    assert len(near.shingles([f"word{number}" for number in range(9)])) == 9 - near.SHINGLE + 1
+
+
+def test_a_process_that_read_few_rows_adds_no_more_of_them_to_the_sample(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(near, "ROWS", 10)
+    whole, one, other = near.NearDuplicates(), near.NearDuplicates(), near.NearDuplicates()
+    for row in range(60):
+        text = f"a text of some words {row}"
+        for seen in (whole, one if row < 54 else other):
+            seen.add(text, code_of(text), RowPlace(0, 0, row))
+    assert one.share < other.share
+    other.join([one.plain()])
+    found = other.find()
+    assert other.kept.keys() == whole.kept.keys() and found is not None and found["looked_at"] == len(whole.kept)
+
+
 def test_samples_that_were_taken_apart_are_the_sample_of_all(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(near, "ROWS", 10)
     whole, one, other = near.NearDuplicates(), near.NearDuplicates(), near.NearDuplicates()
@@ -100,6 +123,7 @@ def test_a_guess_knows_the_frequencies_of_train_and_nothing_of_the_split_that_it
     loss = -(math.log(0.75) + 2 * math.log(0.25)) / 3
     assert score_guess(tally, train, ()) == {"accuracy": pytest.approx(1 / 3), "loss": pytest.approx(loss)}
     assert score_guess(missing, train, ()) == {"accuracy": 0.5, "loss": None}
+    assert score_guess(RowTally(labels=Counter({"c": 2})), train, ()) == {}  # none of those known
     assert score_guess(RowTally(labels=Counter({"-1": 5})), train, ()) == {}  # withheld
     partly = RowTally(labels=Counter({"b": 2, "a": 1, "": 3, "-1": 1}))
     assert score_guess(partly, train, ()) == score_guess(tally, train, ())
@@ -120,6 +144,7 @@ def test_the_guess_of_a_class_among_several_is_its_share_of_the_rows() -> None:
     of_a, classes = -(0.75 * math.log(0.75) + 0.25 * math.log(0.25)), ("a", "b", "c")  # no row has the third
     assert score_guess(tally, tally, classes) == {"loss": pytest.approx((of_a + math.log(2)) / 3)}
     assert score_guess(other, tally, classes) == {"loss": pytest.approx((math.log(2) - math.log(0.75)) / 3)}
+    assert score_guess(other, other, ("a",)) == {"loss": 0.0}  # every row has it, as predicted
 
 
 def test_tags_count_as_labels_and_questions_without_an_answer_are_counted() -> None:
