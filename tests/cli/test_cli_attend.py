@@ -49,6 +49,16 @@ def test_a_wrong_file_is_refused_before_the_model_is_read(zoo: Zoo, tmp_path: Pa
     assert said.status == 2 and message in said.err
 
 
+def test_a_page_that_may_not_be_written_is_refused_before_the_model_is_read(
+    zoo: Zoo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    page = tmp_path / "maps.html"
+    page.write_text("old")
+    monkeypatch.setattr("zoo.disk.os.access", lambda *_: False)  # who runs tests may write any file
+    said = zoo("attend", tmp_path, "a", "-o", page)
+    assert said.status == 2 and f"-o: {page}: cannot be written: Permission denied" in said.err
+
+
 def test_a_picture_that_is_read_is_not_written_over(zoo: Zoo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     picture = tmp_path / "cat.png"
     picture.write_bytes(b"a cat")

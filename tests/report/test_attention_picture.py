@@ -107,6 +107,7 @@ def test_labels_that_are_left_out_leave_the_others_at_their_places(monkeypatch: 
     found = {
         int(place): label.get_text() for place, label in zip(axis.get_ticklocs(), axis.get_ticklabels(), strict=True)
     }
+    assert figures[0].axes[0].images[0].get_clim() == (0, pytest.approx(np.sqrt(maps[0].layers[1].max())))
     assert 1 < len(found) < 100 and found == {place: f"token {place}" for place in found}
 
 
@@ -144,8 +145,9 @@ def test_long_texts_go_over_a_few_lines(tmp_path: Path):
 
 def test_tokens_that_look_like_formulas_are_drawn_as_they_are(tmp_path: Path):
     pytest.importorskip("matplotlib")
-    places = PositionLabels(["$\\alpha$", "$x^", "_$"])
+    places, grid = PositionLabels(["$\\alpha$", "$x^", "$\\x$"]), PositionLabels((), (1, 3))
     maps = [AttentionMap("encoder.self", places, places, {1: shares(1, 3, 3)})]
+    maps.append(AttentionMap("decoder.cross", places, grid, {1: shares(1, 3, 3)}))
     write_maps(AttentionMaps(maps, {"text": "$\\frac"}, None), "$mine$ $\\x$", tmp_path / "a.png")
     assert (tmp_path / "a.png").stat().st_size > 1000
 

@@ -24,6 +24,7 @@ def test_the_picture_is_a_small_png_and_the_same_each_time():
     picture = draw_curves(LINES, 5)
     assert picture is not None and picture.startswith(b"\x89PNG") and len(picture) < 100_000
     assert picture == draw_curves(LINES, 5) != draw_curves(LINES, 6)
+    assert draw_curves(LINES, 0) != draw_curves(LINES)
 
 
 def test_every_value_is_a_point_and_losses_have_a_panel_of_their_own(monkeypatch: pytest.MonkeyPatch):
@@ -44,6 +45,7 @@ def test_the_name_of_a_file_is_no_formula():
 def test_a_long_run_is_drawn_by_means_of_neighbors():
     points = downsample([(float(step), step % 2) for step in range(1, 1001)])
     assert len(points) == 200 and points[0] == (3.0, 0.6)
+    assert len(downsample([(float(step), 1.0) for step in range(399)])) == 200  # by twos
     assert downsample([(1, 5.0), (2, 6.0)]) == [(1, 5.0), (2, 6.0)]
 
 
