@@ -1,5 +1,7 @@
-"""Document lengths, counted exactly in bounded memory."""
+"""Document lengths, counted exactly in little memory."""
 
+import math
+from array import array
 from collections.abc import Iterator
 from typing import Any
 
@@ -8,44 +10,45 @@ from numpy.typing import NDArray
 
 from zoo.data.ids import Ids, Lengths
 
-CAP = 1 << 16  # tokens; of longer documents only the number, sum and maximum are kept
+CAP = 1 << 16  # tokens; documents that are not shorter are few, so their lengths are kept one by one
 DOCUMENTS, TOKENS = 1024, 1 << 22  # at most so many of each are read at once
 QUANTILES = {"median": 0.5, "p90": 0.9, "p99": 0.99}
 
 
 class LengthTally:
-    """Document lengths (tokens): an exact histogram below `CAP`, totals beyond."""
+    """Document lengths (tokens): how many documents have each length below `CAP`, and a list of the others."""
 
     def __init__(self) -> None:
         self.counts = np.zeros(CAP, dtype=np.int64)
-        self.n_over = self.over_tokens = self.longest = 0
+        self.long = array("q")
+        self.longest = 0
 
     def add(self, lengths: Ids) -> None:
         """Add the lengths of more documents."""
         short = lengths[lengths < CAP]
         self.counts += np.bincount(short, minlength=CAP)
-        self.n_over += len(lengths) - len(short)
-        self.over_tokens += int(lengths.sum() - short.sum())
+        self.long.extend(lengths[lengths >= CAP].tolist())
         self.longest = max(self.longest, int(lengths.max(initial=0)))
 
     @property
     def documents(self) -> int:
-        return int(self.counts.sum()) + self.n_over
+        return int(self.counts.sum()) + len(self.long)
 
     @property
     def tokens(self) -> int:
-        return int(self.counts @ np.arange(CAP)) + self.over_tokens
+        return int(self.counts @ np.arange(CAP)) + sum(self.long)
 
     def quantile(self, share: float) -> int:
-        """The smallest length that at least `share` of the documents do not exceed; beyond `CAP`, the longest."""
-        at = int(np.searchsorted(np.cumsum(self.counts), share * self.documents))
-        return at if at < CAP else self.longest
+        """The smallest length that at least `share` of the documents do not exceed."""
+        shorter, wanted = np.cumsum(self.counts), math.ceil(share * self.documents)
+        at = int(np.searchsorted(shorter, wanted))
+        return at if at < CAP else sorted(self.long)[wanted - int(shorter[-1]) - 1]
 
     def longer_than(self, limit: int) -> tuple[int, int]:
-        """The number of documents longer than `limit` (below `CAP`), and the number of their tokens beyond it."""
-        longer = np.arange(CAP)[limit + 1 :]
-        counts = self.counts[limit + 1 :]
-        return int(counts.sum()) + self.n_over, int(counts @ (longer - limit)) + self.over_tokens - self.n_over * limit
+        """The number of documents longer than `limit`, and the number of their tokens beyond it."""
+        longer, counts = np.arange(CAP)[limit + 1 :], self.counts[limit + 1 :]
+        beyond = [length - limit for length in self.long if length > limit]
+        return int(counts.sum()) + len(beyond), int(counts @ (longer - limit)) + sum(beyond)
 
     def histogram(self) -> list[dict[str, int]]:
         """The number of documents with 1, 2 to 3, 4 to 7 … tokens, without empty bins at the ends."""
@@ -53,7 +56,7 @@ class LengthTally:
         for power in range(CAP.bit_length() - 1):
             count = int(self.counts[1 << power : 2 << power].sum())
             found.append({"from": 1 << power, "to": (2 << power) - 1, "documents": count})
-        found.append({"from": CAP, "to": max(CAP, self.longest), "documents": self.n_over})
+        found.append({"from": CAP, "to": max(CAP, self.longest), "documents": len(self.long)})
         filled = [number for number, bar in enumerate(found) if bar["documents"]]
         return found[filled[0] : filled[-1] + 1] if filled else []
 

@@ -15,7 +15,7 @@ from zoo.data.task import Task
 from zoo.examples.form import Form, ModelTraits
 from zoo.examples.template import CAUSAL_TEXT, overhead
 from zoo.objectives.mixture import Mixture
-from zoo.survey.lengths import CAP, TOKENS, LengthTally, document_lengths
+from zoo.survey.lengths import TOKENS, LengthTally, document_lengths
 
 FACTORS = (0.5, 1, 2)  # multiples of the task's length that are tried
 LOOKED_AT = 4  # windows of documents that are packed, spread over the data
@@ -91,7 +91,7 @@ def share_cut(lengths: Mapping[str, LengthTally], longest: Mapping[str, int], tr
         longest: field name -> tokens of it that an example can hold.
         truncated: whether the rest is dropped instead of continued in further examples.
     """
-    beyond = [tally.longer_than(min(longest[name], CAP - 1)) for name, tally in lengths.items()]
+    beyond = [tally.longer_than(longest[name]) for name, tally in lengths.items()]
     documents = sum(tally.documents for tally in lengths.values())
     tokens = sum(tally.tokens for tally in lengths.values())
     return {
