@@ -199,7 +199,7 @@ def test_a_test_split_is_none_that_training_refuses(task: dict[str, Any], tmp_pa
         (
             "choice",
             {"context": "a", "choices": ["b", "c"], "label": 0},
-            {"context": " ", "choices": ["b", "c"], "label": 0},
+            {"context": " ", "choices": ["b", "c", "d"], "label": 0},
         ),
         ("translation", {"source": "a", "target": "b"}, {"source": "a", "target": " "}),
     ],
@@ -263,7 +263,11 @@ def test_broken_pictures_of_all_processes_are_counted_and_the_first_is_named(tmp
     others[1].note_broken(RowPlace(0, 1, 5), ": one.png", 3)
     for other in others:
         one.join({tmp_path: json.loads(json.dumps(other.plain()))})
-    with pytest.raises(ValueError, match=r"^part 1: row 5: one.png \(5 images cannot be read\)"):
+    with pytest.raises(ValueError, match=r"^part 1: row 5: one.png \(5 images cannot be read\)$"):
+        one.refuse_broken()
+    one.broken, one.n_broken = None, 0
+    one.note_broken(RowPlace(0, 2, 1), ": two.png", 1)
+    with pytest.raises(ValueError, match=r"^part 2: row 1: two.png$"):
         one.refuse_broken()
 
 

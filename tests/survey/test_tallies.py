@@ -3,13 +3,15 @@
 import json
 import math
 from collections import Counter
+from unittest.mock import Mock
 
 import pytest
 
 from zoo.data.sources.repeated.repeats import RowPlace, code_of
-from zoo.survey import near
+from zoo.survey import near, rows
 from zoo.survey.guessing import score_guess
 from zoo.survey.rows import NumberTally, RowTally, is_empty, label_counts
+from zoo.survey.survey import TaskSurvey
 
 
 def test_large_numbers_that_differ_little_have_their_squared_error() -> None:
@@ -20,7 +22,7 @@ def test_large_numbers_that_differ_little_have_their_squared_error() -> None:
 
 
 def test_numbers_that_were_counted_apart_have_the_same_mean_and_variance_to_the_last_bit() -> None:
-    numbers = [0.1 * n for n in range(50)] + [-1.5, 1e6, 1e-300, 1e300, 5e-324]
+    numbers = [0.1 * n for n in range(50)] + [1e6, -1.5, 1e-300, 1e300, 5e-324]
     whole, parts = NumberTally(), [NumberTally(), NumberTally(), NumberTally()]
     for place, number in enumerate(numbers):
         whole.add(number)
@@ -28,6 +30,8 @@ def test_numbers_that_were_counted_apart_have_the_same_mean_and_variance_to_the_
     for part in json.loads(json.dumps([vars(each) for each in parts[1:]])):
         parts[0].join(NumberTally(**part))
     assert parts[0] == whole and whole.variance == math.inf
+    whole.add(math.nan)  # a label that a test split withholds
+    assert parts[0] == whole
     assert (whole.count, whole.mean, whole.least) == (55, pytest.approx(1e300 / 55), -1.5)
 
 
@@ -46,6 +50,21 @@ def test_every_label_is_counted_whichever_process_met_it_first() -> None:
     for each in seen:
         whole.join(json.loads(json.dumps(each.plain())))
     assert len(whole.labels) == 15_000 and whole.labels.total() == 20_000 and whole.numbers.mean == 0.5
+
+
+def test_labels_that_are_known_are_counted_on_where_there_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rows, "DIFFERENT", 2)
+    tally = RowTally()
+    for label in "abcabca":
+        tally.add({"text": "a", "label": label})
+    assert tally.labels == {"a": 3, "b": 2}
+
+
+def test_the_split_that_a_model_is_trained_on_is_train_wherever_the_task_names_it() -> None:
+    def first(*names: str) -> str:
+        return TaskSurvey(Mock(), Mock(), dict.fromkeys(names, Mock()), None).first
+
+    assert first("validation", "train") == "train" and first("validation", "test") == "validation"
 
 
 def test_near_duplicates_share_four_fifths_of_their_runs_of_words() -> None:
