@@ -67,6 +67,8 @@ def test_the_share_is_of_what_the_machine_did_in_the_same_round(bench: Any):
 
 def test_memory_is_what_a_step_needs_beyond_weights_gradients_and_moments(bench: Any):
     assert compared(bench, [])["memory_ratios"] == {"hf": (26 - 16) / (56 - 16)}
+    figures = load_program("benchmarks/rows/figures.py")
+    assert figures.memory_overhead({"parameters": 1, "peak": 56, "gpu": 36}) == 36 - 16  # of the GPU, if it is on one
 
 
 def test_written_rows_keep_those_that_are_there_and_fill_the_table(bench: Any, tmp_path: Path):
@@ -124,10 +126,11 @@ def test_no_turns_are_refused_before_anything_is_measured(
     for name in ("measure", "measure_point", "run_rows"):
         monkeypatch.setattr(found, name, None, raising=False)
     words = ["--part", "train", "--device", "cpu"] if program == "gpu" else []
-    monkeypatch.setattr(sys, "argv", [program, *words, "--repeats", "-1"])
-    with pytest.raises(SystemExit, match="2"):
-        found.main()
-    assert "argument --repeats: expected a whole number of at least 1, got '-1'" in capsys.readouterr().err
+    for turns in ("-1", "0"):
+        monkeypatch.setattr(sys, "argv", [program, *words, "--repeats", turns])
+        with pytest.raises(SystemExit, match="2"):
+            found.main()
+        assert f"--repeats: expected a whole number of at least 1, got '{turns}'" in capsys.readouterr().err
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")
@@ -255,7 +258,8 @@ def test_shares_of_time_are_those_of_the_fastest_units(monkeypatch: pytest.Monke
 def test_a_row_of_other_sizes_says_so(bench: Any):
     row = bench.with_sizes("gpt", bench.ROWS["gpt"], ["length=512", "rows=4", "dropout=0"])
     assert row.title == "a step of `gpt2`, 124M, 8 rows of 256 (length=512, rows=4, dropout=0)"
-    assert (row.sizes["length"], row.sizes["rows"], row.sizes["dropout"]) == (512, 4, 0)
+    for sizes in (row.sizes, row.small_sizes):
+        assert (sizes["length"], sizes["rows"], sizes["dropout"]) == (512, 4, 0)
     for size, problem in {
         "row=4": r"did you mean 'rows'",
         "rows=x": "rows=x: expected a value such as 8",

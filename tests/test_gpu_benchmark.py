@@ -97,6 +97,7 @@ def test_no_row_and_no_check_is_begun_that_the_time_may_not_suffice_for(
     report, options = empty(), options_in(tmp_path, seconds=gpu.MIN_CHECK_SECONDS - 1)
     assert not gpu.run_rows({"gpu-gpt": gpu.TRAINING["gpu-gpt"]}, options, report)
     assert not gpu.run_checks(options, report)
+    assert report["rows"] == report["checks"] == []
     assert report["left out"] == ["gpu-gpt", "a check"] == json.loads(options.json.read_text())["left out"]
     assert "left out, for want of time: gpu-gpt\n" in capsys.readouterr().out
 
@@ -117,6 +118,7 @@ def test_a_program_is_ended_when_the_time_is_over(gpu: Any):
     slow += "; subprocess.Popen(['sleep', '60']); time.sleep(60)"  # with one that would hold a pipe open
     said = gpu.run_program(["-c", slow], began + 3)
     assert said.startswith("was not done in time: one test FAILED\n.........\n...") and len(said) < 3100
+    assert gpu.last_output(b"ERROR at setup\n" + b".\n" * gpu.MAX_OUTPUT).startswith("ERROR at setup\n.\n")
     assert gpu.run_program(["-c", "raise SystemExit('it differs')"], began + 60) == "status 1: it differs\n"
     assert gpu.run_program(["-c", ""], began + 60) is None and time.monotonic() - began < 50
 
@@ -155,6 +157,7 @@ def test_losses_that_are_not_finite_agree_with_none(gpu: Any, tmp_path: Path):
     found = agreeing.logged_losses(tmp_path)
     assert found[0] == 7.0 and agreeing.compare_losses(found[:1], [7.0], 0.0) is None
     assert agreeing.compare_losses(found, found, 1.0) == "losses [7.0, nan], wanted [7.0, nan]"
+    assert agreeing.compare_losses([7.0], [7.0, 6.0], 1.0) == "losses [7.0], wanted [7.0, 6.0]"  # it ended early
 
 
 def test_it_begins_where_packages_are_missing(tmp_path: Path):

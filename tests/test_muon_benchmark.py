@@ -26,6 +26,7 @@ def test_a_run_of_other_tokens_is_another_run(tmp_path: Path, monkeypatch: pytes
     for steps in (3, 7, 3):
         found = muon.train(tmp_path, muon.BASELINE, steps * muon.BATCH * muon.LENGTH, 1e-3, 0, whole_split=False)
     assert trained == ["training.steps=3", "training.steps=7"] and found["loss"] == 4.0
+    assert (found["tokens"], found["losses"]) == ([muon.BATCH * muon.LENGTH], [4.0])
 
 
 def test_a_rate_that_diverges_is_not_the_best(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -47,6 +47,10 @@ def test_a_word_points_where_its_weight_lies_beside_the_others_and_chance(pointi
     assert found == ("blue", pytest.approx((0.1, 0.25, 0.25, 0.0, 0.25), abs=1e-6))
     caption = pointing.CaptionMaps(picture, [5, 9, 6], maps)
     assert not list(pointing.measure_words(caption, {9: "green"}))  # nothing of that color
+    everywhere = pointing.CaptionMaps(plain(*[RGB["red"]] * 4), [5, 9, 6], maps)
+    assert not list(pointing.measure_words(everywhere, {9: "red"}))  # nowhere else to look
+    again = pointing.CaptionMaps(picture, [9, 9, 6], maps)  # the word itself is none of the others
+    assert [one.elsewhere for _, one in pointing.measure_words(again, {9: "red"})] == pytest.approx([0.25, 0.25])
 
 
 def test_the_rim_and_the_spread_of_weights_that_look_everywhere_and_at_one_place(pointing: ModuleType):

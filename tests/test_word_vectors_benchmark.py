@@ -66,3 +66,10 @@ def test_words_in_the_same_places_have_the_nearest_vectors(benchmark: Any, tmp_p
     benchmark.write_vectors(vectors, tmp_path / "vectors.txt")
     read = read_vectors(tmp_path / "vectors.txt", 4, {"cat"})
     np.testing.assert_allclose(read["cat"], vectors["cat"], atol=1e-5)
+
+
+def test_the_table_has_the_mean_and_the_deviation_of_the_seeds(benchmark: Any):
+    by_start = {"random": [80.0, 82.0], "vectors": [85.0], "frozen": [70.0, 70.0]}
+    lines = benchmark.markdown_table({"1000": by_start, "0": by_start}).splitlines()
+    assert lines[0] == "| validation accuracy, % | 1,000 examples | all examples |"
+    assert [line.split(" | ")[1] for line in lines[2:]] == ["81.0 ± 1.4", "85.0 ± 0.0", "70.0 ± 0.0"]
