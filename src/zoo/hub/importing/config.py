@@ -284,16 +284,17 @@ def label_names(config: ConfigReader) -> list[str]:
     """Read the names of the labels.
 
     Raises:
-        ValueError: `id2label` does not name the classes 0, 1, …, or has control characters.
+        ValueError: `id2label` does not name the classes 0, 1, …, or has control characters; `num_labels` is no number.
     """
     named = config.tree.get("id2label")
     if named is None:
         count = config.tree.get("num_labels", 2)
-        named = {str(i): f"LABEL_{i}" for i in range(count if type(count) is int and count < MOST_LABELS else 0)}
+        if type(count) is not int or not 0 < count < MOST_LABELS:
+            raise ValueError(f"{config.place}: num_labels must be 1 to {MOST_LABELS - 1}, got {count!r:.80}")
+        return [f"LABEL_{i}" for i in range(count)]
     names: list[Any] = [named.get(str(i)) for i in range(len(named))] if isinstance(named, dict) else []
     if not names or not all(isinstance(name, str) for name in names):
         raise ValueError(f"{config.place}: id2label must name the classes 0, 1, …, got {named!r:.80}")
-    odd = [name for name in names if any(category(c) in FORBIDDEN_CATEGORIES for c in name)]
-    if odd:
+    if odd := [name for name in names if any(category(c) in FORBIDDEN_CATEGORIES for c in name)]:
         raise ValueError(f"{config.place}: id2label has control characters in {odd[0]!r:.80}")
     return names

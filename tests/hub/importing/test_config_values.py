@@ -1,0 +1,57 @@
+"""Single values of config.json and of tokenizer.json that strangers may write."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from published_tokenizers import backend
+
+from zoo.hub.importing.config import ConfigReader, LabelNames, read_labels
+from zoo.hub.importing.tokenizer import find_backend
+from zoo.hub.sources.folder import CheckpointFolder
+from zoo.hub.targets.declare.registry import targets
+
+CLASSIFIER = next(one for one in targets["bert"].classes if one.name == "BertForSequenceClassification")
+
+
+def reader(folder: Path, **config: Any) -> ConfigReader:
+    """What reads a config.json of these keys."""
+    (folder / "config.json").write_text(json.dumps({"model_type": "bert", **config}))
+    return ConfigReader(CheckpointFolder(folder))
+
+
+@pytest.mark.parametrize(
+    ("count", "labels"),
+    [
+        (1, LabelNames([], "number", 1, assumed_number=True)),
+        (2, LabelNames(["LABEL_0", "LABEL_1"], "one", 2)),
+        (3, LabelNames(["LABEL_0", "LABEL_1", "LABEL_2"], "one", 3)),
+    ],
+)
+def test_one_label_without_a_problem_type_is_a_number_and_more_are_classes(
+    tmp_path: Path, count: int, labels: LabelNames
+):
+    assert read_labels(reader(tmp_path, num_labels=count), CLASSIFIER) == labels
+    assert read_labels(reader(tmp_path), CLASSIFIER).count == 2  # as transformers' config class has it
+
+
+@pytest.mark.parametrize("count", ["3", True, 2.0, None, -1, 0, 2**40])
+def test_a_number_of_labels_that_is_none_is_refused(tmp_path: Path, count: Any):
+    with pytest.raises(ValueError, match=rf"num_labels must be 1 to 1048575, got {count!r}$"):
+        read_labels(reader(tmp_path, num_labels=count), CLASSIFIER)
+
+
+def test_an_alias_that_is_null_says_nothing(tmp_path: Path):
+    aliases = targets["gpt2"].aliases
+    for config in ({"n_embd": 12, "hidden_size": None}, {"hidden_size": 12}, {"n_embd": None, "hidden_size": 12}):
+        read = reader(tmp_path, **config)
+        read.resolve_aliases(aliases)
+        assert read("n_embd") == 12
+
+
+def test_a_tokenizer_that_names_a_key_twice_is_refused(tmp_path: Path):
+    twice = backend("gpt2").to_str().replace('"vocab":{', '"vocab":{"a token": 900, "a token": 901, ', 1)
+    (tmp_path / "tokenizer.json").write_text(twice)
+    with pytest.raises(ValueError, match=r"tokenizer.json: .*'a token'"):
+        find_backend(CheckpointFolder(tmp_path), {}, targets["gpt2"])
