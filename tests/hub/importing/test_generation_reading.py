@@ -86,6 +86,7 @@ def test_what_zoo_has_no_setting_for_is_named(tmp_path: Path):
     assert read(tmp_path, "gpt2", {}, {"prefix": "Say:"}).left_out == ("prefix",)
     assert read(tmp_path, "t5", {}, {"prefix": "translate"}).left_out == ()
     assert read(tmp_path, "gpt2", {"max_length": 50}).left_out == ("max_length (it counts the prompt)",)
+    assert read(tmp_path, "gpt2", {"max_length": 50, "max_new_tokens": 9}).left_out == ()
 
 
 NAMED: list[tuple[Any, Any, str]] = [  # a value with an effect, one without, and keys
