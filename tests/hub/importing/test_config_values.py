@@ -1,14 +1,16 @@
-"""Single values of config.json and of tokenizer.json that strangers may write."""
+"""Single values of config.json and of tokenizer files that strangers may write."""
 
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
-from published_tokenizers import backend
+from published_tokenizers import ENDING, backend, publish
 
+from zoo.data.tokenizers.tokenizer import Tokenizer
 from zoo.hub.importing.config import ConfigReader, LabelNames, read_labels
-from zoo.hub.importing.tokenizer import find_backend
+from zoo.hub.importing.tokenizer import added_tokens, find_backend, read_tokenizer, role_tokens
+from zoo.hub.importing.tokenizer_differences import unknown_as_padding
 from zoo.hub.sources.folder import CheckpointFolder
 from zoo.hub.targets.declare.registry import targets
 
@@ -55,3 +57,25 @@ def test_a_tokenizer_that_names_a_key_twice_is_refused(tmp_path: Path):
     (tmp_path / "tokenizer.json").write_text(twice)
     with pytest.raises(ValueError, match=r"tokenizer.json: .*'a token'"):
         find_backend(CheckpointFolder(tmp_path), {}, targets["gpt2"])
+
+
+def test_added_tokens_come_in_the_order_of_their_numbers(tmp_path: Path):
+    listed = {str(number): {"content": f"token {number}"} for number in (100, 9, 10, 99)}
+    found = added_tokens(CheckpointFolder(tmp_path), {"added_tokens_decoder": listed}, {})
+    assert [token.content for token in found] == ["token 9", "token 10", "token 99", "token 100"]
+
+
+def test_the_end_of_a_text_stands_in_for_padding_rather_than_unknown_words():
+    gpt2 = targets["gpt2"]
+    assert (
+        role_tokens(backend("gpt2"), {"unk_token": "!", "eos_token": '"'}, gpt2, gpt2.classes[0], False)["pad"] == '"'
+    )
+
+
+def test_a_tokenizer_of_bytes_has_no_unknown_word_that_is_skipped_as_padding(tmp_path: Path):
+    gpt2 = targets["gpt2"]
+    classifier = next(one for one in gpt2.classes if "classification" in one.heads)
+    found = read_tokenizer(CheckpointFolder(publish(tmp_path, "gpt2")), {}, gpt2, classifier)
+    assert isinstance(found, Tokenizer) and found.role_tokens["unk"] == ENDING
+    padding = {"pad_token_id": found.backend.token_to_id(ENDING)}
+    assert unknown_as_padding(found, padding, gpt2.for_class(classifier)) == ()

@@ -37,10 +37,26 @@ def test_a_repository_is_read_like_its_folder(published: Path):
     assert fetched <= {"config.json", "generation_config.json", "model.safetensors"}
 
 
-def test_what_was_fetched_serves_without_a_network(published: Path, monkeypatch: pytest.MonkeyPatch):
+def test_what_was_fetched_serves_without_a_network(
+    published: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
     before = download("hub:org/model")
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
-    assert download("hub:org/model") == before
+    assert download("hub:org/model") == before and not caplog.records  # who asks for it need not be told
+    (before / "config.json").unlink()  # a download that was cut off
+    with pytest.raises(ValueError, match="HF_HUB_OFFLINE is set, and it was not downloaded before"):
+        download("hub:org/model")
+
+
+def test_a_copy_does_not_serve_for_a_repository_that_is_gone(published: Path, monkeypatch: pytest.MonkeyPatch):
+    download("hub:org/model")
+
+    def fail(repository: str) -> list[str]:
+        raise HubFailure("looking for org/model: not found (404)", temporary=False)
+
+    monkeypatch.setattr("zoo.hub.sources.download.list_files", fail)
+    with pytest.raises(ValueError, match="hub:org/model: looking for org/model: not found"):
+        download("hub:org/model")
 
 
 def test_a_copy_that_serves_because_the_hub_failed_is_said(
