@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from commands import call
 
-from zoo.cli.main import open_streams
+from zoo.cli.main import open_streams, take_debug
 from zoo.cli.output import say_rows
 from zoo.cli.table import COMMANDS
 
@@ -198,3 +198,16 @@ os.write(2, b"leaked")
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stderr == f"a half line{last}"
+
+
+def test_debug_is_an_option_before_the_words_that_are_texts_alone():
+    assert take_debug(["predict", "--debug", "run", "--", "a"]) == (["predict", "run", "--", "a"], True)
+    assert take_debug(["predict", "run", "--", "--debug"]) == (["predict", "run", "--", "--debug"], False)
+
+
+@pytest.mark.parametrize("number", [0, 1, 2])
+def test_no_file_gets_the_number_of_a_standard_stream_that_is_closed(number: int):
+    program = (
+        f"import os; os.close({number}); from zoo.cli.main import open_streams; open_streams(); os.fstat({number})"
+    )
+    assert subprocess.run([sys.executable, "-c", program.format(number)], capture_output=True).returncode == 0

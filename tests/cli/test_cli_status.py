@@ -18,6 +18,7 @@ from commands import Said, call
 from rich.console import Console
 
 from zoo.cli import command, output
+from zoo.cli.command import describe
 from zoo.cli.output import as_yaml, print_to_stderr, say, say_json, say_rows
 from zoo.objectives.mixture import Mixture
 from zoo.strict_yaml import parse_yaml
@@ -164,3 +165,9 @@ def test_an_answer_that_the_encoding_of_the_output_lacks_is_spelled_out():
     said = subprocess.run([sys.executable, "-c", say_both], env=given, capture_output=True, text=True)
     _, letter, *lines = said.stdout.splitlines()
     assert (said.returncode, letter, json.loads("".join(lines))) == (0, "\\uac00", {"a": "\U0001f600"})
+
+
+def test_an_error_without_a_message_is_told_by_its_type():
+    for error in (RuntimeError(), OSError(), ValueError()):
+        assert describe(error, debug=True) == f"{type(error).__name__}: "
+    assert describe(ValueError("a: b"), debug=False) == "a: b"
