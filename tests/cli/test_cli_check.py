@@ -80,6 +80,7 @@ def test_damage_that_costs_no_weights_is_said_to(zoo: Zoo, run_of: RunOf, tmp_pa
         ("base: bert-nano\nencoder: {norm: rmsnrm}\n", "unknown norm 'rmsnrm' (did you mean 'rmsnorm'?)"),
         ("base: pydocs-lm\nmetrics: [acuracy]\n", "acuracy"),
         ("base: bert-nano\nencoder: {n_layers: 1000000000}\n", "n_layers must be at most 10000, got 1000000000"),
+        ("base: bert-nano\ndropout: 2\n", "dropout"),
         ("steps: 3\nbatch: none\n", "training.batch"),
         ("a: &x [1]\nb: *x\n", "aliases (*name) are not allowed"),
         ("steps: [" * 4000, "my.yaml"),
@@ -138,8 +139,9 @@ def test_a_task_whose_data_is_absent_is_a_wrong_request(files: str, what: str, z
 
 
 def test_settings_of_data_are_for_tasks(zoo: Zoo, run_of: RunOf):
-    said = zoo("check", run_of("lm"), "--set", "task.length=3")
-    assert said.status == 2 and "--set and --data are for a task's data" in said.err
+    for words in (("--set", "task.length=3"), ("--data", run_of("lm"))):
+        said = zoo("check", run_of("lm"), *words)
+        assert said.status == 2 and "--set and --data are for a task's data" in said.err
     said = zoo("check", "sst2", "--set", "training.steps=3")
     assert said.status == 2 and "--set training.steps: zoo check does not read it; allowed: task" in said.err
 
@@ -166,6 +168,13 @@ def test_a_change_that_every_run_refuses_is_a_wrong_request(zoo: Zoo, tmp_path: 
 def test_a_misspelled_task_names_the_nearest(zoo: Zoo):
     said = zoo("check", "sst3")
     assert said.status == 2 and "no task of that name (did you mean 'sst2'?)" in said.err
+
+
+def test_a_folder_that_is_called_as_a_task_is_that_folder(zoo: Zoo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "sst2").mkdir()
+    said = zoo("check", "sst2")
+    assert said.status == 2 and "sst2: not a run, a checkpoint" in said.err
 
 
 def test_what_is_nothing_is_a_wrong_request(zoo: Zoo, tmp_path: Path):

@@ -4,10 +4,13 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from commands import call
 
+from zoo.cli.commands import push
+from zoo.cli.commands.listing import description
 from zoo.cli.main import open_streams, take_debug
 from zoo.cli.output import say_rows
 from zoo.cli.table import COMMANDS
@@ -207,7 +210,19 @@ def test_debug_is_an_option_before_the_words_that_are_texts_alone():
 
 @pytest.mark.parametrize("number", [0, 1, 2])
 def test_no_file_gets_the_number_of_a_standard_stream_that_is_closed(number: int):
-    program = (
-        f"import os; os.close({number}); from zoo.cli.main import open_streams; open_streams(); os.fstat({number})"
-    )
-    assert subprocess.run([sys.executable, "-c", program.format(number)], capture_output=True).returncode == 0
+    program = f"import os; os.close({number}); import zoo.cli.main; zoo.cli.main.open_streams(); os.fstat({number})"
+    assert subprocess.run([sys.executable, "-c", program], capture_output=True).returncode == 0
+
+
+def test_a_description_is_the_first_comment_without_the_name_of_its_file(tmp_path: Path):
+    for text in ("# configs/mine.yaml: A model.\nbase: gpt2\n", "#A model.", "base: gpt2 # A model.\n", ""):
+        (tmp_path / "mine.yaml").write_text(text)
+        assert description(tmp_path / "mine.yaml") == ("A model." if text.startswith("#") else "")
+
+
+def test_a_repository_is_private_if_the_command_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    asked: list[tuple[object, ...]] = []
+    monkeypatch.setattr(push, "run_push", lambda *given: asked.append(given) or Mock(lines=list))
+    for words in ((), ("--private",)):
+        assert call("push", tmp_path, "org/name", *words) == 0
+    assert asked == [(str(tmp_path), "org/name", False), (str(tmp_path), "org/name", True)]
