@@ -79,3 +79,21 @@ def test_a_tokenizer_of_bytes_has_no_unknown_word_that_is_skipped_as_padding(tmp
     assert isinstance(found, Tokenizer) and found.role_tokens["unk"] == ENDING
     padding = {"pad_token_id": found.backend.token_to_id(ENDING)}
     assert unknown_as_padding(found, padding, gpt2.for_class(classifier)) == ()
+
+
+@pytest.mark.parametrize("snapshots", [False, True])
+def test_only_a_snapshot_of_the_hubs_cache_may_link_to_its_blobs(tmp_path: Path, snapshots: bool):
+    folder, blob = tmp_path / ("snapshots" if snapshots else "mine") / "abc", tmp_path / "blobs" / "config"
+    for place in (folder / "sub", blob.parent):
+        place.mkdir(parents=True)
+    for file in (blob, folder / "sub" / "config.json"):
+        file.write_text("{}")
+    (folder / "config.json").symlink_to("../../blobs/config")
+    found = CheckpointFolder(folder)
+    if snapshots:
+        assert found.read("config.json") == b"{}"
+    else:
+        with pytest.raises(ValueError, match="leads out of the folder"):
+            found.read("config.json")
+    with pytest.raises(ValueError, match="leads out of the folder"):
+        found.read("sub/config.json")  # no file that transformers would read
