@@ -221,6 +221,15 @@ def test_modernbert_with_scaled_positions_is_refused(changed: dict[str, Any], wo
         import_folder(tmp_path / "theirs", tmp_path / "run")
 
 
+@pytest.mark.parametrize("kind", list(BASES))
+def test_positions_of_each_kind_of_layer_are_refused_where_the_class_has_one_for_all(kind: str, tmp_path: Path):
+    saved("Qwen3ForCausalLM", GROUPED | SOME_SLIDE, tmp_path / "theirs")
+    path = tmp_path / "theirs" / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"rope_parameters": {kind: BASES[kind]}}))
+    with pytest.raises(ValueError, match=f"rope_parameters.{kind} is .*rope_theta.*; zoo imports .* only with null"):
+        import_folder(tmp_path / "theirs", tmp_path / "run")
+
+
 @pytest.mark.parametrize("given", [[300.0], "default", 300.0])
 def test_what_should_be_a_map_of_positions_and_is_none_is_refused(given: Any, tmp_path: Path):
     saved("LlamaForCausalLM", BASE, tmp_path / "theirs")

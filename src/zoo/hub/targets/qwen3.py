@@ -10,11 +10,12 @@ from typing import Any
 
 from zoo.hub.targets.declare.flat_settings import GLOBAL, LOCAL, in_layers
 from zoo.hub.targets.declare.key import Config, key
+from zoo.hub.targets.declare.layer_types import THEIRS as KINDS
 from zoo.hub.targets.declare.layer_types import layer_indices, layer_types, repeated_key
 from zoo.hub.targets.declare.registry import register
 from zoo.hub.targets.declare.renaming import same
 from zoo.hub.targets.declare.requirements import cached_window, equal_to, exactly
-from zoo.hub.targets.declare.rotary_scaling import modernize_rope
+from zoo.hub.targets.declare.rotary_scaling import ROPE_PARAMETERS, modernize_rope
 from zoo.hub.targets.llama import DEMANDS, KEYS, REQUIREMENTS, THEIRS, classes, sizes
 from zoo.hub.targets.llama import target as llama
 
@@ -69,7 +70,8 @@ target = dataclasses.replace(
         same(f"{OURS}.key_norm.weight", f"{THEIRS}.self_attn.k_norm.weight"),
     ),
     modernize=modernize,
-    demands=DEMANDS,
+    # rotary positions of each kind of layer, which its class cannot read
+    demands={**DEMANDS, **{f"{ROPE_PARAMETERS}.{kind}": (None,) for kind in KINDS.values()}},
     cache_demands={},  # its attention has the windows that its cache has
     classes=classes("Qwen3"),
 )
