@@ -34,6 +34,7 @@ SMALL_FILES = (
     *VOCABULARIES,
 )
 MOST_BYTES = 64 * 2**20  # of a file that is read whole: the largest published tokenizers have half as many
+POINTER = b"version https://git-lfs."  # a small text file that Git LFS leaves in place of a large file
 
 
 @dataclass(frozen=True)
@@ -86,7 +87,8 @@ class CheckpointFolder:
         """The path of a file, with links resolved.
 
         Raises:
-            ValueError: it is missing, is not a regular file, or lies outside the folder.
+            ValueError: it is missing, is not a regular file, cannot be opened, lies outside the folder, or is a Git LFS
+                pointer.
         """
         path = self.folder / name
         try:
@@ -98,6 +100,13 @@ class CheckpointFolder:
             raise ValueError(f"{path}: leads out of the folder; zoo reads nothing outside it")
         if not stat.S_ISREG(real.stat().st_mode):  # reading a pipe would wait for ever
             raise ValueError(f"{path}: is not a regular file")
+        try:
+            with real.open("rb") as file:
+                start = file.read(len(POINTER))
+        except OSError as error:
+            raise ValueError(f"{path}: {error.strerror}") from None
+        if start == POINTER:
+            raise ValueError(f"{path}: is a Git LFS pointer, without the file's content; run `git lfs pull` to get it")
         return real
 
     def read(self, name: str) -> bytes:
