@@ -40,7 +40,7 @@ def take_lock(folder: Path) -> IO[str]:
     except OSError:
         lock.close()
         raise
-    if not (path.exists() and is_file_of(lock, path)):
+    if not (path.exists() and os.path.samestat(os.fstat(lock.fileno()), path.stat())):
         lock.close()  # its previous owner deleted the file between our open and our lock
         return take_lock(folder)
     try:
@@ -68,19 +68,6 @@ def lock_file(lock: IO[str]) -> None:
             if not left:
                 raise
             time.sleep(WAIT)
-
-
-def is_file_of(lock: IO[str], path: Path) -> bool:
-    """Whether an open lock file is the one at `path`; raises an OSError if there is none."""
-    return os.path.samestat(os.fstat(lock.fileno()), path.stat())
-
-
-def is_taken_over(folder: Path, lock: IO[str]) -> bool:
-    """Whether the folder has the lock file of another process, because it was deleted or moved, and made again."""
-    try:
-        return not is_file_of(lock, folder / LOCK)
-    except OSError:  # only the lock file was deleted; or the folder cannot be entered, and writing says so
-        return False
 
 
 def in_use(folder: Path, writer: str | None) -> str:

@@ -24,7 +24,7 @@ from zoo.runs.files import (
     to_json,
 )
 from zoo.runs.layout import CHECKPOINTS, CONFIG, DATA, ENVIRONMENT, LOCK, METRICS, REQUEST, TASK, TOKENIZER, TRAINING
-from zoo.runs.lock import in_use, is_taken_over, take_lock, writer_of
+from zoo.runs.lock import in_use, take_lock, writer_of
 from zoo.runs.metrics import Mark, MetricsLog
 from zoo.runs.resume import RESUMED, refuse_changes, rename_damaged, resumptions
 from zoo.runs.saved import check_run_files
@@ -105,7 +105,7 @@ class Run:
             extra_files: name -> content of further JSON files, for other programs.
 
         Raises:
-            RuntimeError: it cannot be written, or the folder is gone or another run's.
+            RuntimeError: it cannot be written, or the folder is gone.
         """
         if self.metrics is not None:
             self.warn_if_changed()
@@ -116,13 +116,12 @@ class Run:
         """Log which of the run's files were changed or deleted; training continues with their old content.
 
         Raises:
-            RuntimeError: the folder is gone, or now another run's.
+            RuntimeError: the folder is gone.
         """
-        gone = not self.folder.is_dir()
-        if gone or (self.lock is not None and is_taken_over(self.folder, self.lock)):
-            said = "was deleted or moved during training"
-            said += "" if gone else ", and another process has written to this path since"
-            raise RuntimeError(f"{self.folder}: {said}; if moved, its checkpoints are undamaged")
+        if not self.folder.is_dir():
+            raise RuntimeError(
+                f"{self.folder}: was deleted or moved during training; if moved, its checkpoints are undamaged"
+            )
         for name, written in self.files.items():
             path = self.folder / name
             if not path.is_file():
