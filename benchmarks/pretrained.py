@@ -31,6 +31,7 @@ from transformers import (
     DataCollatorWithPadding,
     Trainer,
     TrainingArguments,
+    set_seed,
 )
 
 from rows.data import rows_per_batch, training_examples
@@ -69,6 +70,7 @@ def train_transformers(task: str, folder: Path, seed: int, options: Namespace) -
     """Fine-tune with transformers' Trainer and save the model; returns the seconds of training."""
     settings = load_task(task)
     rows = Dataset.from_list(list(load_rows(settings, inputs(), options.data, ["train"])["train"]))
+    set_seed(seed)  # before the model: its new classifier is drawn here
     tokenizer = AutoTokenizer.from_pretrained(options.checkpoint)
     names = dict(enumerate(settings.labels or ["LABEL_0"]))  # one label without a class: a number
     model = AutoModelForSequenceClassification.from_pretrained(
