@@ -10,11 +10,13 @@ pads each batch to its longest example; zoo packs. Neither side validates or sav
 too, which compares them with plain transformers.
 
 Prints a Markdown table: each metric in percent, by seed, and the median of the seconds of training. Finished trainings
-are not repeated.
+are not repeated, so each CHECKPOINT and number of epochs or examples needs a folder of its own.
 """
 
 import argparse
 import json
+import os
+import shutil
 import statistics
 import subprocess
 import sys
@@ -48,7 +50,8 @@ Figures = dict[str, Any]
 def run_zoo(*words: object) -> str:
     """Run a zoo command and return what it prints; its log goes to standard error."""
     command = [sys.executable, "-m", "zoo", *map(str, words)]
-    return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+    environment = {**os.environ, "CUDA_VISIBLE_DEVICES": ""}  # the Trainer uses the CPU, too
+    return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, env=environment).stdout
 
 
 def train_zoo(task: str, folder: Path, seed: int, options: Namespace) -> float:
@@ -76,7 +79,7 @@ def train_transformers(task: str, folder: Path, seed: int, options: Namespace) -
     model = AutoModelForSequenceClassification.from_pretrained(
         options.checkpoint, id2label=names, label2id={name: i for i, name in names.items()}
     )
-    if settings.labels is None:
+    if settings.label_kind == "number":
         model.config.problem_type = "regression"  # what the Trainer's loss is anyway; it saves None
     texts = [name for name in ("text", "pair") if name in rows.column_names]
 
@@ -105,14 +108,23 @@ def train_transformers(task: str, folder: Path, seed: int, options: Namespace) -
 
 
 def measure(side: str, task: str, seed: int, options: Namespace) -> Figures:
-    """Train one side, unless that is done; returns its metrics and the seconds of training."""
+    """Train one side, unless that is done; returns its metrics and the seconds of training.
+
+    Raises:
+        ValueError: the task's classes are not listed, or a row may have several.
+    """
+    settings = load_task(task)
+    if settings.label_kind != "number" and (settings.label_kind == "several" or settings.labels is None):
+        raise ValueError(f"{task}: list one class per row under 'labels', or set 'labels: number'")
     folder = options.folder / f"{Path(task).stem}-{side}-{seed}"
     record = folder.with_name(f"{folder.name}.json")
     if not record.exists():
+        for unfinished in (folder, folder.with_name(f"{folder.name}-export")):
+            shutil.rmtree(unfinished, ignore_errors=True)
         train = {"zoo": train_zoo, "Trainer": train_transformers}[side]
         seconds = train(task, folder, seed, options)
         measured = json.loads(run_zoo("evaluate", folder, task, "--data", options.data, "--json"))
-        names = [f"classification/{name}" for name in load_task(task).metrics]
+        names = [f"classification/{name}" for name in settings.metrics]
         record.write_text(json.dumps({"seconds": seconds, **{name: measured[name] for name in names}}), "utf-8")
     found: Figures = json.loads(record.read_text("utf-8"))
     return found

@@ -135,8 +135,9 @@ def bytes_or_path(value: Any) -> tuple[bytes | None, str | None]:
         stored, path = value.get("bytes"), value.get("path")
         if isinstance(stored, list) and all(type(one) is int and 0 <= one < 256 for one in stored):
             stored = bytes(stored)  # as JSON writes them
-    if not isinstance(stored or b"", bytes) or not isinstance(path or "", str):
-        raise ValueError(f"expected the path of an image, its bytes, or a map of both, got {value!r:.80}")
+    if not isinstance(stored, bytes | None) or not isinstance(path, str | None):
+        hint = "; encode pixels, as PNG for example" if isinstance(value, list) else ""
+        raise ValueError(f"expected the path of an image, its bytes, or a map of both, got {value!r:.80}{hint}")
     return (stored, None) if stored else (None, path or None)
 
 
