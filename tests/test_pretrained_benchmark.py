@@ -56,6 +56,8 @@ def test_both_sides_are_trained_measured_and_not_repeated(
     benchmark: Any, options: Namespace, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(benchmark, "run_zoo", run_here)
+    # the Trainer's bfloat16 would stay that of every Accelerator of this process, other tests' too
+    monkeypatch.setattr(benchmark.SideArgs, "precision", "float32")
     ours, theirs = benchmark.compare(str(options.data / "task.yaml"), options)
     assert ours.startswith("| `task` | zoo | accuracy ") and theirs.startswith("| `task` | Trainer | accuracy ")
     for side in ("zoo", "Trainer"):  # what each side wrote has the task's classes, and 2 epochs of 3 updates
