@@ -3,12 +3,14 @@
 import errno
 import json
 import os
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 
+from zoo.runs.checkpoint import steps
 from zoo.runs.run import RunFiles, create_run, join_run, refuse_unwritable_folder
 from zoo.runs.saved import open_run
 
@@ -205,6 +207,29 @@ def test_a_run_whose_folder_is_gone_leaves_no_half_of_one(tmp_path: Path):
         with pytest.raises(RuntimeError, match="run: was deleted or moved during training"):
             run.save(1, TENSORS, {"step": 1})
     assert [path.name for path in tmp_path.iterdir()] == ["moved"]
+
+
+@pytest.mark.parametrize("deleted", [True, False])
+def test_a_run_whose_folder_another_run_made_again_leaves_that_alone(tmp_path: Path, deleted: bool):
+    folder = tmp_path / "run"
+    with create_run(folder, FILES) as run:
+        run.save(9, TENSORS, {"step": 9})
+        shutil.rmtree(folder) if deleted else folder.rename(tmp_path / "moved")
+        begin(folder)
+        with pytest.raises(RuntimeError, match="run: was deleted or moved .*, and another folder is there now"):
+            run.save(10, TENSORS, {"step": 10})
+    assert steps(folder / "checkpoints") == [3, 2, 1]
+
+
+def test_a_run_whose_folder_moved_behind_a_link_goes_on(tmp_path: Path):
+    """So does one whose lock file was deleted, as a run without locks would."""
+    with create_run(tmp_path / "run", FILES) as run:
+        (tmp_path / "run").rename(tmp_path / "moved")
+        (tmp_path / "run").symlink_to("moved")
+        (tmp_path / "moved" / ".lock").unlink()
+        (tmp_path / "moved" / ".lock").touch()
+        run.save(1, TENSORS, {"step": 1})
+    assert steps(tmp_path / "moved" / "checkpoints") == [1]
 
 
 def test_a_checkpoint_that_a_kill_left_half_replaced_is_the_one_to_go_on_from(tmp_path: Path):

@@ -83,6 +83,8 @@ class Run:
     ) -> None:
         self.folder, self.checkpoint, self.lock = folder, checkpoint, lock
         self.files, self.training = files, training
+        # held open so that the file system gives its inode to no other folder meanwhile
+        self.opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY) if lock else None
         mark = Mark() if checkpoint is None else checkpoint.mark
         self.metrics = MetricsLog(folder / METRICS, mark) if lock else None
 
@@ -105,7 +107,7 @@ class Run:
             extra_files: name -> content of further JSON files, for other programs.
 
         Raises:
-            RuntimeError: it cannot be written, or the folder is gone.
+            RuntimeError: it cannot be written, or the folder is gone or another one.
         """
         if self.metrics is not None:
             self.warn_if_changed()
@@ -116,18 +118,25 @@ class Run:
         """Log which of the run's files were changed or deleted; training continues with their old content.
 
         Raises:
-            RuntimeError: the folder is gone.
+            RuntimeError: the folder is gone, or another one is there.
         """
-        if not self.folder.is_dir():
-            raise RuntimeError(
-                f"{self.folder}: was deleted or moved during training; if moved, its checkpoints are undamaged"
-            )
+        if not self.is_there():
+            again = ", and another folder is there now" if self.folder.is_dir() else ""
+            said = f"was deleted or moved during training{again}; if moved, its checkpoints are undamaged"
+            raise RuntimeError(f"{self.folder}: {said}")
         for name, written in self.files.items():
             path = self.folder / name
             if not path.is_file():
                 logger.warning("%s: was deleted during training, which continues without it; restore it", path)
             elif digest(path) != written:
                 logger.warning("%s: changed during training, which continues with the old content; restore that", path)
+
+    def is_there(self) -> bool:
+        """Whether the folder's path still leads to it, not to nothing or to a folder made since, by another run."""
+        try:
+            return self.opened is None or os.path.samestat(os.fstat(self.opened), self.folder.stat())
+        except (FileNotFoundError, NotADirectoryError):
+            return False
 
     def prune(self, keep: int, best: int | None) -> None:
         """Keep the last `keep` checkpoints and the best one."""
@@ -143,6 +152,9 @@ class Run:
         if self.metrics is not None and self.lock is not None:
             self.metrics.close()
             self.lock.close()
+        if self.opened is not None:
+            os.close(self.opened)
+            self.opened = None
 
     def __enter__(self) -> "Run":
         return self
