@@ -1,4 +1,4 @@
-"""Paths with `~`, output files that are replaced atomically, deleting, and syncing to disk."""
+"""Paths with `~`, output files that are replaced atomically, Git LFS pointers, deleting, and syncing to disk."""
 
 import errno
 import os
@@ -12,6 +12,9 @@ from pathlib import Path
 PROBE = 4096  # bytes written to test whether a file can be
 NOTHING_THERE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)  # ELOOP: a link to itself
 NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP)  # as on Lustre mounted without locks
+POINTER = b"version https://git-lfs."  # a small text file that Git LFS leaves in place of a large file
+LARGEST_POINTER = 1023  # bytes, by the specification of Git LFS
+POINTER_ADVICE = "is a Git LFS pointer, without the file's content; run `git lfs pull` to get it"
 LONGEST = 60  # characters of a file name: at up to 4 bytes each, within the usual limit of 255 bytes
 
 
@@ -67,6 +70,20 @@ def is_folder(path: Path) -> bool:
 def is_link(path: Path) -> bool:
     """Whether a path is a symbolic link; raises an OSError as `file_mode`."""
     return stat.S_ISLNK(file_mode(path, follow_symlinks=False))
+
+
+def refuse_pointer(path: Path) -> None:
+    """Refuse a regular file that is a pointer of Git LFS; nothing is read from a pipe.
+
+    Raises:
+        ValueError: it is one.
+        OSError: it cannot be read.
+    """
+    status = path.stat()
+    if stat.S_ISREG(status.st_mode) and len(POINTER) < status.st_size <= LARGEST_POINTER:
+        with path.open("rb") as file:
+            if file.read(len(POINTER)) == POINTER:
+                raise ValueError(f"{path}: {POINTER_ADVICE}")
 
 
 def temporary_path(path: Path) -> Path:

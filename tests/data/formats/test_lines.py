@@ -14,19 +14,27 @@ from zoo.data.formats.lines import LineRange, read_lines
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (b"ARROW1\0\0\xff", "an Arrow file, which zoo cannot read"),
-        (b"\xff\xff\xff\xff\x10\0", "an Arrow file, which zoo cannot read"),
-        (b"FEA1\0\0\0\0", "an Arrow file, which zoo cannot read"),
-        (b"PAR1\x15\0", "a Parquet file; end its name with .parquet"),
-        (b"PK\x03\x04\x14\0", "a zip archive, or a spreadsheet such as .xlsx; unpack it, or save the sheet as"),
-        (b"PK\x03\x04\n\0", "a zip archive, or a spreadsheet such as .xlsx"),
-        (b"\xd0\xcf\x11\xe0\xa1\xb1", "a file of an old Office program, such as .xls; save the sheet as CSV"),
-        (gzip.compress(b"one", mtime=0), "compressed by gzip; end its name with .gz"),
-        (bz2.compress(b"one"), "compressed by bzip2; end its name with .bz2"),
-        (lzma.compress(b"one"), "compressed by xz; end its name with .xz"),
-        (zstandard.compress(b"one"), "compressed by zstd; end its name with .zst"),
+        pytest.param(b"ARROW1\0\0\xff", "an Arrow file, which zoo cannot read", id="arrow"),
+        pytest.param(b"\xff\xff\xff\xff\x10\0", "an Arrow file, which zoo cannot read", id="arrow stream"),
+        pytest.param(b"FEA1\0\0\0\0", "an Arrow file, which zoo cannot read", id="feather"),
+        pytest.param(b"PAR1\x15\0", "a Parquet file; end its name with .parquet", id="parquet"),
+        pytest.param(
+            b"PK\x03\x04\x14\0",
+            "a zip archive, or a spreadsheet such as .xlsx; unpack it, or save the sheet as",
+            id="zip",
+        ),
+        pytest.param(b"PK\x03\x04\n\0", "a zip archive, or a spreadsheet such as .xlsx", id="stored zip"),
+        pytest.param(
+            b"\xd0\xcf\x11\xe0\xa1\xb1",
+            "a file of an old Office program, such as .xls; save the sheet as CSV",
+            id="xls",
+        ),
+        pytest.param(gzip.compress(b"one", mtime=0), "compressed by gzip; end its name with .gz", id="gzip"),
+        pytest.param(bz2.compress(b"one", 1), "compressed by bzip2; end its name with .bz2", id="quick bzip2"),
+        pytest.param(bz2.compress(b"one"), "compressed by bzip2; end its name with .bz2", id="bzip2"),
+        pytest.param(lzma.compress(b"one"), "compressed by xz; end its name with .xz", id="xz"),
+        pytest.param(zstandard.compress(b"one"), "compressed by zstd; end its name with .zst", id="zstd"),
     ],
-    ids=["arrow", "arrow stream", "feather", "parquet", "zip", "stored zip", "xls", "gzip", "bzip2", "xz", "zstd"],
 )
 def test_a_file_that_is_no_text_is_called_by_its_name(tmp_path: Path, content: bytes, said: str) -> None:
     path = tmp_path / "a.data"

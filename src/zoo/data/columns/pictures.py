@@ -12,7 +12,7 @@ from PIL import Image, ImageOps, UnidentifiedImageError
 from PIL.TiffImagePlugin import BITSPERSAMPLE, PHOTOMETRIC_INTERPRETATION, TiffImageFile
 
 from zoo.data.ids import PICTURE, Picture
-from zoo.disk import exists, is_file
+from zoo.disk import POINTER, POINTER_ADVICE, exists, is_file
 
 FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "PPM")  # Pillow decodes them without another program
 MOST_PIXELS = 178_956_970  # Pillow's own limit
@@ -176,7 +176,8 @@ def decode(stored: bytes, place: str, size: int) -> Picture:
                 image.info["transparency"] = tuple(channel >> 8 for channel in color)
             return square(image, size)
     except UnidentifiedImageError:
-        raise ValueError(f"{place}: not an image; allowed: {', '.join(FORMATS)}") from None
+        wrong = POINTER_ADVICE if stored.startswith(POINTER) else f"not an image; allowed: {', '.join(FORMATS)}"
+        raise ValueError(f"{place}: {wrong}") from None
     except Image.DecompressionBombError:
         raise ValueError(f"{place}: the image has more than {MOST_PIXELS:,} pixels; scale it down") from None
     except (OSError, ValueError, TypeError, SyntaxError, EOFError) as error:

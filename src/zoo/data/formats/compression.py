@@ -11,6 +11,8 @@ from typing import Any, Protocol
 
 import zstandard
 
+from zoo.disk import refuse_pointer
+
 PIECE = 1024  # compressed bytes per step; they expand to at most 32 MiB (zstd) or 8 MB (xz)
 BUFFER = 1 << 17  # decompressed bytes per read
 FILL = b"\0"  # padding between two xz streams
@@ -111,5 +113,10 @@ def is_compressed(path: Path) -> bool:
 
 
 def open_bytes(path: Path) -> io.BufferedIOBase:
-    """A file's bytes from its beginning, decompressed if its extension is that of a compressed file."""
+    """A file's bytes from its beginning, decompressed if its extension is that of a compressed file.
+
+    Raises:
+        ValueError: it is a Git LFS pointer.
+    """
+    refuse_pointer(path)
     return OPENERS[path.suffix.lower()](path) if is_compressed(path) else path.open("rb")

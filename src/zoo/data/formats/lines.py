@@ -22,9 +22,9 @@ KINDS = {  # first bytes of files that are not text -> what the message says
     b"PK\x03\x04": "it is a zip archive, or a spreadsheet such as .xlsx; unpack it, or save the sheet as CSV in UTF-8",
     b"\xd0\xcf\x11\xe0": "it is a file of an old Office program, such as .xls; save the sheet as CSV in UTF-8",
     b"\x1f\x8b": "it is compressed by gzip; end its name with .gz",
-    b"BZh91AY": "it is compressed by bzip2; end its name with .bz2",
     b"\xfd7zXZ": "it is compressed by xz; end its name with .xz",
     b"(\xb5/\xfd": "it is compressed by zstd; end its name with .zst",
+    **{f"BZh{level}1AY".encode(): "it is compressed by bzip2; end its name with .bz2" for level in range(1, 10)},
 }
 CR_ALONE = r"its lines end with CR alone, as on a classic Mac; convert them to LF: tr '\r' '\n' < OLD > NEW"
 

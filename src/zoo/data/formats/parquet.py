@@ -12,6 +12,7 @@ from pyarrow import parquet
 
 from zoo.data.formats.format import FileFormat, ReadOptions, Row, formats
 from zoo.data.formats.lines import LineRange
+from zoo.disk import refuse_pointer
 
 ROWS = 250  # rows in memory at once
 BUFFER = 1 << 20  # bytes of a column read from the disk at once
@@ -47,7 +48,11 @@ def open_table(path: Path) -> parquet.ParquetFile:
     """Open a file with a read buffer; without one, a whole row group would be in memory, compressed.
 
     Page checksums are verified, though few writers add them.
+
+    Raises:
+        ValueError: it is a Git LFS pointer.
     """
+    refuse_pointer(path)
     return parquet.ParquetFile(path, buffer_size=BUFFER, page_checksum_verification=True)
 
 

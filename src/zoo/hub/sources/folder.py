@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from zoo.data.tokenizers.tokenizer import BACKEND_FILE
-from zoo.disk import exists, is_link
+from zoo.disk import exists, is_link, refuse_pointer
 from zoo.strict_json import parse_json
 
 Json = dict[str, Any]
@@ -34,7 +34,6 @@ SMALL_FILES = (
     *VOCABULARIES,
 )
 MOST_BYTES = 64 * 2**20  # of a file that is read whole: the largest published tokenizers have half as many
-POINTER = b"version https://git-lfs."  # a small text file that Git LFS leaves in place of a large file
 
 
 @dataclass(frozen=True)
@@ -101,12 +100,10 @@ class CheckpointFolder:
         if not stat.S_ISREG(real.stat().st_mode):  # reading a pipe would wait for ever
             raise ValueError(f"{path}: is not a regular file")
         try:
-            with real.open("rb") as file:
-                start = file.read(len(POINTER))
+            with real.open("rb"):
+                refuse_pointer(path)
         except OSError as error:
             raise ValueError(f"{path}: {error.strerror}") from None
-        if start == POINTER:
-            raise ValueError(f"{path}: is a Git LFS pointer, without the file's content; run `git lfs pull` to get it")
         return real
 
     def read(self, name: str) -> bytes:

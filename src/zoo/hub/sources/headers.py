@@ -59,11 +59,13 @@ def refuse_pickles(checkpoint: CheckpointFolder, names: list[str], source: str, 
         source: the folder or repository for `from_pretrained`. into: the folder that the command writes.
 
     Raises:
-        ValueError: one of the files is a pickle.
+        ValueError: one of the files is a pickle, or a Git LFS pointer to one.
     """
     pickles = [name for name in names if name.endswith(PICKLES)]
     if not pickles:
         return
+    if checkpoint.has(pickles[0]):
+        checkpoint.path(pickles[0])  # refuses a Git LFS pointer: the command could not read it
     named = checkpoint.class_name or ""
     classes = [named if named.isidentifier() else "AutoModel"]  # a user copies the command: it must hold a name only
     classes += ["AutoTokenizer"] * (into != source)
