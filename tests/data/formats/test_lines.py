@@ -17,6 +17,9 @@ from zoo.data.formats.lines import LineRange, read_lines
         pytest.param(b"ARROW1\0\0\xff", "an Arrow file, which zoo cannot read", id="arrow"),
         pytest.param(b"\xff\xff\xff\xff\x10\0", "an Arrow file, which zoo cannot read", id="arrow stream"),
         pytest.param(b"FEA1\0\0\0\0", "an Arrow file, which zoo cannot read", id="feather"),
+        pytest.param("no,text".encode("utf-16"), "text in UTF-16; convert it to UTF-8: iconv -f", id="utf-16"),
+        pytest.param(b"\xfe\xff\0a", "text in UTF-16", id="utf-16 of other machines"),
+        pytest.param(b"%PDF-1.7\n%\xe2\xe3", "a PDF file; extract its text, with pdftotext", id="pdf"),
         pytest.param(b"PAR1\x15\0", "a Parquet file; end its name with .parquet", id="parquet"),
         pytest.param(
             b"PK\x03\x04\x14\0",

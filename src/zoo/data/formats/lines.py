@@ -13,11 +13,15 @@ PIECE = 1 << 20  # bytes of a long line read at once
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 BOM = BYTE_ORDER_MARK.decode()  # as a character
 IMAGES = "images are read from a table that holds or names them, such as a CSV file with the columns image and label"
+UTF_16 = "it is text in UTF-16; convert it to UTF-8: iconv -f UTF-16 -t UTF-8 OLD > NEW"
 ARROW = "it is an Arrow file, which zoo cannot read; convert it to Parquet"
 KINDS = {  # first bytes of files that are not text -> what the message says
     b"ARROW1\0\0": ARROW,
     b"FEA1\0\0": ARROW,  # the first version of Feather
     b"\xff\xff\xff\xff": ARROW,  # a stream, as `save_to_disk` of datasets writes it
+    b"\xff\xfe": UTF_16,
+    b"\xfe\xff": UTF_16,
+    b"%PDF-": "it is a PDF file; extract its text, with pdftotext for example",
     b"PAR1\x15": "it is a Parquet file; end its name with .parquet, or set 'format: parquet'",
     b"PK\x03\x04": "it is a zip archive, or a spreadsheet such as .xlsx; unpack it, or save the sheet as CSV in UTF-8",
     b"\xd0\xcf\x11\xe0": "it is a file of an old Office program, such as .xls; save the sheet as CSV in UTF-8",
