@@ -118,6 +118,15 @@ def test_a_run_that_was_stopped_in_its_last_validation_is_not_complete(tmp_path:
     assert again.done == [("sst2", True)]
 
 
+def test_a_run_whose_log_was_lost_has_no_score_and_costs_the_others_none(tmp_path: Path):
+    list(table(tmp_path, "sst2", "mrpc").run_all(Training()))
+    (tmp_path / "sst2" / "metrics.jsonl").unlink()
+    again = Training()
+    found = list(table(tmp_path, "sst2", "mrpc").run_all(again))
+    assert again.done == [] and mean_score(found) is None
+    assert [one.score for one in found] == [None, pytest.approx(60.0)]
+
+
 def test_a_score_is_a_share_of_the_best_value_and_none_where_one_metric_has_none(tmp_path: Path):
     found = list(table(tmp_path, "text", "both").run_all(Training()))
     assert [one.score for one in found] == [40.0, None]

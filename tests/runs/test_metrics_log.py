@@ -71,7 +71,19 @@ def test_a_shorter_log_loses_its_torn_line_and_says_so(tmp_path: Path, caplog: p
     os.truncate(tmp_path / "a", 15)
     write(tmp_path / "a", 3, mark=mark)
     assert (tmp_path / "a").read_bytes() == b'{"step": 1}\n{"step": 3}\n'
-    assert "is shorter than when the checkpoint was written" in caplog.text
+    assert "a: is damaged, it has 15 bytes, but had 24 at the checkpoint; without it, the results" in caplog.text
+
+
+def test_a_log_that_was_changed_and_not_cut_is_told_of_on_resume(tmp_path: Path, caplog: pytest.LogCaptureFixture):
+    """What follows the checkpoint is cut off anyway, so damage there is not told of."""
+    mark = write(tmp_path / "a", 1, 2)
+    with (tmp_path / "a").open("ab") as log:
+        log.write(b'{"step": 3}\ngarbage')
+    write(tmp_path / "a", 3, mark=mark)
+    assert not caplog.text
+    (tmp_path / "a").write_bytes((tmp_path / "a").read_bytes().replace(b"2", b"7"))
+    write(tmp_path / "a", 3, mark=mark)
+    assert "a: is damaged, the checksum of its first 24 bytes does not match; without it, the results" in caplog.text
 
 
 def test_a_full_disk_names_the_file(tmp_path: Path):
@@ -117,7 +129,7 @@ def test_a_line_after_the_mark_that_is_not_of_its_step_is_damage(line: bytes, st
 def test_a_log_that_is_not_what_was_written_is_told_of_at_a_checkpoint(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, harm: Callable[[Path], None]
 ):
-    """The training goes on; only an export is in need of it."""
+    """The training goes on; only the results of an export need it."""
     log = MetricsLog(tmp_path / "metrics.jsonl", Mark())
     log.append({"step": 1})
     log.mark()
@@ -126,4 +138,4 @@ def test_a_log_that_is_not_what_was_written_is_told_of_at_a_checkpoint(
     log.append({"step": 2})
     log.mark()
     log.close()
-    assert caplog.text.count("metrics.jsonl: was deleted or changed during training; zoo export needs it") == 1
+    assert caplog.text.count("metrics.jsonl: was deleted or changed during training; without it, the results") == 1

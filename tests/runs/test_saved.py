@@ -237,6 +237,24 @@ def test_the_record_of_a_base_has_the_hash_of_the_weights_that_are_published(tmp
     assert saved.weights["w"].tolist() == [0.0, 0.0] and saved.record.weights_sha256 == files["ema"].hexdigest()
     assert (saved.record.step, saved.record.start, saved.record.base) == (1, "some/where", BaseRecord(4, "ab"))
     assert saved.record.data == {"train": "cd"} and saved.metrics == [{"step": 1}]
-    (tmp_path / "metrics.jsonl").write_bytes(b"")
-    with pytest.raises(ValueError, match="metrics.jsonl: is damaged, it has 0 bytes, but had 12 at the checkpoint"):
-        _ = saved.metrics
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (None, "No such file or directory"),
+        (b"", "is damaged, it has 0 bytes, but had 12 at the checkpoint"),
+        (b'{"step": 2}\n', "is damaged, the checksum of its first 12 bytes does not match"),
+    ],
+)
+def test_a_log_that_is_lost_or_changed_costs_its_lines_and_no_weights(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, content: bytes | None, reason: str
+):
+    with create_run(tmp_path, FILES) as run:
+        run.log({"step": 1})
+        run.save(1, {"weights": {"w": torch.ones(2)}}, {"step": 1})
+    path = tmp_path / "metrics.jsonl"
+    path.unlink() if content is None else path.write_bytes(content)
+    saved = open_run(tmp_path)
+    assert saved.metrics == [] and saved.weights["w"].tolist() == [1.0, 1.0]
+    assert f"{path}: {reason}; without it, the results and curves of the training are unknown" in caplog.text

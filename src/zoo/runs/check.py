@@ -10,7 +10,7 @@ from zoo.runs.checkpoint import Checkpoint, steps, verify
 from zoo.runs.files import REPLACED, TEMPORARY_PREFIX, check_file, read_json, read_sealed
 from zoo.runs.layout import CHECKPOINTS, CONFIG, DATA, ENVIRONMENT, METRICS, REQUEST, TASK, TOKENIZER, TRAINING
 from zoo.runs.lock import writer_of
-from zoo.runs.metrics import Mark, read_metrics
+from zoo.runs.metrics import COST, Mark, read_metrics
 from zoo.runs.saved import check_run_files, normalize_path
 from zoo.runs.tensors import require_finite
 from zoo.strict_yaml import read_yaml
@@ -22,7 +22,7 @@ COSTS = {  # what is lost with a file that no checkpoint depends on
     TRAINING: "no weights are lost, since each checkpoint has its own; --resume rewrites it",
     ENVIRONMENT: "no weights are lost; --resume rewrites it; zoo export needs it undamaged, or deleted",
     REQUEST: "no weights are lost; --resume needs it, for the changes of the first command",
-    METRICS: "no weights are lost; zoo export needs it",
+    METRICS: f"no weights are lost; {COST}",
 }
 
 

@@ -1,11 +1,11 @@
 """metrics.jsonl: one line for each step; each checkpoint records the file's length and a hash of its lines."""
 
-import functools
+import io
 import json
 import logging
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -16,6 +16,7 @@ from zoo.strict_json import parse_json
 
 Line = dict[str, Any]
 VALIDATION = "validation/"  # prefix of the values that validation measured
+COST = "without it, the results and curves of the training are unknown"
 logger = logging.getLogger(__name__)
 
 
@@ -25,7 +26,7 @@ class Mark:
 
     Args:
         bytes: the length.
-        chain: a hash chain over the lines (see `chain_hash`), which a resumed run continues without reading the file.
+        chain: a hash chain over the lines (see `chain_hash`), which a resumed run continues.
     """
 
     bytes: int = 0
@@ -69,14 +70,18 @@ class MetricsLog:
         except OSError as error:
             raise ValueError(f"{path}: cannot be written: {error.strerror}") from None
         self.chain = mark.chain
-        self.truncate(mark.bytes)
+        self.truncate(mark)
         self.length = self.file.tell()  # own count, to notice when another program changes the file
 
-    def truncate(self, length: int) -> None:
-        """Truncate the file to `length` bytes; if it is already shorter, to its last complete line."""
-        size = self.file.tell()
+    def truncate(self, mark: Mark) -> None:
+        """Truncate the file to a mark; if it is already shorter, to its last complete line. Log if it is damaged."""
+        size, length = self.file.tell(), mark.bytes
+        with self.path.open("rb") as written:
+            try:
+                check_start(self.path, written, mark)
+            except ValueError as reason:
+                logger.warning("%s; %s", reason, COST)
         if size < length:
-            logger.warning("%s: is shorter than when the checkpoint was written: lines are missing", self.path)
             length = self.path.read_bytes().rfind(b"\n") + 1
         if size > length:
             self.file.truncate(length)
@@ -114,8 +119,7 @@ class MetricsLog:
         except OSError:
             whole = False
         if not whole:
-            said = "%s: was deleted or changed during training; zoo export needs it"
-            logger.warning(said, self.path)
+            logger.warning("%s: was deleted or changed during training; %s", self.path, COST)
 
     def close(self) -> None:
         self.file.close()
@@ -124,6 +128,24 @@ class MetricsLog:
 def finite_only(line: Mapping[str, Any]) -> Line:
     """A line with NaN and infinities replaced by None, since JSON has neither."""
     return {key: None if isinstance(v, float) and not math.isfinite(v) else v for key, v in line.items()}
+
+
+def check_start(path: Path, lines: Iterable[bytes], mark: Mark) -> None:
+    """Compare the lines of a metrics.jsonl, up to the length that a mark recorded, with the mark's hash.
+
+    Raises:
+        ValueError: the file is shorter, or was changed.
+    """
+    chain, left = "", mark.bytes
+    for line in lines:
+        if left <= 0:
+            break
+        chain, left = chain_hash(chain, line[:left]), left - len(line)
+    if left > 0:
+        found = mark.bytes - left
+        raise ValueError(f"{path}: is damaged, it has {found} bytes, but had {mark.bytes} at the checkpoint")
+    if chain != mark.chain:
+        raise ValueError(f"{path}: is damaged, the checksum of its first {mark.bytes} bytes does not match")
 
 
 def read_metrics(path: Path, mark: Mark) -> list[Line]:
@@ -136,10 +158,7 @@ def read_metrics(path: Path, mark: Mark) -> list[Line]:
         ValueError: it is damaged; the message names the line if it can.
     """
     content = read_file(path)
-    if len(content) < mark.bytes:
-        raise ValueError(f"{path}: is damaged, it has {len(content)} bytes, but had {mark.bytes} at the checkpoint")
-    if functools.reduce(chain_hash, content[: mark.bytes].splitlines(keepends=True), "") != mark.chain:
-        raise ValueError(f"{path}: is damaged, the checksum of its first {mark.bytes} bytes does not match")
+    check_start(path, io.BytesIO(content), mark)
     whole = content.split(b"\n")[:-1]  # what follows the last line feed is incomplete, or nothing
     lines = [parse_json(line, f"{path}: line {number}") for number, line in enumerate(whole, 1)]
     # no hash covers lines beyond the mark, but their step numbers must be consecutive

@@ -12,7 +12,7 @@ from zoo.disk import is_file, is_folder
 from zoo.runs.checkpoint import Checkpoint, latest, steps, verify
 from zoo.runs.files import check_file, read_json, read_sealed, refuse_outside, refuse_unreadable
 from zoo.runs.layout import CHECKPOINTS, CONFIG, DATA, ENVIRONMENT, METRICS, TASK, TOKENIZER, no_checkpoint_message
-from zoo.runs.metrics import Line, read_metrics
+from zoo.runs.metrics import COST, Line, read_metrics
 from zoo.runs.request import BaseRecord, read_request
 from zoo.strict_yaml import Tree, read_yaml
 
@@ -41,12 +41,12 @@ class SavedRun:
 
     @property
     def metrics(self) -> list[Line]:
-        """The lines of metrics.jsonl, one per step.
-
-        Raises:
-            ValueError: the file is damaged.
-        """
-        return read_metrics(self.folder / METRICS, self.checkpoint.mark)
+        """The lines of metrics.jsonl, one per step; none, with a warning, if the file is missing or damaged."""
+        try:
+            return read_metrics(self.folder / METRICS, self.checkpoint.mark)
+        except ValueError as reason:  # no weights depend on it
+            logger.warning("%s; %s", reason, COST)
+            return []
 
     @property
     def environment(self) -> Tree:

@@ -74,6 +74,15 @@ def test_the_folders_of_files_that_a_card_hides_are_asked_for(build: Build):
     assert "write the task above to task.yaml, with the folders of its files:" in text
 
 
+def test_a_card_without_a_log_does_not_say_that_nothing_was_measured(build: Build):
+    given = build("bert-nano", {"heads": ["masked_lm"]})
+    silent, lost = (TrainingHistory("a", 2, log_lines=lines) for lines in ([{"step": 1}, {"step": 2}], []))
+    assert "It was not evaluated on held-out data." in write(dataclasses.replace(given, history=silent))
+    text = write(dataclasses.replace(given, history=lost))
+    assert "There is no log of its training, so its results on held-out data are unknown." in text
+    assert "not evaluated" not in text and "## Evaluation" not in text
+
+
 def test_a_sample_of_the_validation_split_is_called_a_sample_and_gives_the_hub_no_results(build: Build):
     given = build("bert-nano", {"heads": ["masked_lm", "next_sentence"]})
     # 12 were measured: of a split that has fewer than were asked for that is all

@@ -167,6 +167,8 @@ def limitations(trained: TrainedModel, native: NativeClass) -> list[str]:
     reads = [f"the central square of an image, resized to {size} x {size} pixels"] * (size is not None)
     reads += [f"at most {part.max_length:,} tokens ({side})" for side, part in trained.text_parts.items()]
     tried = "It was not evaluated on held-out data."
+    if not trained.history.log_lines:
+        tried = "There is no log of its training, so its results on held-out data are unknown."
     if trained.history.measured:
         split = measured_split(trained.history)
         tried = f"It was evaluated on {split}, which also selected this checkpoint; expect other figures on other data."
