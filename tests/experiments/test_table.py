@@ -127,6 +127,16 @@ def test_a_run_whose_log_was_lost_has_no_score_and_costs_the_others_none(tmp_pat
     assert [one.score for one in found] == [None, pytest.approx(60.0)]
 
 
+def test_a_run_whose_last_checkpoint_is_damaged_goes_on_from_the_one_before_and_says_so_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+):
+    list(table(tmp_path, "sst2").run_all(Training()))
+    (tmp_path / "sst2" / "checkpoints" / "2" / "weights.safetensors").write_bytes(b"")
+    again = Training()
+    assert [one.score for one in table(tmp_path, "sst2").run_all(again)] == [50.0] and again.done == [("sst2", True)]
+    assert caplog.text.count("skipped checkpoint 2: ") == 1
+
+
 def test_a_score_is_a_share_of_the_best_value_and_none_where_one_metric_has_none(tmp_path: Path):
     found = list(table(tmp_path, "text", "both").run_all(Training()))
     assert [one.score for one in found] == [40.0, None]

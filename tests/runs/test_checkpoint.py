@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from zoo.runs import checkpoint as checkpoint_module
-from zoo.runs.checkpoint import latest, prune, steps, verify, write_checkpoint
+from zoo.runs.checkpoint import can_resume, latest, prune, steps, verify, write_checkpoint
 from zoo.runs.files import to_json
 from zoo.runs.metrics import Mark
 
@@ -113,6 +113,18 @@ def test_latest_is_the_newest_whole_one_and_says_what_it_skipped(tmp_path: Path,
     assert found is not None and found.step == 10
     assert "skipped checkpoint 100" in caplog.text and "weights.safetensors" in caplog.text
     assert latest(tmp_path / "absent") is None
+
+
+def test_whether_there_is_anything_to_resume_is_found_without_reading_it(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+):
+    """What resumes it reads it, and says what it skips; to say so twice would confuse."""
+    assert not can_resume(tmp_path / "none") and not can_resume(tmp_path)
+    write(tmp_path, 1)
+    (tmp_path / "1" / "state.json").write_text("")
+    assert can_resume(tmp_path) and not caplog.text
+    (tmp_path / "1").rename(tmp_path / ".partial-replaced-1")
+    assert can_resume(tmp_path)
 
 
 def test_the_last_ones_and_the_best_are_kept(tmp_path: Path):

@@ -11,7 +11,7 @@ from zoo.disk import expand_user
 from zoo.experiments.request import Request
 from zoo.metrics.choose import ChosenMetric, parse_metrics
 from zoo.objectives.mixture import Mixture
-from zoo.runs.checkpoint import latest, steps
+from zoo.runs.checkpoint import steps, verify
 from zoo.runs.files import names_in
 from zoo.runs.layout import CHECKPOINTS, LOCK, REQUEST, STATE
 from zoo.runs.metrics import VALIDATION, Line, sample_size
@@ -99,8 +99,12 @@ class ExperimentTable:
 
 def is_complete(folder: Path) -> bool:
     """Whether a run has finished: all steps are done, or it stopped early."""
-    newest = latest(folder / CHECKPOINTS)
-    if newest is None:
+    there = steps(folder / CHECKPOINTS)
+    if not there:
+        return False
+    try:
+        newest = verify(folder / CHECKPOINTS / str(there[0]))
+    except ValueError:  # resuming the run logs it, and continues from an earlier one
         return False
     state = build(State, newest.state, str(newest.folder / STATE))
     return state.line is None and is_over(state, build(Training, newest.training, str(newest.folder)))

@@ -195,8 +195,8 @@ def steps(checkpoints: Path) -> list[int]:
 
 
 def can_resume(checkpoints: Path) -> bool:
-    """Whether resuming would find a checkpoint: an undamaged one, or one whose replacement was interrupted."""
-    return latest(checkpoints) is not None or any(checkpoints.glob(f"{REPLACED}*"))
+    """Whether a run to resume has a checkpoint, also one whose replacement was interrupted; damage is found later."""
+    return bool(steps(checkpoints)) or any(checkpoints.glob(f"{REPLACED}*"))
 
 
 def undamaged_checkpoints(checkpoints: Path, skip: Collection[str] = ()) -> Iterator[Checkpoint]:
