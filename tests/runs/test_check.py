@@ -169,8 +169,19 @@ def test_a_checkpoint_is_checked_with_the_files_that_it_depends_on(folder: Path,
 
 
 def test_a_run_that_has_not_saved_yet_is_whole(tmp_path: Path):
-    create_run(tmp_path / "run", FILES).close()
-    assert check_run(tmp_path / "run").faults == []
+    with create_run(tmp_path / "run", FILES) as run:
+        assert check_run(tmp_path / "run").faults == []
+        run.log({"step": 1})
+        assert check_run(tmp_path / "run").faults == []
+
+
+@pytest.mark.parametrize("place", ["checkpoints", "checkpoints/*"])
+def test_a_run_that_was_trained_and_has_no_checkpoint_cannot_be_used(folder: Path, place: str):
+    for path in folder.glob(place):
+        shutil.rmtree(path)
+    (fault,) = check_run(folder).faults
+    said = "no checkpoint, but metrics.jsonl has 2 steps: the run cannot be used; --resume starts from step 0"
+    assert fault == f"{folder / 'checkpoints'}: {said}"
 
 
 @pytest.mark.parametrize(("bad", "named"), [(float("nan"), "NaN"), (float("-inf"), "-inf"), (1e300, r"1e\+300")])

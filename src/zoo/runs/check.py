@@ -77,7 +77,7 @@ def check_run(folder: Path) -> Report:
     whole = [checkpoint for checkpoint in checked if checkpoint is not None]
     newest = whole[0] if whole else None
     check_settings(report, folder, newest)
-    check_metrics(report, folder, newest.mark if newest else Mark())
+    logged = check_metrics(report, folder, newest.mark if newest else Mark())
     report.remarks.append(
         f"undamaged checkpoints, by step: {', '.join(str(c.step) for c in reversed(whole)) or 'none'}"
     )
@@ -85,6 +85,9 @@ def check_run(folder: Path) -> Report:
         report.faults.append(f"{folder / CHECKPOINTS}: is not a folder: the run can be neither used nor resumed")
     elif newest is None and there:
         report.faults.append(f"{folder / CHECKPOINTS}: all are damaged: the run can be neither used nor resumed")
+    elif newest is None and logged and writer is None:  # deleted, or the process was killed before it saved one
+        lost = f"no checkpoint, but {METRICS} has {counted(logged, 'step')}"
+        report.faults.append(f"{folder / CHECKPOINTS}: {lost}: the run cannot be used; --resume starts from step 0")
     elif newest is not None and newest.step < max(there, default=0):
         report.remarks.append(f"--resume continues from checkpoint {newest.step}, the newest undamaged one")
     check_best(report, folder, newest, writer)
@@ -171,11 +174,13 @@ def check_leftovers(report: Report, folder: Path, writer: str | None) -> None:
             )
 
 
-def check_metrics(report: Report, folder: Path, mark: Mark) -> None:
-    """Check metrics.jsonl: the hash of its part up to the newest checkpoint, and one line for each step."""
+def check_metrics(report: Report, folder: Path, mark: Mark) -> int:
+    """Check metrics.jsonl (its part up to the newest checkpoint, and one line for each step); return its steps."""
     lines = report.attempt(read_metrics, folder / METRICS, mark, cost=COSTS[METRICS])
-    if lines is not None:
-        report.remarks.append(f"{counted(len(lines), 'step')} logged")
+    if lines is None:
+        return 0
+    report.remarks.append(f"{counted(len(lines), 'step')} logged")
+    return len(lines)
 
 
 def check_checkpoint(folder: Path) -> Report:

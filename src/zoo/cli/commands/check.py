@@ -24,6 +24,7 @@ from zoo.hub.checkpoint import load_checkpoint
 from zoo.hub.exporting.hashes import hash_faults
 from zoo.models.cost import on_meta, parameters
 from zoo.runs.check import Report, check_checkpoint, check_run
+from zoo.runs.checkpoint import steps
 from zoo.runs.files import refuse_unreadable
 from zoo.runs.layout import CHECKPOINTS, CONFIG, MANIFEST
 from zoo.runs.saved import normalize_path
@@ -114,7 +115,7 @@ def check_folder(place: Path) -> Report:
         report = check_checkpoint(place)
     else:
         raise ValueError(f"{place}: not {ALLOWED}")
-    if report.kind != "run" or (place / CHECKPOINTS).is_dir():
+    if report.kind != "run" or steps(place / CHECKPOINTS):
         check_model(report, place)
     return report
 
