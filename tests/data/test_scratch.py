@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from zoo.data.atomic_folders import make_folder
 from zoo.data.scratch import PREFIX, Scratch
 
 
@@ -64,6 +65,29 @@ def test_a_new_folder_that_another_process_has_removed_is_made_again(monkeypatch
     monkeypatch.setattr(tempfile, "mkdtemp", removed_at_first)
     with Scratch() as scratch:
         assert len(made) == 2 and scratch.folder == Path(made[1])
+
+
+def full(path: str, mode: int) -> None:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
+
+
+def test_a_temporary_folder_that_cannot_be_made_is_named_with_what_helps(
+    temporary: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(os, "mkdir", full)
+    words = f"{temporary}/{PREFIX}.*: cannot be made: No space left on device; set TMPDIR to a folder on another disk"
+    with pytest.raises(RuntimeError, match=words):
+        Scratch()
+
+
+def test_a_folder_of_the_cache_that_cannot_be_made_is_named_with_what_helps(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("ZOO_CACHE", str(tmp_path))
+    monkeypatch.setattr(os, "mkdir", full)
+    words = f"{tmp_path}/shard: cannot be written: No space left on device; set ZOO_CACHE to another folder"
+    with pytest.raises(RuntimeError, match=words):
+        make_folder(tmp_path / "shard", lambda aside: None, lambda made: False)
 
 
 def test_on_a_disk_without_locks_a_folder_is_used_and_none_is_removed(monkeypatch: pytest.MonkeyPatch):

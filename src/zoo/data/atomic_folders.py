@@ -60,9 +60,13 @@ def make_folder(folder: Path, make: Callable[[Path], None], whole: Callable[[Pat
     Args:
         make: fills an empty folder.
         whole: whether an existing folder is complete and the wanted one.
+
+    Raises:
+        RuntimeError: it cannot be made (a full disk).
     """
     remove_leftovers(folder)
-    aside = Path(tempfile.mkdtemp(prefix=f"{ASIDE}{os.uname().nodename}-{folder.name}-", dir=folder.parent))
+    with explain_write_error(folder):
+        aside = Path(tempfile.mkdtemp(prefix=f"{ASIDE}{os.uname().nodename}-{folder.name}-", dir=folder.parent))
     try:
         make(aside)
         aside.chmod(0o777 & ~umask())

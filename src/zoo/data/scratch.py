@@ -12,12 +12,21 @@ PREFIX = "zoo-scratch-"
 
 
 class Scratch:
-    """A new temporary folder, until `remove`; it is locked, so that other processes see that it is in use."""
+    """A new temporary folder, until `remove`; it is locked, so that other processes see that it is in use.
+
+    Raises:
+        RuntimeError: no temporary folder can be made (a full disk).
+    """
 
     def __init__(self) -> None:
-        remove_abandoned()
         while True:
-            self.folder = Path(tempfile.mkdtemp(prefix=PREFIX))
+            try:
+                remove_abandoned()
+                self.folder = Path(tempfile.mkdtemp(prefix=PREFIX))
+            except OSError as error:
+                place = error.filename or "temporary folder"
+                said = f"cannot be made: {error.strerror}; set TMPDIR to a folder on another disk"
+                raise RuntimeError(f"{place}: {said}") from None
             # before it is locked, another process may consider it abandoned and remove it
             with suppress(FileNotFoundError):
                 self.lock = os.open(self.folder, os.O_RDONLY)
