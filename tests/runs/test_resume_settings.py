@@ -100,6 +100,14 @@ def test_of_the_request_only_the_checkpoint_that_the_run_goes_on_from_decides(tm
         create_run(tmp_path / "run", asked("runs/a", "cd"), resume=True)
 
 
+def test_other_data_is_refused_by_its_split_and_no_hash_is_shown(folder: Path) -> None:
+    with pytest.raises(ValueError) as refused:
+        create_run(folder, files(data={"train": "ef", "test": "01"}), resume=True)
+    said = "the data is not that of the run, or this version of zoo reads it differently"
+    every = "; ".join(f"data.json: {split}: {said}" for split in ("train", "validation", "test"))
+    assert str(refused.value) == f"{folder}: cannot be resumed with other settings: {every}"
+
+
 def test_what_is_refused_is_not_said_to_continue(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
     changed = {**TREES["training"], "save_every": 17, "seed": 17}
     with pytest.raises(ValueError, match="seed"):
