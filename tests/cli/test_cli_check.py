@@ -65,6 +65,16 @@ def test_a_broken_run_says_what_is_wrong(zoo: Zoo, run_of: RunOf, tmp_path: Path
     assert said.status == 1 and "task.yaml: no such file" in said.out and " fault" in said.out.splitlines()[-1]
 
 
+def test_a_fault_that_also_keeps_the_model_from_loading_is_reported_once(
+    zoo: Zoo, run_of: RunOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    shutil.copytree(run_of("lm"), tmp_path / "run")
+    (tmp_path / "run" / "roles.json").unlink()
+    monkeypatch.chdir(tmp_path)
+    (fault,) = zoo("check", "run", "--json").json["faults"]
+    assert fault.startswith(f"{tmp_path / 'run' / 'roles.json'}: no such file, but checkpoint 3 lists it: without it")
+
+
 def test_damage_that_costs_no_weights_is_said_to(zoo: Zoo, run_of: RunOf, tmp_path: Path):
     copy = tmp_path / "run"
     shutil.copytree(run_of("lm"), copy)

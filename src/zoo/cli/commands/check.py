@@ -51,7 +51,7 @@ def check(
     if is_name:
         report = Report("task")
     else:
-        report = check_file(place) if place.is_file() else check_folder(place)
+        report = check_file(place) if place.is_file() else check_folder(normalize_path(place))
     found = None
     if report.kind == "task" and not report.faults:
         found = survey(report, str(path if is_name else place), changes, data, is_name)
@@ -92,6 +92,9 @@ def survey(report: Report, name: str, sets: Sequence[Pair], data: Path | None, a
 def check_folder(place: Path) -> Report:
     """Check a run, a checkpoint, a Hugging Face folder or a token store; load the model, if there is one.
 
+    Args:
+        place: an absolute path, as loading the model names it: a fault that both find is reported once.
+
     Raises:
         ValueError: the folder is none of these.
     """
@@ -111,7 +114,7 @@ def check_folder(place: Path) -> Report:
     elif EXPORTED in there:
         report = Report("exported model")
         report.faults += report.attempt(hash_faults, place, True) or []
-    elif normalize_path(place).parent.name == CHECKPOINTS:  # last: a user's own folder may have this name
+    elif place.parent.name == CHECKPOINTS:  # last: a user's own folder may have this name
         report = check_checkpoint(place)
     else:
         raise ValueError(f"{place}: not {ALLOWED}")
