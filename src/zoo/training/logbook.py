@@ -5,8 +5,10 @@ import math
 
 import torch
 
+from zoo.runs.layout import TRAINING
 from zoo.runs.metrics import VALIDATION, Line
 from zoo.runs.run import Run
+from zoo.strict_yaml import parse_yaml
 from zoo.training.learner import Learner
 from zoo.training.meter import EXAMPLES_SHOWN, Speed, Tally, measure_peak
 from zoo.training.settings import Training
@@ -88,6 +90,14 @@ def ended_early(state: State, settings: Training) -> str:
     if settings.patience is None or is_last(state.step, settings):
         return ""
     return f", after {state.stale} validations without improvement (training.patience)"
+
+
+def note_complete(state: State, settings: Training, run: Run) -> None:
+    """Log that a resumed run has nothing left to train, and warn if its settings were changed nevertheless."""
+    logger.info("already complete: %d of %d steps%s", state.step, settings.steps, ended_early(state, settings))
+    asked = parse_yaml(run.training.decode(), TRAINING)  # None in a process other than the main one
+    if asked and run.checkpoint is not None and asked != run.checkpoint.training:
+        logger.warning("no step was left to train, so the changed settings have no effect")
 
 
 def note_end(state: State, settings: Training) -> None:

@@ -18,10 +18,10 @@ from zoo.runs.metrics import Line
 from zoo.runs.run import Run
 from zoo.training.learner import Learner
 from zoo.training.logbook import (
-    ended_early,
     enforce_skip_limit,
     is_due,
     log,
+    note_complete,
     note_end,
     note_skipped,
     note_spike,
@@ -57,7 +57,7 @@ def train(
     learner = Learner(model, settings, processes, run.checkpoint)
     state = resume(run, feed)
     if state.line is None and is_over(state, settings):
-        logger.info("already complete: %d of %d steps%s", state.step, settings.steps, ended_early(state, settings))
+        note_complete(state, settings, run)
         return state
     speed = start_log(learner, observers)
     micro_batch = state.micro_batch = fit_micro_batch(learner, feed, mixture, state.micro_batch)
