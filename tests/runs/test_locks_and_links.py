@@ -1,5 +1,6 @@
 """Claims about who may write to a run's folder: one process at a time, and nobody through a link out of it."""
 
+import errno
 import fcntl
 import os
 import subprocess
@@ -12,7 +13,7 @@ from test_run import FILES, begin
 
 from zoo.runs import lock
 from zoo.runs.lock import LOCK, is_lock, take_lock, writer_of
-from zoo.runs.run import RunFiles, check_folder, create_run
+from zoo.runs.run import RunFiles, check_folder, create_run, refuse_unwritable_folder
 from zoo.runs.saved import open_run
 
 
@@ -56,6 +57,19 @@ def test_two_processes_cannot_train_in_one_folder(tmp_path: Path):
         owner.kill()
         owner.communicate()
     create_run(tmp_path, RunFiles({}), resume=True).close()
+
+
+def test_a_disk_without_locks_is_refused_before_any_work_and_when_the_run_begins(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    def refuse(lock: int, how: int) -> None:
+        raise OSError(errno.ENOSYS, "Function not implemented")
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    words = r"run: its file system has no locks \(Function not implemented\); choose a folder on another disk"
+    for begin_in in (refuse_unwritable_folder, lambda folder: create_run(folder, FILES)):
+        with pytest.raises(ValueError, match=words):
+            begin_in(tmp_path / "run")
 
 
 def test_a_folder_that_is_filled_while_a_run_waits_for_its_lock_is_refused(

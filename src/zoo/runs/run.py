@@ -1,5 +1,6 @@
 """A run folder during training: create or resume it, lock it, log steps, save and delete checkpoints."""
 
+import fcntl
 import logging
 import os
 from collections.abc import Iterator, Mapping
@@ -10,7 +11,7 @@ from typing import IO, Any
 
 from torch import Tensor
 
-from zoo.disk import exists
+from zoo.disk import NO_LOCKS, exists
 from zoo.registry import plain
 from zoo.runs.checkpoint import Checkpoint, latest, prune, steps, undamaged_checkpoints, write_checkpoint
 from zoo.runs.files import (
@@ -178,7 +179,7 @@ def create_run(folder: Path, files: RunFiles, resume: bool = False, may_change: 
         folder.mkdir(parents=True, exist_ok=True)
         lock = take_lock(folder)
     except OSError as error:
-        raise ValueError(f"{error.filename or folder}: cannot be written: {error.strerror or error}") from None
+        raise ValueError(cannot_be_written(error.filename or folder, error)) from None
     try:
         if not resume:
             check_folder(folder, resume)  # again, under the lock: another process may have filled it
@@ -255,10 +256,10 @@ def check_folder(folder: Path, resume: bool, resumable: bool = True) -> None:
 
 
 def refuse_unwritable_folder(folder: Path) -> None:
-    """Refuse a folder that cannot be written to, before hours of work: write `PROBE` bytes to a temporary file.
+    """Refuse a folder that cannot be written to, before hours of work: write `PROBE` bytes to a file, and lock it.
 
     Raises:
-        ValueError: the folder cannot be created or written to (a full disk).
+        ValueError: the folder cannot be created or written to (a full disk), or its file system has no locks.
     """
     try:
         nearest = next(place for place in (folder, *folder.absolute().parents) if exists(place))
@@ -266,5 +267,13 @@ def refuse_unwritable_folder(folder: Path) -> None:
             probe.write(bytes(PROBE))
             probe.flush()
             os.fsync(probe.fileno())
+            fcntl.flock(probe, fcntl.LOCK_EX)
     except OSError as error:
-        raise ValueError(f"{folder}: cannot be written: {error.strerror}") from None
+        raise ValueError(cannot_be_written(folder, error)) from None
+
+
+def cannot_be_written(place: object, error: OSError) -> str:
+    """The message for a folder that cannot be written to, or whose file system has no locks."""
+    if error.errno in NO_LOCKS:
+        return f"{place}: its file system has no locks ({error.strerror}); choose a folder on another disk"
+    return f"{place}: cannot be written: {error.strerror or error}"
