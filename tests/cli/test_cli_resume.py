@@ -44,7 +44,8 @@ def test_a_run_whose_record_is_gone_is_not_resumed(zoo: Zoo, data: Path, tmp_pat
     assert zoo(*words, "training.steps=1").status == 0
     (tmp_path / "run" / "request.yaml").unlink()
     said = zoo(*words, "--resume", "training.steps=1")
-    assert said.status == 2 and "request.yaml: no such file; the run is incomplete" in said.err
+    assert said.status == 2 and "request.yaml: no such file, but --resume needs it" in said.err
+    assert "an imported model has none: train that into another folder" in said.err
     said = zoo("check", tmp_path / "run")
     assert said.status == 1 and "--resume needs it, for the changes of the first command" in said.out
 

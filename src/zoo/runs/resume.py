@@ -39,7 +39,8 @@ def refuse_changes(
     for name, data in content.items():
         before = (checkpoint.folder if name == TRAINING else folder) / name  # --resume rewrites the run's copy
         if not before.is_file():
-            raise ValueError(f"{before}: no such file; the run is incomplete")
+            imported = "; an imported model has none: train that into another folder" if name == REQUEST else ""
+            raise ValueError(f"{before}: no such file, but --resume needs it{imported}")
         with refuse_unreadable(before):
             there = before.read_bytes()
         for key, old, new in differences(*(parse(name, read, str(before)) for read in (there, data))):
