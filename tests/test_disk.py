@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from zoo.data.home import home
-from zoo.disk import atomic_write, exists, expand_user, is_file, is_folder, is_link, refuse_unwritable
+from zoo.disk import atomic_write, exists, expand_user, is_file, is_folder, is_link, refuse_unwritable, sync
 
 
 def test_what_was_there_stays_until_all_is_written(tmp_path: Path) -> None:
@@ -55,6 +55,20 @@ def test_long_names_that_begin_alike_have_places_of_their_own(tmp_path: Path) ->
         with atomic_write(two) as second:
             second.write_text("2")
     assert (one.read_text(), two.read_text()) == ("1", "2")
+
+
+@pytest.mark.skipif(not Path("/proc").exists(), reason="there is no /proc here")
+def test_a_file_system_that_cannot_sync_folders_is_no_fault_of_a_write(tmp_path: Path) -> None:
+    descriptor = os.open("/proc", os.O_RDONLY)
+    with pytest.raises(OSError, match="Invalid argument"):
+        os.fsync(descriptor)
+    os.close(descriptor)
+    sync(Path("/proc"))
+    sync(tmp_path)
+    with pytest.raises(OSError, match="Invalid argument"):
+        sync(Path("/dev/null"))  # no folder
+    with pytest.raises(FileNotFoundError):
+        sync(tmp_path / "nothing")
 
 
 def test_the_home_of_nobody_is_a_name_like_any_other(monkeypatch: pytest.MonkeyPatch) -> None:

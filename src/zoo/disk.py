@@ -167,9 +167,12 @@ def remove(path: Path) -> None:
 
 
 def sync(path: Path) -> None:
-    """fsync a file's content, or a folder's entries."""
+    """fsync a file's content, or a folder's entries where the file system can (VirtualBox's shared folders cannot)."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
+    except OSError as error:
+        if error.errno != errno.EINVAL or not stat.S_ISDIR(os.fstat(descriptor).st_mode):
+            raise
     finally:
         os.close(descriptor)
