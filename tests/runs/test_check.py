@@ -102,7 +102,7 @@ def test_every_damaged_file_is_reported_and_which_checkpoint_is_taken(folder: Pa
     assert len(report.faults) == 3
     assert "--resume continues from checkpoint 1, the newest undamaged one" in report.remarks
     (folder / "checkpoints/1/manifest.json").unlink()
-    assert "all are damaged: the run can be neither used nor resumed" in str(check_run(folder).faults)
+    assert "all are damaged: the run cannot be resumed" in str(check_run(folder).faults)
 
 
 def test_a_checkpoint_that_was_being_replaced_is_not_called_safe_to_delete(folder: Path):

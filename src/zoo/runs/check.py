@@ -84,7 +84,7 @@ def check_run(folder: Path) -> Report:
     if os.path.lexists(folder / CHECKPOINTS) and not (folder / CHECKPOINTS).is_dir():
         report.faults.append(f"{folder / CHECKPOINTS}: is not a folder: the run can be neither used nor resumed")
     elif newest is None and there:
-        report.faults.append(f"{folder / CHECKPOINTS}: all are damaged: the run can be neither used nor resumed")
+        report.faults.append(f"{folder / CHECKPOINTS}: all are damaged: the run cannot be resumed")
     elif newest is None and logged and writer is None:  # deleted, or the process was killed before it saved one
         lost = f"no checkpoint, but {METRICS} has {counted(logged, 'step')}"
         report.faults.append(f"{folder / CHECKPOINTS}: {lost}: the run cannot be used; --resume starts from step 0")
