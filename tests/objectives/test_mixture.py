@@ -117,6 +117,14 @@ def test_a_model_or_data_that_cannot_be_trained_on_is_refused_with_the_reason(
         Mixture.parse(objective).form(columns, stream)
 
 
+@pytest.mark.parametrize("objective", ["classification", "similarity"])
+def test_an_encoder_and_a_decoder_that_cannot_classify_texts_are_told_what_can_write_labels(objective: str):
+    known = (
+        f"{objective} has no input for the model's encoder; translation has, and its target may be a column of labels"
+    )
+    assert Mixture.parse(objective).obstacle(BOTH) == f"objective: {known}"
+
+
 def test_a_tokenizer_needs_the_roles_of_the_form_and_of_the_objectives():
     mixture = Mixture.parse({"masked_lm": {}, "next_sentence": {}})
     assert mixture.roles(mixture.form(["text"], ENCODER)) == ("start", "separator", "mask")

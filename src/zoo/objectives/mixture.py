@@ -178,8 +178,10 @@ class Mixture:
         return name
 
     def obstacle(self, traits: ModelTraits) -> str:
-        """Why the objectives cannot train such a model on any data; '' if they can. The reason is the first form's."""
-        found = [self.obstacle_on(self.build_form(name, traits)) for name in self.forms]
+        """Why they cannot train such a model on any data, by the first form of its kind of input; '' if they can."""
+        built = [self.build_form(name, traits) for name in self.forms]
+        own = [form for form in built if form.pictures == (traits.image_size is not None)]
+        found = [self.obstacle_on(form) for form in own or built]
         return found[0] if all(found) else ""
 
     def obstacle_on(self, form: Form) -> str:
@@ -200,8 +202,8 @@ class Mixture:
         if form.source and not traits.source:
             return f"objective: {names} needs an encoder and a decoder, such as transformer-base"
         if traits.source and not form.source:
-            example = "captioning" if form.pictures else "translation"
-            return f"objective: {names} has no input for the model's encoder; {example} has"
+            example = "captioning has" if form.pictures else "translation has, and its target may be a column of labels"
+            return f"objective: {names} has no input for the model's encoder; {example}"
         return ""
 
     def roles(self, form: Form) -> tuple[str, ...]:
