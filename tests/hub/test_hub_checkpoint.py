@@ -46,7 +46,8 @@ def test_a_run_with_broken_weights_or_too_many_tokens_is_refused(run: Path, monk
     saved, weights = open_run(run), open_run(run).weights
     tokenizer = Tokenizer.from_files(saved.tokenizer)
     tokenizer.add_sentinels(1)
-    with pytest.raises(ValueError, match="the tokenizer has 151 tokens, the model 150 token embeddings"):
+    sizes, remedy = "151 tokens, the model 150 token embeddings; they do not match", r"resize_token_embeddings\(151\)"
+    with pytest.raises(ValueError, match=f"the tokenizer has {sizes}. Use the model's own tokenizer, or .* {remedy}"):
         load_run(replace(saved, tokenizer=tokenizer.files()))
     name = next(iter(weights))
     monkeypatch.setattr(SavedRun, "weights", {**weights, name: weights[name] * torch.nan})

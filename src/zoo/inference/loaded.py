@@ -195,8 +195,9 @@ def check_vocabulary(tokenizer: Tokenizer | str | None, rows: int, place: str) -
         ValueError: there are fewer.
     """
     if isinstance(tokenizer, Tokenizer) and tokenizer.vocab_size > rows:
-        sizes = f"the tokenizer has {tokenizer.vocab_size} tokens, the model {rows} token embeddings"
-        raise ValueError(f"{place}: {sizes}; they do not match")
+        sizes = f"the tokenizer has {tokenizer.vocab_size} tokens, the model {rows} token embeddings; they do not match"
+        resize = f"its resize_token_embeddings({tokenizer.vocab_size}) in transformers"
+        raise ValueError(f"{place}: {sizes}. Use the model's own tokenizer, or add embeddings with {resize}")
 
 
 def check_sizes(saved: SavedRun, settings: ModelSettings, weights: Mapping[str, Tensor]) -> None:

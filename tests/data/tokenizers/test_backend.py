@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from zoo.data.tokenizers.backend import explain_failure, read_backend
+from zoo.data.tokenizers.backend import check_reads, explain_failure, read_backend
 
 VOCABULARY = {"<unk>": 0, "a": 1, "b": 2, "ab": 3}
 
@@ -40,6 +40,17 @@ def test_an_id_out_of_range_is_refused_before_the_library_reads_the_file(place: 
 def test_a_file_that_is_no_tokenizer_is_refused(content: bytes):
     with pytest.raises(ValueError, match="x: (not a tokenizer|not JSON|expected a JSON object)"):
         read_backend(content, "x")
+
+
+@pytest.mark.parametrize("kind", ["WordPiece", "WordLevel", "BPE"])
+def test_a_vocabulary_without_the_token_for_unknown_words_is_refused_by_its_key(kind: str):
+    said: dict[str, Any] = {"type": kind, "vocab": {"a": 0}, "unk_token": "[UNK]"}
+    said |= {"merges": []} if kind == "BPE" else {}
+    said |= {"continuing_subword_prefix": "##", "max_input_chars_per_word": 9} if kind == "WordPiece" else {}
+    whole = {**said, "vocab": {"a": 0, "[UNK]": 1}}
+    check_reads(read_backend(json.dumps({"model": whole}).encode(), "x"), "x")
+    with pytest.raises(ValueError, match=r"x: its tokenizer cannot read a text; .* unk_token .*\[UNK\]"):
+        check_reads(read_backend(json.dumps({"model": said}).encode(), "x"), "x")
 
 
 class Panic(BaseException):

@@ -127,3 +127,9 @@ def test_tokens_that_only_a_template_shows_surround_texts(
     written = with_post_processor(ours, False, target.classes[number])
     for texts in (("add it",), ("add it", "more"))[:same]:
         assert written.encode(*texts).ids == made.encode(*texts).ids
+
+
+def test_a_token_of_unknown_words_that_the_vocabulary_lacks_is_refused_by_folder_and_key(tmp_path: Path):
+    folder = CheckpointFolder(publish(tmp_path, "bert", unk_token="[NONE]"))
+    with pytest.raises(ValueError, match=rf"{tmp_path}: its tokenizer cannot read a text; .* unk_token"):
+        read_tokenizer(folder, {}, targets["bert"], targets["bert"].classes[0])

@@ -67,8 +67,8 @@ def pieces() -> list[Piece]:
     return [*special, *((word, score, 1) for word, score in scored if word != "<unk>"), ("@user", 0.0, USER_DEFINED)]
 
 
-def ours(folder: Path, name: str, pieces: list[Piece], **options: Any) -> Tokenizer:
-    (folder / "spiece.model").write_bytes(model(pieces))
+def ours(folder: Path, name: str, pieces: list[Piece], unk_id: int = 2, **options: Any) -> Tokenizer:
+    (folder / "spiece.model").write_bytes(model(pieces, unk_id=unk_id))
     (folder / "tokenizer_config.json").write_text(json.dumps(options))
     found = read_tokenizer(
         CheckpointFolder(folder), {"decoder_start_token_id": 0}, targets[name], targets[name].classes[0]
@@ -103,6 +103,26 @@ def test_pegasus_has_its_roles_and_unused_tokens_before_the_pieces(tmp_path: Pat
     tokenizer = ours(tmp_path, "pegasus", pieces)
     same(tokenizer, theirs)
     assert tokenizer.vocabulary["<unk>"] == 105 and (tokenizer.roles.pad, tokenizer.roles.end) == (0, 1)
+
+
+UNKNOWN_FIRST: list[Piece] = [("<unk>", 0.0, 2), ("<s>", 0.0, CONTROL), ("</s>", 0.0, CONTROL)]  # sentencepiece's own
+
+
+def test_an_unknown_word_of_t5_is_what_the_file_says_and_the_other_id_of_transformers_5_is_told(
+    tmp_path: Path, pieces: list[Piece], caplog: pytest.LogCaptureFixture
+):
+    scored = [(word, score) for word, score, _ in [*UNKNOWN_FIRST, *pieces[3:]]]
+    theirs = transformers.T5Tokenizer(vocab=[*scored, *((f"<extra_id_{i}>", 0.0) for i in reversed(range(100)))])
+    assert not caplog.text and ours(tmp_path, "t5", pieces) and not caplog.text
+    tokenizer = ours(tmp_path, "t5", [*UNKNOWN_FIRST, *pieces[3:]], unk_id=0)
+    (ids,) = tokenizer.encode(["\u6f22"])
+    assert (ids[-1], theirs("\u6f22")["input_ids"][-2]) == (0, 2)
+    assert "spiece.model: unknown words get id 0, its unk_id; transformers 5 gives them id 2" in caplog.text
+
+
+def test_an_unknown_piece_among_those_that_pegasus_replaces_is_refused(tmp_path: Path, pieces: list[Piece]):
+    with pytest.raises(ValueError, match="unknown piece is number 0; Pegasus has <pad> and </s> before it"):
+        ours(tmp_path, "pegasus", [*UNKNOWN_FIRST, *pieces[3:]], unk_id=0)
 
 
 @pytest.mark.parametrize("name", ["t5", "pegasus"])
@@ -156,7 +176,8 @@ WRONG = [
 @pytest.mark.parametrize(("content", "words"), WRONG)
 def test_other_models_and_damaged_ones_are_refused(tmp_path: Path, content: bytes, words: str):
     (tmp_path / "spiece.model").write_bytes(content)
-    with pytest.raises(ValueError, match=f"spiece.model: .*{words}"):
+    remedy = r"download them again, or add a tokenizer.json, which zoo reads instead\)"
+    with pytest.raises(ValueError, match=f"{remedy}: spiece.model: .*{words}"):
         read_tokenizer(CheckpointFolder(tmp_path), {}, targets["t5"], targets["t5"].classes[0])
 
 

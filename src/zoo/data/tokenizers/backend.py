@@ -14,6 +14,7 @@ from zoo.data.tokenizers.patterns import check_patterns
 from zoo.strict_json import parse_json
 
 MOST_IDS = 2**24  # no real vocabulary comes near; a larger id is damage, and would size arrays and embeddings
+RARE_SAMPLE = "\u2603 \U0002a6a5"  # characters that few vocabularies have
 logger = logging.getLogger(__name__)
 
 
@@ -50,6 +51,18 @@ def check_ids(vocabulary: Mapping[str, Any], place: str) -> None:
     largest = max((i for i in vocabulary.values() if isinstance(i, int)), default=0)
     if largest >= MOST_IDS:
         raise ValueError(f"{place}: token id {largest} is out of range; allowed: below {MOST_IDS}")
+
+
+def check_reads(backend: Backend, place: str) -> None:
+    """Encode sample texts with unknown words.
+
+    Raises:
+        ValueError: the tokenizer fails, as one does that has no token for unknown words.
+    """
+    unknown = "unknown words need a token, unk_token or unk_id, that is in its vocabulary"
+    with explain_failure(place, f"its tokenizer cannot read a text; {unknown}"):
+        for texts in (("a",), ("a", "a"), (RARE_SAMPLE,)):
+            backend.encode(*texts)
 
 
 def encode_plainly(backend: Backend, texts: Sequence[str]) -> list[Ids]:

@@ -10,7 +10,7 @@ from tokenizers import Tokenizer as Backend
 from tokenizers.processors import TemplateProcessing
 
 from zoo.data.ids import ROLES
-from zoo.data.tokenizers.backend import check_ids, explain_failure, read_backend
+from zoo.data.tokenizers.backend import check_ids, check_reads, explain_failure, read_backend
 from zoo.data.tokenizers.tokenizer import BACKEND_FILE, ROLES_FILE, Tokenizer
 from zoo.examples.template import Template
 from zoo.hub.exporting.tokenizer_files import DEFAULT_CHAT, ROLE_OF_TOKEN
@@ -48,6 +48,7 @@ def read_tokenizer(checkpoint: CheckpointFolder, config: Json, target: Target, c
     backend = find_backend(checkpoint, options, target)
     if isinstance(backend, str):
         return backend
+    check_reads(backend, str(checkpoint.folder))
     config = merge_files(config, checkpoint.read_json(GENERATION)) if chosen.generates else config
     named = named_tokens(checkpoint, options, backend, target)
     every = special_tokens_by_name(named, config, backend, target, chosen.generates)
@@ -143,7 +144,8 @@ def find_backend(checkpoint: CheckpointFolder, options: Json, target: Target) ->
     named = checkpoint.tokenizer_class
     if not recipe.builds(named):
         return f"no {BACKEND_FILE}, and a tokenizer_class ({named!r:.80}) whose recipe zoo does not know"
-    with explain_failure(str(checkpoint.folder), "no tokenizer can be made from its vocabulary files"):
+    remedy = f"download them again, or add a {BACKEND_FILE}, which zoo reads instead"
+    with explain_failure(str(checkpoint.folder), f"no tokenizer can be made from its vocabulary files ({remedy})"):
         files = {name: checkpoint.read(name) for name in recipe.files}
         backend = recipe.build(files, {**options, **special_tokens_map(checkpoint, options)})
     # before the tokenizer is serialized, which takes memory for every id up to the largest
@@ -263,15 +265,13 @@ def counts_as_padding(token: str | None, backend: Backend, config: Json, target:
 
 def template_tokens(backend: Backend) -> set[str]:
     """The tokens that the tokenizer itself adds to one text, or to a pair."""
-    with explain_failure("tokenizer", "it cannot read a text"):
-        encodings = (backend.encode("a"), backend.encode("a", "a"))
+    encodings = (backend.encode("a"), backend.encode("a", "a"))
     return {t for e in encodings for t, added in zip(e.tokens, e.special_tokens_mask, strict=True) if added}
 
 
 def surrounding_tokens(backend: Backend) -> Tokens:
     """The tokens that the tokenizer itself adds before a text (`start`) and after it (`extract`)."""
-    with explain_failure("tokenizer", "it cannot read a text"):
-        encoding = backend.encode("a")
+    encoding = backend.encode("a")
     special = [token for token, added in zip(encoding.tokens, encoding.special_tokens_mask, strict=True) if added]
     ahead = bool(encoding.special_tokens_mask) and bool(encoding.special_tokens_mask[0])
     behind = len(special) > ahead

@@ -5,6 +5,7 @@ needs sentencepiece and follows file names in an untrusted tokenizer_config.json
 without transformers.
 """
 
+import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -18,6 +19,7 @@ from zoo.strict_json import parse_json
 
 Files = Mapping[str, bytes]
 Options = Mapping[str, Any]
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -164,6 +166,10 @@ def end_of_word_bpe(files: Files, options: Options) -> Backend:
 def t5_pieces(files: Files, options: Options) -> Backend:
     """T5's tokenizer: a unigram model, then the sentinels, with <extra_id_0> as the last id (Raffel et al. 2020)."""
     found = read_pieces(files[SPIECE], SPIECE)
+    if found.unk != T5_UNK:
+        logger.warning(
+            "%s: unknown words get id %d, its unk_id; transformers 5 gives them id %d", SPIECE, found.unk, T5_UNK
+        )
     sentinels = [f"<extra_id_{i}>" for i in reversed(range(read_count(options, "extra_ids", 100)))]
     backend = unigram([*found.scored, *((token, 0.0) for token in sentinels)], found.unk, found)
     if found.charsmap:
@@ -178,6 +184,8 @@ def pegasus_pieces(files: Files, options: Options) -> Backend:
     """Pegasus's tokenizer: special and unused tokens, then the pieces of a unigram model (Zhang et al. 2020)."""
     found, offset = read_pieces(files[SPIECE], SPIECE), read_count(options, "offset", 103)
     ahead = ["<pad>", "</s>", "<mask_1>", "<mask_2>"]
+    if found.unk < 2:
+        raise ValueError(f"{SPIECE}: the unknown piece is number {found.unk}; Pegasus has <pad> and </s> before it")
     unused = [f"<unk_{i}>" for i in range(2, offset)]
     # the model's own first two pieces stand for <pad> and </s>, which `ahead` has; -100, as transformers converts them,
     # is a log-probability so low that no segmentation uses an unused token
@@ -228,6 +236,7 @@ def read_count(options: Options, name: str, default: int) -> int:
 
 
 SPIECE = "spiece.model"
+T5_UNK = 2  # the id of unknown words in transformers' T5Tokenizer since version 5, whatever the file says
 MOST_EXTRA = 10_000  # tokens that a config may ask to add; published tokenizers add about a hundred
 ENDING = "<|endoftext|>"
 ENDS = ("bos_token", "eos_token")
