@@ -9,6 +9,7 @@ import pytest
 import torch
 import transformers
 from safetensors.torch import load_file
+from strangers import change
 from untold import untold_run
 
 from zoo.data.tokenizers.tokenizer import Tokenizer
@@ -20,6 +21,7 @@ from zoo.hub.targets.declare.flat_settings import flatten
 from zoo.hub.targets.declare.registry import targets
 from zoo.hub.targets.declare.target import Target
 from zoo.inference.loaded import Loaded
+from zoo.registry import REQUIRED
 
 TOKENS = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2, "vocab_size": 37, "max_position_embeddings": 19}
 SIZES = TOKENS | {"num_hidden_layers": 3, "num_attention_heads": 4, "hidden_size": 24, "intermediate_size": 7}
@@ -228,6 +230,24 @@ def test_positions_of_each_kind_of_layer_are_refused_where_the_class_has_one_for
     path.write_text(json.dumps(json.loads(path.read_text()) | {"rope_parameters": {kind: BASES[kind]}}))
     with pytest.raises(ValueError, match=f"rope_parameters.{kind} is .*rope_theta.*; zoo imports .* only with null"):
         import_folder(tmp_path / "theirs", tmp_path / "run")
+
+
+@pytest.mark.parametrize(
+    "changed", [{"use_sliding_window": False}, {"use_sliding_window": REQUIRED}, {"sliding_window": None}]
+)
+def test_layers_with_a_window_that_other_keys_switch_off_are_refused(changed: dict[str, Any], tmp_path: Path):
+    saved("Qwen3ForCausalLM", SOME_SLIDE, tmp_path / "theirs")
+    with pytest.raises(
+        ValueError, match="only with true and a sliding_window, since layer_types has sliding_attention"
+    ):
+        import_folder(change(tmp_path / "theirs", **changed), tmp_path / "run")
+
+
+@pytest.mark.parametrize("name", ["Qwen3ForCausalLM", "ModernBertForMaskedLM"])
+def test_a_list_of_kinds_for_fewer_layers_than_there_are_is_refused(name: str, tmp_path: Path):
+    saved(name, TOKENS_OF_ENCODERS if "Bert" in name else SOME_SLIDE, tmp_path / "theirs")
+    with pytest.raises(ValueError, match="layer_types is .*; zoo imports .* only with a kind for each of 3 layers"):
+        import_folder(change(tmp_path / "theirs", layer_types=KINDS[1:]), tmp_path / "run")
 
 
 @pytest.mark.parametrize("given", [[300.0], "default", 300.0])

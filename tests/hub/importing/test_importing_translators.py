@@ -9,7 +9,7 @@ import pytest
 import torch
 import transformers
 from safetensors.torch import save_file
-from strangers import OPUS, T5, TOKENS
+from strangers import OPUS, T5, TOKENS, change
 
 import zoo
 from zoo.hub.checkpoint import load_checkpoint, resolve
@@ -21,6 +21,7 @@ from zoo.inference.loaded import Loaded
 from zoo.inference.pipeline import Pipeline
 from zoo.inference.predictors.predictor import predictors
 from zoo.objectives.mixture import Mixture
+from zoo.registry import REQUIRED
 
 ODD = {"d_model": 21, "encoder_attention_heads": 3, "decoder_attention_heads": 7, "activation_function": "relu"}
 V1_1 = {"feed_forward_proj": "gated-gelu", "tie_word_embeddings": False}
@@ -100,6 +101,13 @@ def test_a_head_of_its_own_is_refused_by_both_names_where_no_such_model_is_there
     with pytest.raises(ValueError, match=f"theirs: lm_head.weight differs from {table}, to which .* ties it"):
         import_folder(tmp_path / "theirs", tmp_path / "run")
     assert not (tmp_path / "run").exists()
+
+
+def test_a_number_of_decoder_layers_that_t5_ignores_must_be_its_own(tmp_path: Path):
+    made("T5ForConditionalGeneration", T5 | {"num_decoder_layers": 3}).save_pretrained(tmp_path)
+    zoo.load(change(tmp_path, decoder_layers=3))
+    with pytest.raises(ValueError, match="decoder_layers is 3; zoo imports transformers' T5 only with null or 2"):
+        zoo.load(change(tmp_path, num_decoder_layers=REQUIRED))  # so it has as many as the encoder
 
 
 GAPS = ["a small <extra_id_0> of words <extra_id_1>", "and <extra_id_1> alone"]

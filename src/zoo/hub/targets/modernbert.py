@@ -12,7 +12,7 @@ from typing import Any
 from zoo.hub.targets.declare.classes import chooser, masked_lm, question_answerer, text_classifier, token_classifier
 from zoo.hub.targets.declare.flat_settings import GLOBAL, LOCAL, in_layers
 from zoo.hub.targets.declare.key import Config, Key, first_value, key
-from zoo.hub.targets.declare.layer_types import layer_indices, layer_types, repeated_key
+from zoo.hub.targets.declare.layer_types import layer_indices, layer_types, one_each, repeated_key
 from zoo.hub.targets.declare.registry import register
 from zoo.hub.targets.declare.renaming import Conversion, affine, same
 from zoo.hub.targets.declare.requirements import (
@@ -168,6 +168,7 @@ target = Target(
         "rope_parameters.rope_type": (None,),
         "rope_parameters.rope_theta": (None,),
         "head_dim": head_size,
+        "layer_types": one_each,
         **UNMASKED,
     },
     roles={**ROLES, "eos_token_id": "separator", "cls_token_id": "start", "sep_token_id": "separator"},

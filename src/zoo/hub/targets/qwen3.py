@@ -11,7 +11,7 @@ from typing import Any
 from zoo.hub.targets.declare.flat_settings import GLOBAL, LOCAL, in_layers
 from zoo.hub.targets.declare.key import Config, key
 from zoo.hub.targets.declare.layer_types import THEIRS as KINDS
-from zoo.hub.targets.declare.layer_types import layer_indices, layer_types, repeated_key
+from zoo.hub.targets.declare.layer_types import layer_indices, layer_types, one_each, repeated_key
 from zoo.hub.targets.declare.registry import register
 from zoo.hub.targets.declare.renaming import same
 from zoo.hub.targets.declare.requirements import cached_window, equal_to, exactly
@@ -24,9 +24,17 @@ WINDOW = in_layers(LOCAL, "decoder.attention.window")
 
 
 def modernize(config: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a config.json with newer rotary keys, and with `use_sliding_window` false if `sliding_window` is null."""
-    unused = {"use_sliding_window": False} if "sliding_window" in config and config["sliding_window"] is None else {}
-    return {**modernize_rope(config), **unused}
+    """Return a config.json with newer rotary keys, and with `use_sliding_window` false if there is no window."""
+    unused = "use_sliding_window" not in config or config.get("sliding_window", 0) is None
+    return {**modernize_rope(config), **({"use_sliding_window": False} if unused else {})}
+
+
+def used_window(config: Config) -> tuple[Any, ...]:
+    """For `Target.demands`: layers with a window need `use_sliding_window` and a `sliding_window`."""
+    kinds, slides = config("layer_types"), KINDS[LOCAL]
+    if config("use_sliding_window") is False and isinstance(kinds, list) and slides in kinds:
+        return (f"true and a sliding_window, since layer_types has {slides}",)
+    return (True, False)
 
 
 def older_layers(config: Config) -> list[str]:
@@ -70,8 +78,13 @@ target = dataclasses.replace(
         same(f"{OURS}.key_norm.weight", f"{THEIRS}.self_attn.k_norm.weight"),
     ),
     modernize=modernize,
-    # rotary positions of each kind of layer, which its class cannot read
-    demands={**DEMANDS, **{f"{ROPE_PARAMETERS}.{kind}": (None,) for kind in KINDS.values()}},
+    demands={
+        **DEMANDS,
+        "layer_types": one_each,
+        "use_sliding_window": used_window,
+        # rotary positions of each kind of layer, which its class cannot read
+        **{f"{ROPE_PARAMETERS}.{kind}": (None,) for kind in KINDS.values()},
+    },
     cache_demands={},  # its attention has the windows that its cache has
     classes=classes("Qwen3"),
 )

@@ -13,7 +13,7 @@ from zoo.hub.targets.declare.classes import translator
 from zoo.hub.targets.declare.key import Config, first_value, key, value_of
 from zoo.hub.targets.declare.recipes import T5
 from zoo.hub.targets.declare.registry import register
-from zoo.hub.targets.declare.renaming import Rename, same
+from zoo.hub.targets.declare.renaming import Conversion, Rename, same
 from zoo.hub.targets.declare.requirements import NO_IS_CAUSAL, both_sides, equal_to, exactly, whole_cache
 from zoo.hub.targets.declare.target import Copy, Requirement, Target
 
@@ -113,7 +113,7 @@ target = Target(
         key("num_layers", "encoder.n_layers", default=6),
         key("num_decoder_layers", "decoder.n_layers", default=None, null_means=decoder_depth),
         # the model ignores it, but generate() creates a cache with this many layers, else with the encoder's
-        key("decoder_layers", "decoder.n_layers", default=None, null_means=decoder_depth),
+        key("decoder_layers", "decoder.n_layers", conversion=Conversion(int, None), default=None),
         key("num_heads", *both_sides("n_heads"), default=8),
         key("relative_attention_num_buckets", *both_sides("position.buckets"), default=32),
         key("relative_attention_max_distance", *both_sides("position.max_distance"), default=128),
@@ -178,7 +178,7 @@ target = Target(
         "head_dim": "d_kv",
     },
     modernize=modernize,
-    demands=NO_IS_CAUSAL,
+    demands={**NO_IS_CAUSAL, "decoder_layers": lambda config: (None, decoder_depth(config))},
     cache_demands=whole_cache("n_positions"),
     recipe=T5,
     strays=("EncDecAttention.relative_attention_bias.weight",),

@@ -30,6 +30,13 @@ def layer_types(side: str, older: Callable[[Config], Sequence[str]]) -> Key:
     )
 
 
+def one_each(config: Config) -> tuple[Any, ...]:
+    """For `Target.demands`: `layer_types` must name the kind of every layer."""
+    kinds, layers = config("layer_types"), config("num_hidden_layers")
+    short = isinstance(kinds, list) and type(layers) is int and len(kinds) < layers
+    return (f"a kind for each of {layers} layers" if short else kinds,)
+
+
 def layer_indices(config: Config) -> range:
     """The indices of the layers, capped at the most that zoo allows; a larger number in the file is refused later."""
     return range(min(config("num_hidden_layers"), MAX_LAYERS))
