@@ -100,7 +100,9 @@ def test_a_word_with_escapes_is_spelled_out(words: tuple[str, ...], capsys: pyte
 def test_commands_print_in_one_place_only():
     for path in (ROOT / "src" / "zoo" / "cli").rglob("*.py"):
         called = {
-            ast.unparse(node.func) for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)
+            ast.unparse(node.func)
+            for node in ast.walk(ast.parse(path.read_text("utf-8")))
+            if isinstance(node, ast.Call)
         }
         printing = {name for name in called if name.split(".")[-1] in ("echo", "print", "secho", "print_exc")}
         assert not printing or path.name == "output.py", f"{path}: {printing}"

@@ -133,6 +133,13 @@ def test_a_living_process_is_told_from_one_that_is_gone():
     assert PeerFailure(1, "was killed") != PeerFailure(2, "was killed")
 
 
+def test_the_state_of_a_process_is_read_whatever_bytes_its_name_has():
+    rename = ["bash", "-c", "printf '\\xff) Z' > /proc/$$/comm; echo; read"]
+    with subprocess.Popen(rename, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+        assert child.stdout is not None and child.stdout.readline()
+        assert process_state(str(child.pid)) in ("R", "S")
+
+
 def test_validation_gives_signs_of_life_in_whatever_way_a_model_is_called():
     model = nn.Sequential(nn.LayerNorm(2), nn.Linear(2, 3), nn.Sequential(nn.ReLU()))
     signs: list[int] = []

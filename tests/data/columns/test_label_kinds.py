@@ -28,8 +28,8 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def opened(folder: Path, labels: Any, train: str, test: str = "") -> dict[str, Split]:
-    (folder / "train.tsv").write_text(HEADER + train)
-    (folder / "test.tsv").write_text(test or HEADER + train)
+    (folder / "train.tsv").write_text(HEADER + train, "utf-8")
+    (folder / "test.tsv").write_text(test or HEADER + train, "utf-8")
     files = {"train": "train.tsv", "test": "test.tsv"}
     task = read_task({"objective": "classification", "source": {"files": files}, "labels": labels}, "task")
     rows = load_rows(task, inputs(), folder, ["train", "test"])

@@ -232,7 +232,7 @@ def csv_of(folder: Path, **files: str) -> Hub:
     for path in folder.iterdir():
         path.unlink()
     for name, content in files.items():
-        (folder / (f"{name}.csv" if name != "README" else "README.md")).write_text(content)
+        (folder / (f"{name}.csv" if name != "README" else "README.md")).write_text(content, "utf-8")
     return Hub("org/name", "")
 
 

@@ -27,8 +27,8 @@ def filling(folder: Path) -> Filling:
 def test_processes_make_the_shards_that_this_one_means(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ZOO_CACHE", str(tmp_path / "cache"))
     for name in ("part-0", "part-1", "other"):
-        (tmp_path / f"{name}.txt").write_text(f"text 한국 {name}\nsecond\n")
-    (tmp_path / "part-1.txt").write_text(f"text 한국\nsecond\n{'long' * 50}\n")
+        (tmp_path / f"{name}.txt").write_text(f"text 한국 {name}\nsecond\n", "utf-8")
+    (tmp_path / "part-1.txt").write_text(f"text 한국\nsecond\n{'long' * 50}\n", "utf-8")
     asked = filling(tmp_path)
     assert len(asked.missing) == 3
     asked.fill_together(1)

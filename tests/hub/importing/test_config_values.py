@@ -54,7 +54,7 @@ def test_an_alias_that_is_null_says_nothing(tmp_path: Path):
 
 def test_a_tokenizer_that_names_a_key_twice_is_refused(tmp_path: Path):
     twice = backend("gpt2").to_str().replace('"vocab":{', '"vocab":{"a token": 900, "a token": 901, ', 1)
-    (tmp_path / "tokenizer.json").write_text(twice)
+    (tmp_path / "tokenizer.json").write_text(twice, "utf-8")
     with pytest.raises(ValueError, match=r"tokenizer.json: .*'a token'"):
         find_backend(CheckpointFolder(tmp_path), {}, targets["gpt2"])
 

@@ -46,8 +46,8 @@ def describe_self() -> dict[str, str]:
 def process_state(pid: str) -> str | None:
     """Return the state of a process on this machine: R, S, D …, T stopped, Z zombie; None: there is none."""
     try:
-        # the program's name comes before the state, in brackets, and may itself hold brackets and spaces
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        # the program's name comes before the state, in brackets, and may itself hold brackets and spaces, and any bytes
+        return Path(f"/proc/{pid}/stat").read_text("utf-8", "replace").rpartition(")")[2].split()[0]
     except (OSError, IndexError):
         return None
 
