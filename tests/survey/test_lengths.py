@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from zoo.data.ids import Lengths
 from zoo.survey import lengths as lengths_module
 from zoo.survey.lengths import LengthTally, document_lengths, document_offsets, document_ranges
+from zoo.survey.sizes import share_cut
 
 MANY = st.lists(st.integers(0, 40), min_size=1, max_size=30)
 
@@ -34,6 +35,12 @@ def test_counts_and_tokens_are_those_of_a_list(values: list[int]) -> None:
 def test_what_lies_beyond_a_limit_is_counted_exactly(values: list[int], limit: int) -> None:
     longer = [value for value in values if value > limit]
     assert tally(values).longer_than(limit) == (len(longer), sum(longer) - limit * len(longer))
+
+
+def test_what_an_example_cannot_hold_is_counted_by_its_own_field_whatever_its_length() -> None:
+    lengths = {"source": tally([70, 10]), "target": tally([90, 20])}
+    found = share_cut(lengths, {"source": 69, "target": 15}, True)
+    assert found == {"longer": 3 / 4, "beyond": (1 + 75 + 5) / 190, "is": "truncated"}
 
 
 @given(MANY)

@@ -261,7 +261,8 @@ def test_a_share_that_cannot_be_is_refused():
         Augment(shift=1.0).verify("task.augment")
 
 
-OTHERS = [5, 0, [1], {"path": 5}, {"bytes": "x"}, {"bytes": 5}, {"bytes": [256]}, {"bytes": ["a"]}, {"bytes": [True]}]
+OTHERS = [5, 0, [1], {"path": 5}, {"bytes": "x"}, {"bytes": 5}, {"bytes": [256]}, {"bytes": [-1]}, {"bytes": ["a"]}]
+OTHERS += [{"bytes": [True]}]
 
 
 @pytest.mark.parametrize("value", OTHERS, ids=str)
