@@ -1,12 +1,14 @@
 """Classes by name or number, and what is neither."""
 
 import logging
+import re
 
 import pytest
 
 from zoo.data.columns.labels import LabelReader, Labels, MultiLabels, Occurrence
 
 NAMES = ["negative", "positive"]
+HOW = r"'labels: \{several: \[…\]\}'"
 
 
 def found(*values: object) -> list[Occurrence]:
@@ -98,6 +100,18 @@ def test_a_0_or_1_for_each_class_is_not_read_as_names(label: object) -> None:
     assert MultiLabels(["0", "1"], [], names_given=True).read([1, 0], lambda: "row") == (0, 1)
 
 
+@pytest.mark.parametrize("label", ["a;b", "b | c", "x;b;", ";a", "x|y|a"])
+def test_names_that_are_joined_by_other_marks_than_commas_are_not_read_as_one(label: str) -> None:
+    values = [entry for written in ("a", label, "b", "c, d") for entry in MultiLabels.entries(written)]
+    said = f"train: row 2: the label {re.escape(repr(label))} holds names of other rows; write commas .* {HOW}"
+    with pytest.raises(ValueError, match=said):
+        MultiLabels.names_in(found(*values), "train")
+
+
+def test_a_name_of_one_class_may_hold_any_mark() -> None:
+    assert MultiLabels.names_in(found(["a;b"], ["c|d", "e f", "e"], ["|"]), "train") == ("a;b", "c|d", "e", "e f", "|")
+
+
 def test_a_truth_value_is_not_said_to_mean_the_class_of_its_name() -> None:
     labels = Labels(["False", "True"], [True], names_given=True)
     said = r"row: unknown label True \(a label must be a text or a whole number\); allowed: False, True$"
@@ -134,8 +148,17 @@ def test_classes_whose_names_look_alike_are_refused_by_row(reader: type[LabelRea
     )
     with pytest.raises(ValueError, match=said):
         reader.names_in(found(*values), "train")
-    cased = [["pos"], ["Pos"]] if reader.multilabel else ["pos", "Pos"]  # these may be meant
-    assert reader.names_in(found(*cased), "train") == ("Pos", "pos")
+
+
+@pytest.mark.parametrize("reader", [Labels, MultiLabels])
+def test_classes_whose_names_differ_only_in_case_or_as_numbers_are_warned_of(
+    reader: type[LabelReader], caplog: pytest.LogCaptureFixture
+) -> None:
+    for one, other in (("Pos", "pos"), ("2", "2.0"), ("\u00e4", "a"), ("3", "3x")):
+        values = [[other], [one]] if reader.multilabel else [other, one]
+        assert set(reader.names_in(found(*values), "train")) == {one, other}
+    said = "train: labels that differ in case or as 1 and 1.0 are different classes: "
+    assert [record.getMessage() for record in caplog.records] == [f"{said}'pos' and 'Pos'", f"{said}'2.0' and '2'"]
 
 
 @pytest.mark.parametrize("value", [None, "", 0.5, True])

@@ -1,5 +1,6 @@
 """CoNLL columns: as they are read, and what is refused by its line."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,17 @@ def test_conll_u_is_read_by_the_names_of_its_columns(tmp_path: Path):
     assert found == [{"words": ["do", "n't", "#"], "tags": ["AUX", "PART", "SYM"]}]
     found = read(write(tmp_path, "b.conllu", "1\t1-2\tNUM\n1\t1\tNUM\n"), header=("words", "id", "tags"))
     assert found == [{"words": ["1"], "tags": ["NUM"]}]
+
+
+@pytest.mark.parametrize("first", ["1\tdo", "1-2\tdon't"])
+def test_numbers_of_words_are_not_read_as_words(tmp_path: Path, first: str):
+    lines = f"# text = don't\n{first}" + 8 * "\t_" + "\n"
+    said = r"line 2: the first of 10 columns has the numbers of words, as in CoNLL-U; name them: header: \[id, form, .*"
+    assert re.search(
+        said + r"misc\], and columns: \{words: form, tags: upos\}", refusal(write(tmp_path, "a.conllu", lines))
+    )
+    ten = read(write(tmp_path, "b.conll", "10" + 9 * "\tx" + "\n1" + 9 * "\tx" + "\n"))
+    assert ten == [{"words": ["10", "1"], "tags": ["x", "x"]}]
 
 
 def test_a_hash_begins_a_comment_where_no_tab_follows_in_a_file_with_tabs(tmp_path: Path):

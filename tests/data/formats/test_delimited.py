@@ -44,6 +44,11 @@ def test_a_table_is_read_in_stretches_unless_a_quote_may_hold_a_line_end(name: s
     assert found == [True, False, name == "tsv"]
 
 
+def test_a_row_of_more_columns_in_a_table_with_semicolons_is_said_to_need_commas(tmp_path: Path) -> None:
+    said = refusal(write(tmp_path, "a.csv", "text;label\nbuongiorno;1,5\n"))
+    assert "line 2: 2 columns, expected 1 (text;label); see 'header' and 'quoting'; if it should be several" in said
+
+
 def test_a_cr_in_a_field_without_quotes_is_refused_as_that(tmp_path: Path) -> None:
     said = refusal(write(tmp_path, "a.csv", "text\nx\n10%\r20%\n"))
     assert said.endswith(

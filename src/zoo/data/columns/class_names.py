@@ -1,14 +1,18 @@
 """The names of classes, where train's labels give them: their order, and what cannot be meant."""
 
+import logging
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from unicodedata import normalize
 
-from zoo.data.columns.values import is_number
+from zoo.data.columns.values import is_number, number_of
+from zoo.wording import first_few
 
 # names that come of a list, tuple or set that was written as text and split at its commas: its first or only part
 LIST = re.compile(r"""\[ | [({]['"] | \(\)$ | set\(\)$ | (['"]).+\1$""", re.VERBOSE)
 BINARY = {"0", "1", "0.0", "1.0", "false", "true"}  # what a vector with a number for each class holds
+logger = logging.getLogger(__name__)
 
 
 def sort_names(names: Iterable[str]) -> tuple[str, ...]:
@@ -37,6 +41,12 @@ def refuse_other_forms(names: Mapping[str, Callable[[], str]], how: str) -> None
         found = f"the labels are only {' and '.join(sorted(parts))}, as in a vector with a number for each class"
         form = "name the classes of each row instead, or give each class a column of its own (columns.label)"
         raise ValueError(f"{where()}: {found}; {form}; if these are names of classes, {how}")
+    joined = {name: {part.strip() for part in re.split("[;|]", name)} for name in names}
+    rows = Counter(part for parts in joined.values() for part in parts)
+    for name, where in names.items():
+        if len(joined[name]) > 1 and any(rows[part] > 1 for part in joined[name]):
+            found = f"the label {name!r} holds names of other rows"
+            raise ValueError(f"{where()}: {found}; write commas between names, not ; or |; if these are names, {how}")
 
 
 def refuse_alike(names: Mapping[str, Callable[[], str]], how: str) -> None:
@@ -52,3 +62,18 @@ def refuse_alike(names: Mapping[str, Callable[[], str]], how: str) -> None:
         if other != name:
             differ = f"the labels {other!r} and {name!r} differ only in white space or in their Unicode form"
             raise ValueError(f"{where()}: {differ}; write them alike, or {how}")
+
+
+def warn_of_alike(names: Iterable[str], place: str) -> None:
+    """Log names of classes that differ only in case, or are one number, such as 1 and 1.0: they may be meant."""
+    first: dict[str | float, str] = {}
+    alike = []
+    for name in names:
+        number = number_of(name)
+        other = first.setdefault(name.casefold() if number is None else number, name)
+        if other != name:
+            alike.append(f"'{other}' and '{name}'")
+    if alike:
+        logger.warning(
+            "%s: labels that differ in case or as 1 and 1.0 are different classes: %s", place, first_few(alike)
+        )

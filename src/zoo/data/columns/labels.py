@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Container, Iterable, Sequence
 from typing import Any, ClassVar, NamedTuple
 
-from zoo.data.columns.class_names import refuse_alike, refuse_other_forms, sort_names
+from zoo.data.columns.class_names import refuse_alike, refuse_other_forms, sort_names, warn_of_alike
 from zoo.data.columns.values import (
     LARGEST,
     are_names,
@@ -112,6 +112,7 @@ class Labels(LabelReader):
                 raise ValueError(f"{where()}: a label must be a text or a whole number, got {value!r}")
             names.setdefault(str(value), where)
         refuse_alike(names, "list the 'labels' in the task")
+        warn_of_alike(names, place)
         if len(names) < 2:
             raise ValueError(f"{place}: every row has the label '{min(names)}'; at least two classes are needed")
         if len(names) > MANY and all(map(is_number, names)):
@@ -181,6 +182,7 @@ class MultiLabels(LabelReader):
                 names.setdefault(name, where)
         refuse_other_forms(names, HOW_SEVERAL)
         refuse_alike(names, HOW_SEVERAL)
+        warn_of_alike(names, place)
         if len(names) < 2:
             raise ValueError(f"{place}: the labels name too few classes ({len(names)}); at least two are needed")
         return sort_names(names)

@@ -13,6 +13,7 @@ from zoo.wording import counted
 DOCUMENT = "-DOCSTART-"  # CoNLL 2003's line between two documents
 NUMBER = "id"  # CoNLL-U's column of word numbers: 3-4 is a contraction of two words, 5.1 an omitted word
 # "# sent_id = 3", "# newdoc id = n01"; "# id 5f3b" of MultiCoNER (Malmasi et al. 2022)
+COLUMNS = ["id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc"]  # of CoNLL-U
 COMMENT = re.compile(r"#\s+(id\s|\S+\s+=\s|\S+ \S+\s+=\s)")
 LONGEST = 1 << 20  # words of a sentence; a file without blank lines must not fill the memory
 
@@ -42,10 +43,15 @@ class Conll(FileFormat):
         """Yield each sentence as a row, with one list per column.
 
         Raises:
-            ValueError: a line has another number of columns than the first one, or than `header`, or an empty word.
+            ValueError: a line has another number of columns than the first one, or than `header`, or an empty word; or
+                the columns are those of CoNLL-U, and `header` does not name them.
         """
         for sentence in sentences(line_range, options):
             width = len(sentence.words[0])
+            if not options.header and width == len(COLUMNS) and re.match(r"1\b", sentence.words[0][0]):
+                found = f"the first of {width} columns has the numbers of words, as in CoNLL-U"
+                remedy = f"name them: header: [{', '.join(COLUMNS)}], and columns: {{words: form, tags: upos}}"
+                raise ValueError(f"{line_range.path}: line {sentence.lines[0]}: {found}; {remedy}")
             header = options.header or ((WORDS, TAGS) if width > 1 else (WORDS,))
             numbers = range(width) if options.header else (0, width - 1)[: len(header)]
             yield {name: [word[i] for word in sentence.words] for name, i in zip(header, numbers, strict=True)}

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from typing import ClassVar
 
+from zoo.data.columns.columns import in_one_column
 from zoo.data.formats.format import FileFormat, ReadOptions, Row, formats
 from zoo.data.formats.lines import BOM, LONGEST_LINE, LineRange, read_lines, read_stored_lines
 from zoo.wording import counted
@@ -47,7 +48,8 @@ class Delimited(FileFormat):
         for line, row in rows:
             if len(row) != len(header):
                 found, wanted_row = counted(len(row), "column"), f"{len(header)} ({', '.join(header)})"
-                raise ValueError(f"{path}: line {line}: {found}, expected {wanted_row}; see 'header' and 'quoting'")
+                hint = f"see 'header' and 'quoting'{in_one_column(header)}"
+                raise ValueError(f"{path}: line {line}: {found}, expected {wanted_row}; {hint}")
             # a list of words may hold the word that names its only column; joined files may each begin with a BOM
             if len(names) > 1 and [row[0].removeprefix(BOM), *row[1:]] == names:
                 remedy = "delete the line, or leave out 'header'" if options.header and line == 1 else "delete the line"
