@@ -139,14 +139,21 @@ def test_a_single_class_is_refused() -> None:
 
 
 @pytest.mark.parametrize("reader", [Labels, MultiLabels])
-@pytest.mark.parametrize(("one", "other"), [("pos", "pos "), ("a b", "a\u00a0b"), ("\ud55c", "\u1112\u1161\u11ab")])
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("pos", "pos "),
+        ("\u0633", "\u200f\u0633"),
+        ("pos", "pos\u200b"),
+        ("a b", "a\u00a0b"),
+        ("\ud55c", "\u1112\u1161\u11ab"),
+    ],
+)
 def test_classes_whose_names_look_alike_are_refused_by_row(reader: type[LabelReader], one: str, other: str) -> None:
     values = [[name] if reader.multilabel else name for name in ("neg", one, one, other)]
     how = r"'labels: \{several: \[…\]\}'" if reader.multilabel else "list the 'labels'"
-    said = (
-        f"train: row 4: the labels .* differ only in white space or in their Unicode form; write them alike, or .*{how}"
-    )
-    with pytest.raises(ValueError, match=said):
+    differ = "differ only in white space, in invisible characters or in their Unicode form; write them alike, or "
+    with pytest.raises(ValueError, match=f"train: row 4: the labels .* {differ}.*{how}"):
         reader.names_in(found(*values), "train")
 
 

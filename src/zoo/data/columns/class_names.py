@@ -12,6 +12,8 @@ from zoo.wording import first_few
 # names that come of a list, tuple or set that was written as text and split at its commas: its first or only part
 LIST = re.compile(r"""\[ | [({]['"] | \(\)$ | set\(\)$ | (['"]).+\1$""", re.VERBOSE)
 BINARY = {"0", "1", "0.0", "1.0", "false", "true"}  # what a vector with a number for each class holds
+# soft hyphen, zero-width space, byte-order mark, and marks of direction, as Arabic and Hebrew texts have them
+INVISIBLE = re.compile("[\u00ad\u061c\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff]")
 logger = logging.getLogger(__name__)
 
 
@@ -50,7 +52,7 @@ def refuse_other_forms(names: Mapping[str, Callable[[], str]], how: str) -> None
 
 
 def refuse_alike(names: Mapping[str, Callable[[], str]], how: str) -> None:
-    """Raise a ValueError if two names of classes look alike: if only white space or their Unicode form differs.
+    """Raise a ValueError if two names of classes look alike: if only white space, `INVISIBLE` or Unicode forms differ.
 
     Args:
         names: each with a function that tells where it first occurs.
@@ -58,10 +60,10 @@ def refuse_alike(names: Mapping[str, Callable[[], str]], how: str) -> None:
     """
     first: dict[str, str] = {}
     for name, where in names.items():
-        other = first.setdefault(normalize("NFC", " ".join(name.split())), name)
+        other = first.setdefault(normalize("NFC", " ".join(INVISIBLE.sub("", name).split())), name)
         if other != name:
-            differ = f"the labels {other!r} and {name!r} differ only in white space or in their Unicode form"
-            raise ValueError(f"{where()}: {differ}; write them alike, or {how}")
+            differ = "differ only in white space, in invisible characters or in their Unicode form"
+            raise ValueError(f"{where()}: the labels {other!r} and {name!r} {differ}; write them alike, or {how}")
 
 
 def warn_of_alike(names: Iterable[str], place: str) -> None:
@@ -70,7 +72,7 @@ def warn_of_alike(names: Iterable[str], place: str) -> None:
     alike = []
     for name in names:
         number = number_of(name)
-        other = first.setdefault(name.casefold() if number is None else number, name)
+        other = first.setdefault(normalize("NFKC", name).casefold() if number is None else number, name)
         if other != name:
             alike.append(f"'{other}' and '{name}'")
     if alike:

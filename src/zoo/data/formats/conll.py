@@ -44,14 +44,16 @@ class Conll(FileFormat):
 
         Raises:
             ValueError: a line has another number of columns than the first one, or than `header`, or an empty word; or
-                the columns are those of CoNLL-U, and `header` does not name them.
+                `header` does not name the columns of CoNLL-U, whose first one is no word.
         """
         for sentence in sentences(line_range, options):
             width = len(sentence.words[0])
-            if not options.header and width == len(COLUMNS) and re.match(r"1\b", sentence.words[0][0]):
-                found = f"the first of {width} columns has the numbers of words, as in CoNLL-U"
-                remedy = f"name them: header: [{', '.join(COLUMNS)}], and columns: {{words: form, tags: upos}}"
-                raise ValueError(f"{line_range.path}: line {sentence.lines[0]}: {found}; {remedy}")
+            if not options.header and width >= len(COLUMNS) and re.match(r"1\b", sentence.words[0][0]):
+                found = f"the first of {width} columns has the numbers of words"
+                remedy = f"header: [{', '.join(COLUMNS)}] and columns: {{words: form, tags: upos}}"
+                raise ValueError(
+                    f"{line_range.path}: line {sentence.lines[0]}: {found}; name the columns; for CoNLL-U: {remedy}"
+                )
             header = options.header or ((WORDS, TAGS) if width > 1 else (WORDS,))
             numbers = range(width) if options.header else (0, width - 1)[: len(header)]
             yield {name: [word[i] for word in sentence.words] for name, i in zip(header, numbers, strict=True)}
