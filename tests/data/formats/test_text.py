@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from zoo.data.formats.format import ReadOptions
-from zoo.data.formats.jsonl import refuse_unsaid
+from zoo.data.formats.lines import LineRange
 from zoo.data.formats.text import TextFile
 
 
@@ -19,10 +19,11 @@ def test_a_file_is_cut_where_every_line_is_a_document_and_one_text_where_it_is_o
     assert (TextFile().can_cut_at_lines(options), TextFile().is_one_text(options)) == (cut, one)
 
 
-def test_lines_of_json_are_text_where_a_task_says_what_a_document_is(tmp_path: Path) -> None:
-    path = tmp_path / "a.log"
+@pytest.mark.parametrize("ending", [".log", ".txt"])
+def test_lines_of_json_are_text_where_a_task_says_what_a_document_is(ending: str, tmp_path: Path) -> None:
+    path = tmp_path / f"a{ending}"
     path.write_text('{"text": "a"}\n')
-    with pytest.raises(ValueError, match="its first line is a JSON object, but no format has the extension '.log'"):
-        refuse_unsaid(path, ReadOptions())
+    with pytest.raises(ValueError, match=f"its first line is a JSON object, but '{ending}' files are read as text"):
+        TextFile().rows(LineRange(path), ReadOptions())
     for said in (ReadOptions(documents="file"), ReadOptions(format="text")):
-        refuse_unsaid(path, said)
+        assert len([*TextFile().rows(LineRange(path), said)]) == 1

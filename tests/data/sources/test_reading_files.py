@@ -259,7 +259,7 @@ def test_json_objects_are_not_taken_for_text_because_of_a_files_name() -> None:
     for name, line in (("a.part0", '{"text": "a"}'), ("b.part0", '{"text": "a"'), ("c.part0", "[1]")):
         Path(name).write_text(line + "\n")
     with pytest.raises(
-        ValueError, match=r"a.part0: its first line is a JSON object, but no format has the extension '.part0'; set"
+        ValueError, match=r"a.part0: its first line is a JSON object, but '.part0' files are read as text; set"
     ):
         texts_of(files={"validation": "a.part0"})
     for source in ({"files": {"validation": "b.part0"}}, {"files": {"validation": "c.part0"}}):
@@ -280,3 +280,16 @@ def test_with_a_data_folder_files_are_looked_for_there_alone(tmp_path: Path) -> 
 def test_each_split_has_the_header_that_is_said_of_it() -> None:
     source = SourceSettings(header={"train": ["a", "b"], "test": ["c"]})
     assert [source.reading(split).header for split in ("train", "validation", "test")] == [("a", "b"), None, ("c",)]
+
+
+def test_the_lines_of_a_table_are_not_read_as_the_texts_of_a_column() -> None:
+    for name in ("a.txt", "a.jsonl", "a.csv.gz"):
+        Path(name).write_bytes(b"one\n" if name != "a.csv.gz" else gzip.compress(b"one\n"))
+    for name, kind in (("a.jsonl", "jsonl"), ("a.csv.gz", "csv")):
+        files = {"validation": {"text": "a.txt", "pair": name}}
+        said = rf"^source.files.validation.pair: .*{name} would be read as text, not as {kind}; name one table, and its"
+        with pytest.raises(ValueError, match=said):
+            texts_of(files=files)
+        assert texts_of(files=files, format="text") == {"validation": ["one"]}
+    with pytest.raises(ValueError, match=r"^source.files.validation.text: .*a.txt would be read as text, not as tsv"):
+        texts_of(files={"validation": {"text": "a.txt"}}, format="tsv")

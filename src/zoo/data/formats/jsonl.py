@@ -1,16 +1,13 @@
 """One JSON object per line."""
 
 import itertools
-import json
 from collections.abc import Collection, Iterator
-from pathlib import Path
 from typing import ClassVar
 
-from zoo.data.formats.format import FileFormat, ReadOptions, Row, entry_at, format_name_of, formats
-from zoo.data.formats.lines import LineRange, extension, read_lines
+from zoo.data.formats.format import FileFormat, ReadOptions, Row, entry_at, formats
+from zoo.data.formats.lines import LineRange, read_lines
 from zoo.strict_json import parse_json
 
-UNSAID = "its first line is a JSON object, but no format has the extension '{}'; set 'format: jsonl' or 'format: text'"
 WHOLE = ("[", "{")  # the first line of a file that is one value over many lines
 OTHER = "expected a JSON object per line; set 'format: json' if the file is one array, 'format: squad' if it is SQuAD's"
 
@@ -39,22 +36,3 @@ class JsonLines(FileFormat):
                 raise ValueError(f"{line_range.path}: line {number}: {OTHER}")
             if not line.isspace():
                 yield parse_json(line, f"{line_range.path}: line {number}")
-
-
-def refuse_unsaid(path: Path, options: ReadOptions) -> None:
-    """Refuse JSON lines that would be read as plain text because no format has the file's extension.
-
-    Raises:
-        ValueError: neither a format nor `documents` is set, no format has the extension, and the first line is a JSON
-            object or not text.
-    """
-    if options.format is not None or options.documents != ReadOptions.documents or format_name_of(path) is not None:
-        return
-    first = next(read_lines(LineRange(path)))
-    if not first.lstrip().startswith("{"):
-        return
-    try:
-        json.loads(first)
-    except (ValueError, RecursionError):
-        return
-    raise ValueError(f"{path}: {UNSAID.format(extension(path))}")

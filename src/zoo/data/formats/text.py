@@ -1,14 +1,16 @@
 """Text files: one document per line, paragraph or file; very long ones become several documents."""
 
 import itertools
+import json
 from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
 from typing import ClassVar
 
 from zoo.data.formats.format import FileFormat, ReadOptions, Row, formats
-from zoo.data.formats.lines import LineRange, read_lines
+from zoo.data.formats.lines import LineRange, extension, read_lines
 from zoo.data.long_texts import split_text
 
+UNSAID = "its first line is a JSON object, but '{}' files are read as text; set 'format: jsonl' or 'format: text'"
 LONGEST = 1 << 22  # characters of a document; a longer text becomes several documents
 
 
@@ -32,7 +34,26 @@ class TextFile(FileFormat):
         return options.documents == "file"
 
     def rows(self, line_range: LineRange, options: ReadOptions, wanted: Collection[str] | None = None) -> Iterator[Row]:
-        return ({"text": text} for text in DOCUMENTS[options.documents](read_lines(line_range)))
+        """Yield the text of each line, paragraph or file.
+
+        Raises:
+            ValueError: the first line is a JSON object, and neither `format` nor `documents` is set.
+        """
+        lines = read_lines(line_range)
+        if line_range.start == 0 and options.format is None and options.documents == ReadOptions.documents:
+            first = next(lines)
+            if is_object(first):
+                raise ValueError(f"{line_range.path}: {UNSAID.format(extension(line_range.path))}")
+            lines = itertools.chain([first], lines)
+        return ({"text": text} for text in DOCUMENTS[options.documents](lines))
+
+
+def is_object(line: str) -> bool:
+    """Whether a line is a JSON object."""
+    try:
+        return line.lstrip().startswith("{") and json.loads(line) is not None
+    except (ValueError, RecursionError):
+        return False
 
 
 def paragraphs(lines: Iterable[str]) -> Iterator[str]:

@@ -8,8 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from zoo.data.formats.compression import is_compressed
-from zoo.data.formats.format import ReadOptions, format_name_of, format_of, formats
-from zoo.data.formats.jsonl import refuse_unsaid
+from zoo.data.formats.format import DEFAULT, ReadOptions, format_name_of, format_of, formats
 from zoo.data.formats.lines import IMAGES, is_image
 from zoo.data.sources.file_cache import hashed_ranges, is_empty
 from zoo.data.sources.groups import first_of, group_files
@@ -72,12 +71,7 @@ def with_rows(paths: Sequence[Path], reading: ReadOptions) -> Sequence[Path]:
 
 
 def parts_of(path: Path, reading: ReadOptions) -> Iterator[SourcePart]:
-    """A file in parts: a large uncompressed file is cut at line ends if its format allows that.
-
-    Raises:
-        ValueError: as `refuse_unsaid`.
-    """
-    refuse_unsaid(path, reading)
+    """A file in parts: a large uncompressed file is cut at line ends if its format allows that."""
     cut = format_of(path, reading).can_cut_at_lines(reading) and not is_compressed(path)
     return (FilePart(known, reading) for known in hashed_ranges(path, cut))
 
@@ -87,7 +81,7 @@ def find_files(source: SourceSettings, data_dir: Path | None, setting: str) -> F
 
     Raises:
         FileNotFoundError: a file does not exist; the message lists every path tried.
-        ValueError: a path is not a file, or the columns have different numbers of files.
+        ValueError: a path is not a file, or the columns have different numbers of files, or a column's file is a table.
     """
     found: dict[str, Named] = {}
     named: dict[str, str] = {}
@@ -101,7 +95,19 @@ def find_files(source: SourceSettings, data_dir: Path | None, setting: str) -> F
         if len(set(counts.values())) > 1:
             said = ", ".join(f"'{column}' has {count}" for column, count in counts.items())
             raise ValueError(f"{setting}.files.{split}: each column needs as many files as the others, but {said}")
+        for column, paths in found[split].items():
+            if column:
+                refuse_tables(paths, source.reading(split), places[column])
     return Files(source, found, named, setting)
+
+
+def refuse_tables(paths: Sequence[Path], reading: ReadOptions, place: str) -> None:
+    """Raise a ValueError if a file of a column is a table: its lines would be read as texts."""
+    for path in paths:
+        kind = reading.format or format_name_of(path) or DEFAULT
+        if kind != DEFAULT:
+            remedy = "name one table, and its columns under 'columns'; if each line is a text, set 'format: text'"
+            raise ValueError(f"{place}: {path} would be read as text, not as {kind}; {remedy}")
 
 
 def find_all(written: str | Sequence[str], data_dir: Path | None, place: str) -> tuple[list[Path], list[str]]:

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 from zoo.data.formats.format import FileFormat, ReadOptions, entry_at, format_of
-from zoo.data.formats.jsonl import refuse_unsaid
 from zoo.data.formats.lines import LineRange, extension
 from zoo.data.home import home, name_for, replace_file
 from zoo.data.sealed import read_sealed, seal
@@ -141,7 +140,7 @@ def read_small_files(stats: dict[Path, Stat], options: ReadOptions, named: str) 
     """The digest and the columns of each file; files that have not changed since the last call are not opened.
 
     Raises:
-        ValueError: as `refuse_unsaid`, or a file is not of its format.
+        ValueError: a file is not of its format.
     """
     place = home() / "known" / f"files-{name_for([VERSION, named, repr(options)])}.json"
     try:
@@ -154,7 +153,6 @@ def read_small_files(stats: dict[Path, Stat], options: ReadOptions, named: str) 
         if kept is not None and kept[0] == list(stat) and not stat.is_young:
             found[path] = SmallFile(path, stat, kept[1], tuple(kept[2]))
             continue
-        refuse_unsaid(path, options)
         columns = format_of(path, options).columns(path, options)
         found[path] = SmallFile(path, stat, hash_ranges(path, None)[0].digest, tuple(columns))
     now = {os.path.abspath(file.path): [list(file.stat), file.digest, list(file.columns)] for file in found.values()}
