@@ -49,6 +49,26 @@ def test_a_row_of_more_columns_in_a_table_with_semicolons_is_said_to_need_commas
     assert "line 2: 2 columns, expected 1 (text;label); see 'header' and 'quoting'; if it should be several" in said
 
 
+@pytest.mark.parametrize("field", ['"a ""b"" c"', '"""a"""', '"""a"" and ""b"""'])
+def test_a_field_of_a_tsv_that_is_written_as_in_csv_is_warned_of_once(
+    field: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = write(tmp_path, "a.tsv", f"text\tlabel\nx\ta\n{field}\ta\n{field}\tb\n")
+    for _ in range(2):
+        assert read(path)[1]["text"] == field
+    said = f"{path}: line 3: a field holds doubled quotes, as in CSV, but zoo reads quotes as text here; set 'quoting"
+    assert [record.getMessage()[: len(said)] for record in caplog.records] == [said]
+
+
+@pytest.mark.parametrize("field", ['"a b"', '""', '"Why?""So."', 'a ""b"" c', '"a "b" ""c"" d"', '"', ""])
+def test_other_quotes_of_a_tsv_are_not_warned_of(field: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    assert read(write(tmp_path, "a.tsv", f"text\tpair\n{field}\tb\n"))[0]["text"] == field
+    for quoting, found in (("none", '"a ""b"""'), ("csv", 'a "b"')):
+        quoted = write(tmp_path, f"{quoting}.tsv", 'text\tpair\n"a ""b"""\tb\n')
+        assert read(quoted, quoting=quoting)[0]["text"] == found
+    assert not caplog.records
+
+
 def test_a_cr_in_a_field_without_quotes_is_refused_as_that(tmp_path: Path) -> None:
     said = refusal(write(tmp_path, "a.csv", "text\nx\n10%\r20%\n"))
     assert said.endswith(

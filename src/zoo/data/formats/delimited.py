@@ -2,14 +2,19 @@
 
 import csv
 import itertools
+import logging
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
+from functools import cache
+from pathlib import Path
 from typing import ClassVar
 
 from zoo.data.columns.columns import in_one_column
 from zoo.data.formats.format import FileFormat, ReadOptions, Row, formats
 from zoo.data.formats.lines import BOM, LONGEST_LINE, LineRange, read_lines, read_stored_lines
 from zoo.wording import counted
+
+logger = logging.getLogger(__name__)
 
 
 class Delimited(FileFormat):
@@ -44,7 +49,7 @@ class Delimited(FileFormat):
         for name, count in Counter(header).items():
             if count > 1:
                 raise ValueError(f"{path}: line 1: column '{name}' is named twice")
-        names = list(header)
+        names, unsaid = list(header), options.quoting is None and self.quoting == "none"
         for line, row in rows:
             if len(row) != len(header):
                 found, wanted_row = counted(len(row), "column"), f"{len(header)} ({', '.join(header)})"
@@ -54,6 +59,9 @@ class Delimited(FileFormat):
             if len(names) > 1 and [row[0].removeprefix(BOM), *row[1:]] == names:
                 remedy = "delete the line, or leave out 'header'" if options.header and line == 1 else "delete the line"
                 raise ValueError(f"{path}: line {line}: it repeats the names of the columns; {remedy}")
+            if unsaid and any(map(has_doubled_quotes, row)):
+                unsaid = False
+                warn_of_quotes(path, line)
             yield dict(zip(header, row, strict=True))
 
     def header_and_rows(
@@ -87,6 +95,22 @@ class TabSeparated(Delimited):
     extensions: ClassVar[tuple[str, ...]] = (".tsv",)
     delimiter: ClassVar[str] = "\t"
     quoting: ClassVar[str] = "none"
+
+
+def has_doubled_quotes(field: str) -> bool:
+    """Whether a field is written as CSV writes one that holds quotes, as in `"a ""quoted"" word"`."""
+    if not field.startswith('"') or not field.endswith('"'):
+        return False
+    inside = field[1:-1]
+    count = inside.count('""')
+    return count > 0 and count % 2 == 0 and inside.count('"') == 2 * count
+
+
+@cache  # a file is read more than once
+def warn_of_quotes(path: Path, line: int) -> None:
+    """Log that a field may have been written as in CSV."""
+    remedy = "zoo reads quotes as text here; set 'quoting: csv' or 'quoting: none'"
+    logger.warning("%s: line %d: a field holds doubled quotes, as in CSV, but %s", path, line, remedy)
 
 
 def plain_rows(line_range: LineRange, delimiter: str) -> Iterator[tuple[int, list[str]]]:
