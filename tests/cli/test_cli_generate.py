@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from commands import Said
 
-from zoo.cli.commands import attend
+from zoo.cli.commands import attend, predict
 
 Zoo = Callable[..., Said]
 RunOf = Callable[[str], Path]
@@ -16,6 +16,15 @@ FEW, MANY = ("--set", "generate.max_new_tokens=4"), ("--set", "generate.max_new_
 def test_predictions_are_as_long_as_the_task_says(zoo: Zoo, run_of: RunOf):
     said = [zoo("predict", run_of("numbers"), "1 2 0", "--json", *how).json for how in ((), FEW, MANY)]
     assert said[0] == said[1] != said[2]
+
+
+def test_only_a_setting_of_generate_asks_for_an_answer_that_is_generated(
+    zoo: Zoo, run_of: RunOf, monkeypatch: pytest.MonkeyPatch
+):
+    asked = list[bool]()
+    monkeypatch.setattr(predict, "run_predict", lambda *_, writes, batch: asked.append(writes) or [])  # type: ignore[func-returns-value]
+    assert [zoo("predict", run_of("numbers"), "1 2 0", *how).status for how in ((), FEW)] == [0, 0]
+    assert asked == [False, True]
 
 
 def test_texts_are_measured_as_long_as_the_task_says(zoo: Zoo, run_of: RunOf, data: Path):

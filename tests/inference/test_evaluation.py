@@ -225,12 +225,12 @@ def test_a_frozen_table_of_tokens_is_cast_once_for_all_tokens_of_a_text(loaded: 
 def test_unfinished_texts_are_told_once_for_all_passes_and_processes(
     loaded: Loaded, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ):
-    half = evaluation(loaded, tmp_path, batch=1, processes=2, gather=lambda mine: [mine, mine])
+    half = replace(evaluation(loaded, tmp_path, batch=1, processes=2), generate=GenerateSettings(max_new_tokens=99))
     with caplog.at_level("INFO", "zoo.inference"):
-        replace(half, generate=GenerateSettings(max_new_tokens=99)).generated_texts(loaded)
-    assert [message.partition(" of ")[2] for message in caplog.messages] == [
-        "6 texts end at the model's max_length (8 tokens), unfinished"
-    ]
+        for gather in (half.gather, lambda mine: [mine, mine]):
+            replace(half, gather=gather).generated_texts(loaded)
+    (alone, _), (together, said) = (message.split(" ", 1) for message in caplog.messages)
+    assert (int(together), said) == (2 * int(alone), "of 6 texts end at the model's max_length (8 tokens), unfinished")
 
 
 def test_a_source_that_is_too_long_is_cut_as_for_the_loss(loaded: Loaded, tmp_path: Path):

@@ -177,6 +177,25 @@ def test_a_split_is_measured_by_the_answers_over_all_windows(tmp_path: Path, mon
     assert found["span/f1"] == pytest.approx(100 * (1 + 0 + 2 / 3 + 2 / 3 + 1) / 5)
 
 
+@pytest.mark.parametrize(("no_answer", "right"), [(False, 100), (True, 0)])
+def test_a_split_where_every_question_has_an_answer_is_measured_by_answers_alone(
+    no_answer: bool, right: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("ZOO_CACHE", str(tmp_path / "cache"))
+    row = {"question": "cats", "context": CONTEXT, "answers": ["dogs running"]}
+    (tmp_path / "a.jsonl").write_text(json.dumps(row))
+    objective = {"span": {"no_answer": no_answer}}
+    tree = {"objective": objective, "source": {"files": {"validation": str(tmp_path / "a.jsonl")}},
+            "metrics": ["exact_match"], "length": 40}  # fmt: skip
+    model = loaded("bert-nano", objective, max_length=40)
+    point = pointing(model, " dogs", " running")  # 40 together; no answer has 60
+    say(monkeypatch, lambda tokens: point(tokens) + (tokens == tokens[0, 0])[..., None] * 30.0)
+    found = evaluate_split(
+        replace(model, task=read_task(tree, "task")), "validation", None, GenerateSettings(), "float32"
+    )
+    assert found["span/exact_match"] == right
+
+
 def test_scores_that_bfloat16_rounds_to_one_number_are_told_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("ZOO_CACHE", str(tmp_path / "cache"))
     row = {"question": "cats", "context": CONTEXT, "answers": ["running"]}

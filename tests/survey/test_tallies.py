@@ -3,9 +3,11 @@
 import json
 import math
 from collections import Counter
+from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
+from test_survey import look
 
 from zoo.data.sources.repeated.repeats import RowPlace, code_of
 from zoo.survey import near, rows
@@ -178,3 +180,14 @@ def test_tags_count_as_labels_and_questions_without_an_answer_are_counted() -> N
 
 def test_a_row_of_a_picture_alone_is_not_empty() -> None:
     assert not is_empty({"image": b"a"}) and is_empty({"text": "a", "pair": " "}) and not is_empty({"text": ["", "a"]})
+
+
+def test_the_sentinels_of_a_task_are_tokens_of_the_vocabulary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ZOO_CACHE", str(tmp_path / "cache"))
+    files = {name: str(tmp_path / f"{name}.jsonl") for name in ("train", "validation")}
+    for path in files.values():
+        Path(path).write_text(json.dumps({"text": "abab"}))
+    objective = {"span_corruption": {"sentinels": 5}}
+    tree = {"objective": objective, "source": {"files": files}, "tokenizer": {"name": "characters"}, "length": 16}
+    cost = -math.log((2 + 1) / (4 + 7 + 2 + 5))  # of each letter, where all 14 tokens were seen once more
+    assert look(tree, tmp_path)["unigram"]["train"]["loss"] == pytest.approx(cost)
