@@ -78,6 +78,19 @@ def test_wrong_types_from_python_are_named(run_of: RunOf):
         library.pipeline(run_of("lm"))("the", generate=3)
 
 
+def test_what_is_no_path_or_target_is_named_by_its_argument(tmp_path: Path):
+    wrong = r"^{}: expected a path, as a text or a pathlib.Path, got 3"
+    for call in (library.load, library.pipeline, lambda path: library.export(path, tmp_path / "export")):
+        with pytest.raises(ValueError, match=wrong.format("path")):
+            call(3)  # type: ignore[arg-type]
+        with pytest.raises(ValueError, match="^path: it is empty"):
+            call("")
+    with pytest.raises(ValueError, match=wrong.format("folder")):
+        library.export("run", 3)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="^target: expected a text or null, got 3"):
+        library.export("run", tmp_path / "export", 3)  # type: ignore[arg-type]
+
+
 def test_a_pipeline_gives_what_predict_prints_as_json(zoo: Zoo, run_of: RunOf):
     texts = ["the red cat", "a dog", "the blue tree runs over the house"]
     answer = library.pipeline(run_of("classify"), precision="float32")

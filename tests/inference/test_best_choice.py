@@ -20,7 +20,8 @@ from zoo.objectives.objective import Term
 def test_each_choice_is_scored_with_its_context(name: str):
     answer = Pipeline(loaded(name, "choice"))
     (found,) = answer("the red cat", pair="sleeps\nruns over the house\n\ndogs")
-    assert list(found["scores"]) == ["sleeps", "runs over the house", "dogs"]
+    choices = ["sleeps", "runs over the house", "dogs"]
+    assert found["input"] == ["the red cat", choices] and list(found["scores"]) == choices
     assert sum(found["scores"].values()) == pytest.approx(1) and found["output"] == max(
         found["scores"], key=found["scores"].__getitem__
     )

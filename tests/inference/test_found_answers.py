@@ -126,6 +126,7 @@ def test_the_answer_has_its_place_in_the_context_however_many_windows_it_takes(
     model = loaded("bert-nano", {"span": {"stride": 3}}, kind, max_length=most)
     say(monkeypatch, pointing(model, " dogs", " running"))
     (found,) = Pipeline(model)("cats", pair=CONTEXT)
+    assert found["input"] == ["cats", CONTEXT]
     assert found["output"] == {"text": "dogs running", "start": 43, "end": 55}
     assert CONTEXT[43:55] == "dogs running" and 0.9 < found["scores"] <= 1
 

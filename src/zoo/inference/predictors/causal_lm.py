@@ -91,8 +91,6 @@ def read_conversation(text: str) -> dict[str, Any] | None:
 
 def parse_conversation(text: str) -> dict[str, Any] | None:
     """The conversation that a text is in JSON; None if it is none."""
-    if not text.lstrip().startswith("{"):
-        return None
     try:
         found = parse_json(text, "conversation")
     except ValueError:
