@@ -22,7 +22,7 @@ from zoo.models.generation.settings import GenerateSettings
 from zoo.objectives.mixture import Mixture
 
 FOX, DOG, CATS = TEXTS[:3]
-PAIRS = [{"a": FOX, "b": DOG, "y": "no"}, {"a": CATS, "b": "cats", "y": "yes"}, {"a": "dogs", "b": FOX, "y": "no"}]
+PAIRS = [{"a": FOX, "b": DOG, "y": "no"}, {"a": CATS, "b": "café", "y": "yes"}, {"a": "dogs", "b": FOX, "y": "no"}]
 
 
 def predictions(
@@ -45,7 +45,9 @@ def predictions(
     file = folder / "predictions.jsonl"
     generate = GenerateSettings(max_new_tokens=5)
     found = evaluate_split(asked, split, folder, generate, "float32", 2, Reporting(predictions=file))
-    written = [json.loads(line) for line in file.read_text().splitlines()]
+    text = file.read_text("utf-8")
+    written = [json.loads(line) for line in text.splitlines()]
+    assert text == "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in written)
     assert [line["row"] for line in written] == [n for n, row in enumerate(rows, 1) if row.get("a") != ""]
     return found, written
 

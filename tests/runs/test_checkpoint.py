@@ -53,6 +53,7 @@ def test_every_kind_of_damage_is_found_and_named(tmp_path: Path, name: str, harm
 @pytest.mark.parametrize(
     ("change", "words"),
     [
+        ({"format": "1"}, "expected the keys format, step, .*, each with a value of its type"),
         ({"format": 2}, "written in format 2, but this zoo reads up to 1; upgrade zoo"),
         ({"step": "3"}, "expected the keys format, step, .*, each with a value of its type"),
         ({"stepp": 3}, "expected the keys format, step, "),
