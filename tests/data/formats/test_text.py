@@ -27,3 +27,10 @@ def test_lines_of_json_are_text_where_a_task_says_what_a_document_is(ending: str
         TextFile().rows(LineRange(path), ReadOptions())
     for said in (ReadOptions(documents="file"), ReadOptions(format="text")):
         assert len([*TextFile().rows(LineRange(path), said)]) == 1
+
+
+def test_a_table_whose_columns_a_task_names_is_not_read_as_text(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text("1\tgood\n")
+    with pytest.raises(ValueError, match=r"a.txt is read as text, .* 'header' to name; set 'format: csv', 'tsv' or"):
+        TextFile().rows(LineRange(path), ReadOptions(header=("label", "text")))

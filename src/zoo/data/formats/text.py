@@ -37,8 +37,12 @@ class TextFile(FileFormat):
         """Yield the text of each line, paragraph or file.
 
         Raises:
-            ValueError: the first line is a JSON object, and neither `format` nor `documents` is set.
+            ValueError: `header` names columns; or the first line is a JSON object, and neither `format` nor `documents`
+                is set.
         """
+        if options.header is not None:
+            said = "is read as text, which has no columns for 'header' to name; set 'format: csv', 'tsv' or 'conll'"
+            raise ValueError(f"{line_range.path} {said}")
         lines = read_lines(line_range)
         if line_range.start == 0 and options.format is None and options.documents == ReadOptions.documents:
             first = next(lines)
