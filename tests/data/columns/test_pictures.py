@@ -271,3 +271,17 @@ def test_what_is_no_picture_by_its_type_is_refused_by_its_row(tmp_path: Path, va
     said = f"row 1: expected the path of an image, its bytes, or a map of both, got {value!r}{hint}"
     with pytest.raises(ValueError, match=f"^{re.escape(said)}$"):
         stored_at(value, tmp_path, "row 1")
+
+
+@pytest.mark.parametrize(
+    "text", [32 * "iVBORw0K", 300 * "iVB/", "data:image/png;base64,iVBORw0K", "https://example.org/a.png"]
+)
+def test_a_text_that_is_no_path_of_an_image_is_refused_in_short(tmp_path: Path, text: str):
+    said = f"row 1: expected the path of an image, got '{text[:60]}'; save images from base64 or the web as files, or"
+    for folder in (tmp_path, None):
+        with pytest.raises(ValueError, match=f"^{re.escape(said)} as bytes in Parquet$"):
+            stored_at(text, folder, "row 1")
+    deep = tmp_path.joinpath(*["folder"] * 100)
+    deep.mkdir(parents=True)
+    (deep / "a:1.png").write_bytes(b"stored")
+    assert stored_at(str((deep / "a:1.png").relative_to(tmp_path)), tmp_path, "row 1")[0] == b"stored"

@@ -16,6 +16,7 @@ from zoo.disk import POINTER, POINTER_ADVICE, exists, is_file
 
 FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "PPM")  # Pillow decodes them without another program
 MOST_PIXELS = 178_956_970  # Pillow's own limit
+LONGEST_PATH, LONGEST_NAME = 1024, 255  # characters of a path, and of a file's or a folder's name
 PNG = b"\x89PNG\r\n\x1a\n"  # then 4 bytes each: length and name of a block, width, height; then bits per channel
 WHITE = (255, 255, 255, 255)
 WHITE_IS_ZERO = 0  # of a TIFF's photometric interpretation
@@ -109,7 +110,7 @@ def stored_bytes(value: str | bytes | Mapping[str, Any] | None, folder: Path | N
     """The encoded bytes of an image that a row holds, or names by the path of a file.
 
     Raises:
-        ValueError: the file does not exist, or the row holds neither bytes nor a path.
+        ValueError: the file does not exist, or the row holds neither bytes nor a path of a file.
     """
     try:
         stored, path = bytes_or_path(value)
@@ -119,6 +120,10 @@ def stored_bytes(value: str | bytes | Mapping[str, Any] | None, folder: Path | N
         return stored
     if not path:
         raise ValueError(f"{place}: there is no image")
+    too_long = len(path) > LONGEST_PATH or max(map(len, path.split("/"))) > LONGEST_NAME
+    if too_long or "://" in path or path.startswith("data:"):
+        remedy = "save images from base64 or the web as files, or as bytes in Parquet"
+        raise ValueError(f"{place}: expected the path of an image, got {path[:60]!r}; {remedy}")
     if folder is None:
         raise ValueError(f"{place}: names the file '{path}', but zoo reads only images inside the data")
     return read_file(folder / path, place)
