@@ -44,6 +44,17 @@ def test_a_table_is_read_in_stretches_unless_a_quote_may_hold_a_line_end(name: s
     assert found == [True, False, name == "tsv"]
 
 
+def test_a_quote_that_is_closed_too_late_or_before_another_mark_is_said_to_be(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = refusal(write(tmp_path, "a.csv", '"text";"label"\n"x";"a"\n'))
+    wanted = "line 1: ',' expected after '\"' that closes a field; a .csv file needs commas between fields, a .tsv file"
+    assert wanted in said
+    monkeypatch.setattr("zoo.data.formats.delimited.LONGEST_LINE", 400)
+    said = refusal(write(tmp_path, "b.csv", 'text,label\n"x,a\n' + "y,b\n" * 50))
+    assert "line 2: a field of more than 100 characters, or a quote that is never closed; with 'quoting: none'" in said
+
+
 def test_a_row_of_more_columns_in_a_table_with_semicolons_is_said_to_need_commas(tmp_path: Path) -> None:
     said = refusal(write(tmp_path, "a.csv", "text;label\nbuongiorno;1,5\n"))
     assert "line 2: 2 columns, expected 1 (text;label); see 'header' and 'quoting'; if it should be several" in said

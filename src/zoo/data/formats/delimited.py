@@ -139,7 +139,13 @@ def reason_of(error: csv.Error) -> str:
     """The csv module's error in plain words, with the remedy."""
     if "new-line character" in str(error):
         return "a CR in a field without quotes; quote the field, or end the line with LF or CRLF"
-    reason = "a quote opens here and is never closed" if "end of data" in str(error) else str(error)
+    reason = str(error)
+    if "end of data" in reason:
+        reason = "a quote opens here and is never closed"
+    elif "field limit" in reason:
+        reason = f"a field of more than {csv.field_size_limit():,} characters, or a quote that is never closed"
+    elif "expected after" in reason:
+        reason += " that closes a field; a .csv file needs commas between fields, a .tsv file tabs"
     return f"{reason}; with 'quoting: none', quotes are text"
 
 
