@@ -22,12 +22,13 @@ def digest_image_files(part: SourcePart, column: str) -> list[str]:
     names = remember(["image files", part.digest, column], partial(names_in, part, column))
     if not names:
         return []
-    stats = [stat_of(part.folder / name) for name in names]
-    find = partial(hash_files, part.folder, names)
-    if any(stat is not None and stat.is_young for stat in stats):
-        return [find()]
-    # of the list its hash: there may be a million files
-    return [str(remember(["bytes of image files", str(part.folder.absolute()), name_for([names, stats])], find))]
+    find, metadata = partial(hash_files, part.folder, names), hashlib.sha256()
+    for name in names:  # there may be a million
+        stat = stat_of(part.folder / name)
+        if stat is not None and stat.is_young:
+            return [find()]
+        metadata.update(name_for([name, stat]).encode())
+    return [str(remember(["bytes of image files", str(part.folder.absolute()), metadata.hexdigest()], find))]
 
 
 def names_in(part: SourcePart, column: str) -> list[str]:
