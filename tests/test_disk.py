@@ -57,18 +57,21 @@ def test_long_names_that_begin_alike_have_places_of_their_own(tmp_path: Path) ->
     assert (one.read_text(), two.read_text()) == ("1", "2")
 
 
-@pytest.mark.skipif(not Path("/proc").exists(), reason="there is no /proc here")
-def test_a_file_system_that_cannot_sync_folders_is_no_fault_of_a_write(tmp_path: Path) -> None:
-    descriptor = os.open("/proc", os.O_RDONLY)
-    with pytest.raises(OSError, match="Invalid argument"):
-        os.fsync(descriptor)
-    os.close(descriptor)
-    sync(Path("/proc"))
+def test_a_file_system_that_cannot_sync_folders_is_no_fault_of_a_write(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(descriptor: int) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(os, "fsync", refuse)
+    (tmp_path / "file").touch()
+    number = errno.EINVAL
     sync(tmp_path)
     with pytest.raises(OSError, match="Invalid argument"):
-        sync(Path("/dev/null"))  # no folder
-    with pytest.raises(FileNotFoundError):
-        sync(tmp_path / "nothing")
+        sync(tmp_path / "file")
+    number = errno.EIO
+    with pytest.raises(OSError, match="Input/output error"):
+        sync(tmp_path)
 
 
 def test_the_home_of_nobody_is_a_name_like_any_other(monkeypatch: pytest.MonkeyPatch) -> None:
