@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 import transformers
+from safetensors.torch import load_file, save_file
 from strangers import disturb, look_up
 from untold import untold, untold_run
 
@@ -176,6 +177,44 @@ def test_no_option_of_a_head_is_forgotten(target: Target, chosen: NativeClass):
         assert not missing, f"{target.name} ({chosen.name}) says nothing of {', '.join(missing)}"
     if any(rename.ours[0].startswith("pooler.") for rename in chosen.renames):
         assert {"pooler.activation", "pooler.norm", "pooler.bias", "pooler.mean"} <= demanded
+    if "encoder" in target.sides and any(heads[head].pools_positions for head in chosen.heads):
+        assert "pooler.places" in demanded
+
+
+@every_target
+def test_every_other_name_of_a_key_that_its_config_class_reads_is_read(target: Target):
+    assert transformers.CONFIG_MAPPING[target.model_type].attribute_map.items() <= target.aliases.items()
+
+
+@every_class
+def test_tied_embeddings_are_demanded_where_a_head_scores_tokens_of_the_vocabulary(target: Target, chosen: NativeClass):
+    if "tie_word_embeddings" in target.constants:
+        free = {"masked_lm", "language"}.isdisjoint(chosen.heads)
+        assert ("tie_word_embeddings" in chosen.ignored_constants) == free
+
+
+INV_FREQ = ("model.layers.0.self_attn.rotary_emb.inv_freq",)
+OLD = {  # tensors of published files that are no weights
+    "bert": ("bert.embeddings.position_ids", "bert.embeddings.token_type_ids"),
+    "electra": ("electra.embeddings.position_ids",),
+    "gpt2": ("transformer.h.0.attn.bias", "transformer.h.0.attn.masked_bias"),
+    "openai-gpt": ("transformer.h.0.attn.bias", "transformer.position_ids"),
+    **{name: INV_FREQ for name in ("llama", "mistral", "qwen3")},
+    "t5": ("decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight",),
+}
+
+
+@pytest.mark.parametrize("name", OLD)
+def test_tensors_of_old_files_that_are_no_weights_are_left_out(
+    name: str, trained: dict[str, Tokenizer], tmp_path: Path
+):
+    target = targets[name]
+    folder = folder_of(target, target.classes[0], trained["bpe"], tmp_path / "hf")
+    before = load_checkpoint(folder).model.state_dict()
+    old = {tensor: torch.zeros(1) for tensor in OLD[name]}
+    save_file(load_file(folder / "model.safetensors") | old, folder / "model.safetensors", {"format": "pt"})
+    after = load_checkpoint(folder).model.state_dict()
+    assert before.keys() == after.keys() and all(torch.equal(before[name], after[name]) for name in before)
 
 
 def test_a_name_that_is_taken_is_refused():

@@ -80,7 +80,8 @@ IN_THE_WAY = [
 
 def test_in_an_older_config_every_nth_layer_sees_all_and_the_first_one_does():
     older = {"global_attn_every_n_layers": 3, "num_hidden_layers": 7}
-    assert [kind == GLOBAL for kind in older_layers(older.get)] == [True, False, False, True, False, False, True]
+    for said in (older, {**older, "global_attn_every_n_layers": None}):  # 3 is the default
+        assert [kind == GLOBAL for kind in older_layers(said.get)] == [True, False, False, True, False, False, True]
 
 
 @pytest.mark.parametrize(("sets", "wrong", "right"), IN_THE_WAY)
