@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 import torch
 import transformers
+from strangers import Stranger, change
 
+import zoo
 from zoo.hub.exporting.reloading import KeepFloat64
 from zoo.hub.exporting.trained_model import TrainedModel
 from zoo.hub.targets.choose import fitting_targets, obstacles
@@ -142,3 +144,10 @@ def test_sentinels_in_a_text_are_read_by_the_export_as_they_were_written_in_trai
     assert [ids.index(i) for i in given.tokenizer.roles.sentinels[:2]] == sorted(
         place for place, i in enumerate(ids) if i in given.tokenizer.roles.sentinels
     )
+
+
+def test_a_number_of_decoder_layers_that_is_null_is_that_of_the_other_key(tmp_path: Path):
+    sizes = {"vocab_size": 31, "d_model": 8, "d_kv": 4, "d_ff": 7, "num_heads": 2, "num_layers": 1}
+    Stranger("T5ForConditionalGeneration", {**sizes, "num_decoder_layers": 2}, {}).save(tmp_path)
+    decoder = zoo.load(change(tmp_path, decoder_layers=None)).settings.decoder
+    assert decoder is not None and decoder.settings.n_layers == 2
