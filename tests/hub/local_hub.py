@@ -112,14 +112,15 @@ class Handler(QuietHandler):
         """What is asked of a repository."""
         kind = rest[0] if rest else "revision"
         if kind == "revision":
-            return 200, describe(repo, name)
+            return 200, describe(repo, name, "blobs" in parse_qs(urlsplit(self.path).query))
         if kind == "resolve":
             return resolve(self.hub, repo, name, "/".join(rest[2:]))
         if kind == "tree":
-            return 200, [entry(path, blob) for path, blob in repo.files.items()]
+            return 200, [entry(path, blob, False) for path, blob in repo.files.items()]
         if kind == "paths-info":
-            asked = parse_qs(body.decode())["paths"]
-            return 200, [entry(path, repo.files[path]) for path in asked if path in repo.files]
+            asked = parse_qs(body.decode())
+            expanded = asked["expand"][0].lower() == "true"
+            return 200, [entry(path, repo.files[path], expanded) for path in asked["paths"] if path in repo.files]
         if kind == "preupload":
             return 200, {"files": [preupload(repo, file) for file in json.loads(body)["files"]]}
         if kind.startswith("xet-"):
@@ -146,18 +147,22 @@ def validate(content: str) -> Answer:
     return 200, {"errors": [], "warnings": odd}
 
 
-def describe(repo: Repo, name: str) -> dict[str, Any]:
-    files = [
-        {"rfilename": path, "size": blob.size, "blobId": blob.git, **({"lfs": blob.lfs} if blob.large else {})}
-        for path, blob in repo.files.items()
-    ]
+def describe(repo: Repo, name: str, blobs: bool) -> dict[str, Any]:
+    """A repository; of its files the names, and with `blobs` their sizes and hashes."""
+    files = [{"rfilename": path, **(facts(blob) if blobs else {})} for path, blob in repo.files.items()]
     return {"id": name, "sha": repo.head, "private": repo.private, "siblings": files, "tags": []}
 
 
-def entry(path: str, blob: Blob) -> dict[str, Any]:
-    last = {"id": "0" * 40, "title": blob.title, "date": "2026-01-01T00:00:00.000Z"}
+def facts(blob: Blob) -> dict[str, Any]:
+    return {"size": blob.size, "blobId": blob.git, **({"lfs": blob.lfs} if blob.large else {})}
+
+
+def entry(path: str, blob: Blob, expanded: bool) -> dict[str, Any]:
+    """A file; its last commit is told only if it is asked for."""
+    commit = {"id": "0" * 40, "title": blob.title, "date": "2026-01-01T00:00:00.000Z"}
+    last = {"lastCommit": commit} if expanded else {}
     large = {"lfs": blob.lfs} if blob.large else {}
-    return {"type": "file", "path": path, "size": blob.size, "oid": blob.git, "lastCommit": last, **large}
+    return {"type": "file", "path": path, "size": blob.size, "oid": blob.git, **last, **large}
 
 
 def preupload(repo: Repo, file: dict[str, Any]) -> dict[str, Any]:

@@ -50,6 +50,7 @@ def test_a_run_is_pushed_with_the_weights_that_it_was_trained_with(
     import_folder(folder, tmp_path / "run")
     monkeypatch.setattr(precision, "has_bfloat16", lambda device: True)
     monkeypatch.setattr(published, "export_model", partial(export_model, reload=reload))
+    (tmp_path / "run" / "config.json").write_text("{}")  # it remains a run, whatever else lies in it
     found = {path.name: path for path in published_files(tmp_path / "run", tmp_path / "aside", "org/name")}
     assert found["model.safetensors"].read_bytes() == (folder / "model.safetensors").read_bytes()
 
