@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from safetensors.torch import load_file, save_file
 
 from zoo.devices import precision
 from zoo.hub.exporting import samples
@@ -60,6 +61,20 @@ def test_a_folder_is_pushed_with_its_chat_template(folder: Path):
     assert files(folder).keys() == MODEL | {"chat_template.jinja"}
 
 
+def test_a_folder_is_pushed_with_its_curves_its_preprocessor_and_all_its_shards(folder: Path):
+    (folder / "curves.png").write_bytes(b"a picture")
+    (folder / "preprocessor_config.json").write_text("{}")
+    tensors = load_file(folder / "model.safetensors")
+    (folder / "model.safetensors").unlink()
+    places = {name: f"model-0000{1 + number % 2}-of-00002.safetensors" for number, name in enumerate(tensors)}
+    for shard in set(places.values()):
+        save_file({name: tensors[name] for name in tensors if places[name] == shard}, folder / shard, {"format": "pt"})
+    index = folder / "model.safetensors.index.json"
+    index.write_text(json.dumps({"metadata": {}, "weight_map": places}))
+    beside = {"curves.png", "preprocessor_config.json", index.name, *places.values()}
+    assert files(folder).keys() == MODEL - {"model.safetensors"} | beside
+
+
 def test_what_is_no_file_of_a_model_stays_at_home_and_is_named(folder: Path, caplog: pytest.LogCaptureFixture):
     for name in (".env", "training_args.bin", "modeling_mine.py"):
         (folder / name).write_text("secret")
@@ -82,10 +97,11 @@ def test_a_link_is_refused(folder: Path, tmp_path: Path, name: str):
         ("config.json", "custom_pipelines"),
         ("generation_config.json", "custom_generate"),
         ("tokenizer_config.json", "auto_map"),
+        ("preprocessor_config.json", "auto_map"),
     ],
 )
 def test_a_configuration_that_asks_for_code_is_refused(folder: Path, name: str, key: str):
-    config = json.loads((folder / name).read_text())
+    config = json.loads((folder / name).read_text()) if (folder / name).exists() else {}
     (folder / name).write_text(json.dumps({**config, key: {"AutoModel": "other/repo--code.Model"}}))
     with pytest.raises(
         ValueError, match=f"{name}: {key} asks readers to run other people's code, which zoo does not publish"
