@@ -10,7 +10,7 @@ import torch
 
 from zoo.runs import checkpoint as checkpoint_module
 from zoo.runs.checkpoint import can_resume, latest, prune, steps, verify, write_checkpoint
-from zoo.runs.files import to_json
+from zoo.runs.files import REPLACED, to_json
 from zoo.runs.metrics import Mark
 
 
@@ -168,17 +168,44 @@ def test_a_checkpoint_that_cannot_be_replaced_has_its_name_still(tmp_path: Path,
     assert [path.name for path in tmp_path.iterdir()] == ["20"]
 
 
-def test_a_save_that_fails_says_so_and_leaves_the_earlier_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+@pytest.mark.parametrize(
+    ("step", "error"),
+    [("sync", OSError(28, "No space left on device")), ("write_tensors", RuntimeError("No space left on device"))],
+)
+def test_a_save_that_fails_says_so_and_leaves_the_earlier_ones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str, error: Exception
+):
     write(tmp_path, 1)
 
     def full(*_: object) -> None:
-        raise OSError(28, "No space left on device")
+        raise error
 
-    monkeypatch.setattr(checkpoint_module, "sync", full)
+    monkeypatch.setattr(checkpoint_module, step, full)
     words = "2: cannot write the checkpoint: .*No space left on device; any earlier one is untouched"
     with pytest.raises(RuntimeError, match=words):
         write(tmp_path, 2)
     assert sorted(p.name for p in tmp_path.iterdir()) == ["1"]
+
+
+def test_only_a_checkpoint_that_is_gone_was_deleted_since_it_was_opened(tmp_path: Path):
+    write(tmp_path, 20)
+    found = verify(tmp_path / "20")
+    (tmp_path / "20" / "state.json").write_text("{")
+    with pytest.raises(ValueError, match="state.json: not JSON"):
+        print(found.state)
+    shutil.rmtree(tmp_path / "20")
+    with pytest.raises(ValueError, match="20: was deleted since it was opened; training deletes old checkpoints"):
+        print(found.state)
+
+
+def test_a_run_can_be_resumed_from_what_is_undamaged_and_from_what_was_being_replaced(tmp_path: Path):
+    assert not can_resume(tmp_path)
+    write(tmp_path, 20)
+    assert can_resume(tmp_path)
+    (tmp_path / "20" / "weights.safetensors").write_bytes(b"")
+    assert not can_resume(tmp_path)
+    (tmp_path / "20").rename(tmp_path / f"{REPLACED}20")
+    assert can_resume(tmp_path)
 
 
 def test_a_folder_that_is_deleted_during_a_save_fails_as_any_other_save(
