@@ -66,7 +66,9 @@ def test_a_decoder_reads_what_it_has_written_and_its_alignment_is_that_of_the_ne
 def test_without_a_target_the_model_writes_one():
     given = loaded("transformer-nano", "translation")
     found = look(given, "the red cat")
-    assert "written by the model" in found.texts
+    assert list(found.texts) == ["source", "written by the model"]
+    assert look(given, "the red cat", "a dog").texts == {"source": "the red cat", "target": "a dog"}
+    assert look(loaded("bert-nano", "masked_lm"), "red [MASK] cat").texts == {"text": "red [MASK] cat"}
     assert len(found.maps[2].queries.labels) <= SETTINGS.max_new_tokens + 1
 
 
@@ -151,6 +153,8 @@ def test_grids_of_different_sizes_are_maps_of_their_own(tmp_path: Path):
     ]
     given = loaded("cnn-attention-nano", "classification", encoder__stages=[*stages, "attention", "attention"])
     found = look(given, None, image=picture(tmp_path))
+    with pytest.raises(ValueError, match="--target: this model writes no text; leave it out"):
+        look(given, None, "a dog", picture(tmp_path))
     assert [(one.keys.grid, list(one.layers)) for one in found.maps] == [((8, 8), [2]), ((4, 4), [4, 5])]
 
 
