@@ -10,7 +10,7 @@ import torch
 
 from zoo.runs import checkpoint as checkpoint_module
 from zoo.runs.checkpoint import can_resume, latest, prune, steps, verify, write_checkpoint
-from zoo.runs.files import REPLACED, to_json
+from zoo.runs.files import to_json
 from zoo.runs.metrics import Mark
 
 
@@ -196,16 +196,6 @@ def test_only_a_checkpoint_that_is_gone_was_deleted_since_it_was_opened(tmp_path
     shutil.rmtree(tmp_path / "20")
     with pytest.raises(ValueError, match="20: was deleted since it was opened; training deletes old checkpoints"):
         print(found.state)
-
-
-def test_a_run_can_be_resumed_from_what_is_undamaged_and_from_what_was_being_replaced(tmp_path: Path):
-    assert not can_resume(tmp_path)
-    write(tmp_path, 20)
-    assert can_resume(tmp_path)
-    (tmp_path / "20" / "weights.safetensors").write_bytes(b"")
-    assert not can_resume(tmp_path)
-    (tmp_path / "20").rename(tmp_path / f"{REPLACED}20")
-    assert can_resume(tmp_path)
 
 
 def test_a_folder_that_is_deleted_during_a_save_fails_as_any_other_save(
