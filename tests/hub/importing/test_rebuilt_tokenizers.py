@@ -20,7 +20,7 @@ def publish(folder: Path, named: str | None, rules: str, **options: object) -> P
     made = Tokenizer(models.Unigram() if rules == "pieces" else models.BPE(unk_token="<unk>"))
     made.pre_tokenizer = pre_tokenizers.ByteLevel(False) if rules == "bytes" else pre_tokenizers.Metaspace()
     made.decoder = decoders.ByteLevel() if rules == "bytes" else decoders.Metaspace()
-    texts = ["Ab a b the cat sat on the mat", "\u00c9 e\u0301 \u6f22\u5b57"]
+    texts = ["Ab a b the cat sat on the mat in 2000", "\u00c9 e\u0301 \u6f22\u5b57"]
     sizes = {"vocab_size": 300, "special_tokens": SPECIAL, "show_progress": False}
     kind = partial(trainers.UnigramTrainer, unk_token="<unk>") if rules == "pieces" else trainers.BpeTrainer
     made.train_from_iterator(texts, kind(**sizes))
@@ -66,6 +66,22 @@ def test_what_the_class_makes_of_texts_is_said(
     ]
     expected = tuple(f"'{' '.join(one)}' (here '{' '.join(other)}')" for one, other in pairs if one != other)
     assert expected and option_differences(CheckpointFolder(folder), targets[family]) == expected
+
+
+@pytest.mark.parametrize(
+    ("family", "rules", "normalizer"), [("qwen3", "bytes", {"type": "NFC"}), ("t5", "pieces", None)]
+)
+def test_numbers_and_spaces_that_only_the_class_splits_are_said(
+    tmp_path: Path, family: str, rules: str, normalizer: dict[str, str] | None
+):
+    path = publish(tmp_path, None, rules) / "tokenizer.json"
+    path.write_text(json.dumps({**json.loads(path.read_text("utf-8")), "normalizer": normalizer}), "utf-8")
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": family}))
+    theirs, ours = transformers.AutoTokenizer.from_pretrained(tmp_path), Tokenizer.from_file(str(path))
+    for text, alike in (("Ab the", True), ("in  2000", False)):
+        assert (theirs.tokenize(text) == ours.encode(text, add_special_tokens=False).tokens) == alike
+    (said,) = option_differences(CheckpointFolder(tmp_path), targets[family])
+    assert said.startswith("'") and " (here '" in said
 
 
 @pytest.mark.parametrize("named", [None, "PreTrainedTokenizerFast", "TokenizersBackend", "AlienTokenizer", 7])

@@ -25,7 +25,7 @@ VOCABULARY_ONLY = """
 """.split()
 DEFAULT_CLASSES = {"qwen3": "Qwen2Tokenizer"}  # the class of a family without a recipe, if a folder names none
 SAMPLE = "Ab \u00c9 \u6f22\u5b57"  # a text that options such as lower-casing change
-COMPOSED_SAMPLE = f" e\u0301 {SAMPLE}"  # the same after a space and a letter that NFC composes
+COMPOSED_SAMPLE = f" e\u0301  2000 {SAMPLE}"  # the same after spaces, a letter that NFC composes, and digits
 SAMPLES = (SAMPLE, COMPOSED_SAMPLE)
 Described = tuple[str, ...]
 
