@@ -20,7 +20,7 @@ def publish(folder: Path, named: str | None, rules: str, **options: object) -> P
     made = Tokenizer(models.Unigram() if rules == "pieces" else models.BPE(unk_token="<unk>"))
     made.pre_tokenizer = pre_tokenizers.ByteLevel(False) if rules == "bytes" else pre_tokenizers.Metaspace()
     made.decoder = decoders.ByteLevel() if rules == "bytes" else decoders.Metaspace()
-    texts = ["Ab a b the cat sat on the mat in 2000", "\u00c9 e\u0301 \u6f22\u5b57"]
+    texts = ["Ab a b the cat sat on the mat in 2000", "\u00c9 \u00e9 e\u0301 \u6f22\u5b57"]
     sizes = {"vocab_size": 300, "special_tokens": SPECIAL, "show_progress": False}
     kind = partial(trainers.UnigramTrainer, unk_token="<unk>") if rules == "pieces" else trainers.BpeTrainer
     made.train_from_iterator(texts, kind(**sizes))
