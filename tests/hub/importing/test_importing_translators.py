@@ -174,3 +174,13 @@ def test_a_gate_that_zoo_does_not_have_is_refused(act: Any, named: str, tmp_path
     save_file({"shared.weight": torch.zeros(2, 2)}, tmp_path / "model.safetensors")
     with pytest.raises(ValueError, match=f"feed_forward_proj is '{named}'; zoo reads relu or"):
         zoo.load(tmp_path)
+
+
+@pytest.mark.parametrize("proj", ["relu", "gated-silu"])
+def test_a_gate_that_contradicts_the_kind_of_feed_forward_is_refused(proj: str, tmp_path: Path):
+    made("T5ForConditionalGeneration", T5 | {"feed_forward_proj": proj}).save_pretrained(tmp_path)
+    gated = "-" in proj
+    zoo.load(change(tmp_path, is_gated_act=gated))
+    words = f"is_gated_act is {not gated}; zoo imports transformers' T5 only with {gated}".lower()
+    with pytest.raises(ValueError, match=f"(?i){words}"):
+        zoo.load(change(tmp_path, is_gated_act=not gated))

@@ -178,7 +178,11 @@ target = Target(
         "head_dim": "d_kv",
     },
     modernize=modernize,
-    demands={**NO_IS_CAUSAL, "decoder_layers": lambda config: (None, decoder_depth(config))},
+    demands={
+        **NO_IS_CAUSAL,
+        "decoder_layers": lambda config: (None, decoder_depth(config)),
+        "is_gated_act": lambda config: (str(config("feed_forward_proj")).startswith("gated-"),),
+    },
     cache_demands=whole_cache("n_positions"),
     recipe=T5,
     strays=("EncDecAttention.relative_attention_bias.weight",),
