@@ -10,7 +10,7 @@ from published_tokenizers import ENDING, backend, publish
 from zoo.data.tokenizers.tokenizer import Tokenizer
 from zoo.hub.importing.config import ConfigReader, LabelNames, read_labels
 from zoo.hub.importing.tokenizer import added_tokens, find_backend, read_tokenizer, role_tokens
-from zoo.hub.importing.tokenizer_differences import unknown_as_padding
+from zoo.hub.importing.tokenizer_differences import padding_in_texts
 from zoo.hub.sources.folder import CheckpointFolder
 from zoo.hub.targets.declare.registry import targets
 
@@ -78,7 +78,7 @@ def test_a_tokenizer_of_bytes_has_no_unknown_word_that_is_skipped_as_padding(tmp
     found = read_tokenizer(CheckpointFolder(publish(tmp_path, "gpt2")), {}, gpt2, classifier)
     assert isinstance(found, Tokenizer) and found.role_tokens["unk"] == ENDING
     padding = {"pad_token_id": found.backend.token_to_id(ENDING)}
-    assert unknown_as_padding(found, padding, gpt2.for_class(classifier)) == ()
+    assert padding_in_texts(found, padding, gpt2.for_class(classifier)) == ()
 
 
 @pytest.mark.parametrize("snapshots", [False, True])

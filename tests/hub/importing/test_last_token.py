@@ -64,11 +64,13 @@ def test_a_token_that_pads_texts_does_not_end_those_of_a_classifier_made_of_a_ta
     ("name", "padding", "told"),
     [
         ("GPT2ForSequenceClassification", 0, ("<unk>",)),
-        ("GPT2ForSequenceClassification", 1, ()),
+        ("GPT2ForSequenceClassification", 1, ("a",)),
+        ("GPT2ForSequenceClassification", 2, ()),
+        ("GPT2ForSequenceClassification", -1, ()),
         ("GPT2LMHeadModel", 0, ()),
     ],
 )
-def test_unknown_words_that_are_padding_to_transformers_are_told(
+def test_words_that_are_padding_to_transformers_are_told(
     name: str, padding: int, told: tuple[str, ...], tmp_path: Path
 ):
     folder = saved(tmp_path / "hf", name, pad_token_id=padding)
@@ -76,5 +78,5 @@ def test_unknown_words_that_are_padding_to_transformers_are_told(
     named = {"tokenizer_class": "PreTrainedTokenizerFast", "unk_token": "<unk>", "pad_token": "<unk>"}
     (folder / "tokenizer_config.json").write_text(json.dumps(named))
     report = import_folder(folder, tmp_path / "run")
-    assert report.unknown_as_padding == told
-    assert any("skips it at the end of a text: <unk>" in remark for remark in report.remarks()) == bool(told)
+    assert report.padding_in_texts == told
+    assert any(f"skips it at the end of a text: {''.join(told)}" in remark for remark in report.remarks()) == bool(told)

@@ -21,7 +21,7 @@ class ImportReport:
         tokenizer_options: what transformers makes of sample texts by tokenizer_config.json, where tokenizer.json says
             otherwise.
         lacking_tokens: tokens that transformers adds to the tokenizer, and tokenizer.json lacks.
-        unknown_as_padding: the token of unknown words, if transformers' class skips it as padding at the end of a text.
+        padding_in_texts: the padding token, if texts may end with it, where transformers' class skips it.
         unsupported_generation: keys of the folder that affect generated texts and that zoo has no setting for.
         raw_numbers: heads that predict a number, whose sigmoid transformers' pipeline gives.
         ignored: keys that ask to run code from the folder.
@@ -38,7 +38,7 @@ class ImportReport:
     special_tokens: tuple[str, ...]
     tokenizer_options: tuple[str, ...]
     lacking_tokens: tuple[str, ...]
-    unknown_as_padding: tuple[str, ...]
+    padding_in_texts: tuple[str, ...]
     unsupported_generation: tuple[str, ...]
     raw_numbers: tuple[str, ...]
     ignored: tuple[str, ...]
@@ -54,7 +54,7 @@ class ImportReport:
             "its tokenizer adds special tokens, or types of tokens, in another way than zoo": self.special_tokens,
             "zoo follows tokenizer.json; transformers follows tokenizer_config.json and gives": self.tokenizer_options,
             "added tokens that tokenizer.json lacks, so zoo splits them": lacking and [lacking],
-            "padding to transformers' class, which skips it at the end of a text": self.unknown_as_padding,
+            "padding to transformers' class, which skips it at the end of a text": self.padding_in_texts,
             "generation settings that zoo lacks": self.unsupported_generation,
             "one label and no problem_type, so zoo predicts the number itself, transformers' pipeline its sigmoid": (
                 self.raw_numbers

@@ -33,14 +33,14 @@ Described = tuple[str, ...]
 def tokenizer_differences(
     checkpoint: CheckpointFolder, tokenizer: Tokenizer | str, segments: bool, target: Target
 ) -> tuple[Described, Described, Described, Described]:
-    """Where transformers reads texts in another way: special tokens, tokenizer options, added tokens, unknown words."""
+    """Where transformers reads texts in another way: special tokens, tokenizer options, added tokens, padding."""
     if isinstance(tokenizer, str):
         return (), (), (), ()
     return (
         template_differences(checkpoint, tokenizer, segments, target),
         option_differences(checkpoint, target),
         lacking_tokens(checkpoint),
-        unknown_as_padding(tokenizer, checkpoint.config, target),
+        padding_in_texts(tokenizer, checkpoint.config, target),
     )
 
 
@@ -137,15 +137,19 @@ def bare(backend: Backend) -> Backend:
     return backend
 
 
-def unknown_as_padding(tokenizer: Tokenizer, config: Json, target: Target) -> tuple[str, ...]:
-    """The token of unknown words, if a decoder's classifier in transformers skips it as padding at the end of a text.
+def padding_in_texts(tokenizer: Tokenizer, config: Json, target: Target) -> tuple[str, ...]:
+    """The token of `pad_token_id`, if texts may end with it, and a decoder's classifier in transformers skips it there.
 
-    Empty for tokenizers that spell unknown words in bytes.
+    It may be that of unknown words, or a word such as "!".
     """
-    unknown, roles = tokenizer.role_tokens.get("unk"), tokenizer.roles
-    if unknown is None or not counts_as_padding(unknown, tokenizer.backend, config, target, target.classes[0]):
+    padding = config.get("pad_token_id")
+    if type(padding) is not int or not 0 <= padding < tokenizer.vocab_size:
         return ()
-    return (unknown,) if roles.id("unk") in tokenizer.encode([RARE_SAMPLE])[0] else ()
+    token = tokenizer.spell(padding)
+    if not counts_as_padding(token, tokenizer.backend, config, target, target.classes[0]):
+        return ()
+    texts = tokenizer.encode([RARE_SAMPLE, token, tokenizer.decode([padding])])
+    return (token,) if any(padding in ids for ids in texts) else ()
 
 
 def rebuilt_backend(folder: Path, named: Any) -> Backend | None:
