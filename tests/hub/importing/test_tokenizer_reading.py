@@ -146,9 +146,11 @@ def test_a_strangers_dropout_is_switched_off_and_said(tmp_path: Path, caplog: py
     assert len({tuple(ids.tolist()) for ids in tokenizer.encode([LINES[-3]] * 9)}) == 1
 
 
-@pytest.mark.parametrize("first", ["", "#version: 0.2\n"])
-def test_the_first_line_of_merges_may_be_a_comment_and_no_merge_is_lost(first: str):
-    assert read_merges({"merges.txt": f"{first}a b\nab c\n".encode()}) == [("a", "b"), ("ab", "c")]
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+@pytest.mark.parametrize("first", ["", "#version: 0.2"])
+def test_the_first_line_of_merges_may_be_a_comment_and_no_merge_is_lost(first: str, end: str):
+    text = end.join([*filter(None, [first]), "a b", "ab c", ""])
+    assert read_merges({"merges.txt": text.encode()}) == [("a", "b"), ("ab", "c")]
 
 
 def test_a_text_begins_as_the_switch_of_published_files_says(tmp_path: Path):

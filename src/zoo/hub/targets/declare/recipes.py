@@ -90,7 +90,7 @@ def read_merges(files: Files) -> list[tuple[str, str]]:
     Raises:
         ValueError: a line does not hold two pieces.
     """
-    lines = [line for line in files["merges.txt"].decode("utf-8").split("\n") if line.strip()]
+    lines = [line for line in files["merges.txt"].decode("utf-8").replace("\r\n", "\n").split("\n") if line.strip()]
     if lines and lines[0].startswith("#version"):
         lines = lines[1:]
     pairs = [tuple(line.split(" ")) for line in lines]
