@@ -1,52 +1,76 @@
-"""Image columns copied with `datasets`; a separate module, since importing that takes a second."""
+"""Image columns opened with `datasets`; a separate module, since importing that takes a second."""
 
-import hashlib
-from collections.abc import Iterable, Iterator
+import glob
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from datasets import Dataset, Features, Value
-from datasets.exceptions import DatasetGenerationError
+from datasets import Dataset, Image, Value, load_dataset
 
 from zoo.data.columns.pictures import Pictures, bytes_or_path
-from zoo.data.home import explain_write_error, home
+from zoo.data.ids import PICTURE
 
-VERSION = 1  # increase it when the same rows give other images
-BATCH = 100  # rows in memory at once
-KINDS = {"bytes": Value("large_binary"), "path": Value("string")}
+VIEW = "_view"  # Arrow's binary_view and string_view, as some programs write columns
+BATCH = 250  # rows that `datasets` copies into its cache at once
 
 
-def of_rows(values: Iterable[Any], digest: str, folder: Path | None, place: str) -> Pictures:
-    """The images that rows hold or name, in random order: copied into the cache when they are first read.
+def of_rows(values: Iterable[Any], folder: Path | None, place: str) -> Pictures:
+    """The images that rows hold or name; as `of_table`."""
+    found = list[dict[str, Any] | None]()
+    for number, value in enumerate(values, 1):
+        try:
+            found.append(as_map(value))
+        except ValueError as problem:
+            raise ValueError(f"{place}: row {number}: {problem}") from None
+    return of_table(Dataset.from_dict({PICTURE: found}), folder, place)
 
-    Args:
-        values: the column of images, of at least one row; not read if the cache has them.
-        digest: a text that determines the values.
-        folder: the folder of files with relative paths; None: only bytes are read.
-        place: the location of the rows, for messages.
+
+def as_map(value: Any) -> dict[str, Any] | None:
+    """A row's image in one form: a map of its bytes or of its path, never of both; None if the row holds no image.
+
+    Of both, `datasets` drops the bytes if the path is that of a file in the working directory.
 
     Raises:
-        ValueError: a value is anything but bytes, the path of a file, or a map of both.
-        RuntimeError: the cache cannot be written.
+        ValueError: the value is neither bytes nor a path nor a map of both.
     """
+    stored, path = bytes_or_path(value)
+    return {"bytes": stored, "path": path} if stored or path else None
 
-    def rows() -> Iterator[dict[str, Any]]:
-        for number, value in enumerate(values, 1):
-            try:
-                yield dict(zip(KINDS, bytes_or_path(value), strict=True))
-            except ValueError as problem:
-                raise ValueError(f"{place}: row {number}: {problem}") from None
 
-    cache, decided = home() / "pictures", f"{VERSION} {digest}"
-    with explain_write_error(cache):
-        try:
-            table = Dataset.from_generator(
-                rows,
-                features=Features(KINDS),  # not `Image`, which looks for each path in the working directory
-                cache_dir=str(cache),
-                fingerprint=hashlib.sha256(decided.encode()).hexdigest()[:32],
-                writer_batch_size=BATCH,
-            )
-        except DatasetGenerationError as error:
-            raise (error.__cause__ or error) from None
-    return Pictures(table, folder, place)
+def of_parquet(path: Path, digest: str, column: str, folder: Path | None, place: str) -> Pictures:
+    """The images in a column of a Parquet file; as `of_table`.
+
+    Args:
+        digest: of the file's bytes: `datasets` would otherwise reuse its cache for another file with this path and
+            time.
+    """
+    # memory-mapped by `datasets`: Parquet itself would decode a whole row group for one image
+    files = glob.escape(str(path))
+    try:
+        # batch_size: by default as many rows as the first row group has, which may be none
+        table = load_dataset("parquet", digest[:32], data_files=files, split="train", batch_size=BATCH)
+    except (ValueError, FileNotFoundError) as error:  # the latter for some names, such as `a::b`
+        raise ValueError(f"{place}: its images cannot be read with datasets: {error}") from error
+    table = table.select_columns([column])
+    return of_table(table.rename_column(column, PICTURE) if column != PICTURE else table, folder, place)
+
+
+def of_table(table: Dataset, folder: Path | None, place: str) -> Pictures:
+    """The images in a table's column.
+
+    Args:
+        folder: the folder of files with relative paths; None: only bytes are read.
+        place: the location of the table, for messages.
+
+    Raises:
+        ValueError: the column holds anything but bytes, paths of files, or `datasets`' map of both.
+    """
+    kind = table.features[PICTURE]
+    if isinstance(kind, Value) and kind.dtype.endswith(VIEW):  # which `Image` does not know
+        table = table.cast_column(PICTURE, Value(f"large_{kind.dtype.removesuffix(VIEW)}"))
+    try:
+        return Pictures(table.cast_column(PICTURE, Image(decode=False)), folder, place)
+    except (TypeError, ValueError, NotImplementedError) as error:
+        raise ValueError(
+            f"{place}: the column read as '{PICTURE}' must hold bytes or paths of images, got {kind}"
+        ) from error

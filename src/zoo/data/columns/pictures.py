@@ -11,7 +11,7 @@ import numpy as np
 from PIL import Image, ImageOps, UnidentifiedImageError
 from PIL.TiffImagePlugin import BITSPERSAMPLE, PHOTOMETRIC_INTERPRETATION, TiffImageFile
 
-from zoo.data.ids import Picture
+from zoo.data.ids import PICTURE, Picture
 from zoo.disk import POINTER, POINTER_ADVICE, exists, is_file
 
 FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "PPM")  # Pillow decodes them without another program
@@ -93,7 +93,7 @@ class Pictures:
         Raises:
             ValueError: the row holds no image, or its file does not exist.
         """
-        return stored_at(self.column[number], self.folder, f"{self.place}: row {number + 1}")
+        return stored_at(self.column[number][PICTURE], self.folder, f"{self.place}: row {number + 1}")
 
     def read(self, number: int, size: int) -> Picture:
         """An image as the model reads it: uint8, (channels, size, size)."""

@@ -11,12 +11,13 @@ from typing import Any
 from zoo.data.columns.pictures import Pictures
 from zoo.data.formats.format import FileFormat, ReadOptions, Row, entry_at, format_of, formats
 from zoo.data.formats.lines import LineRange, extension
+from zoo.data.formats.parquet import Parquet
 from zoo.data.sources.file_cache import HashedRange, Stat, hashed_ranges, remember_file
 from zoo.lazy_import import import_object
 
 Rows = Iterator[Row]
 # loaded only when images are read: importing datasets takes a second
-OF_ROWS = "zoo.data.columns.picture_table:of_rows"
+PICTURE_TABLE = "zoo.data.columns.picture_table"
 
 
 class SourcePart(ABC):
@@ -76,9 +77,8 @@ class SourcePart(ABC):
 
     def pictures(self, column: str) -> Pictures:
         """The images of a column, by the index of their row."""
-        values = (row[column] for row in self.rows([column]))
-        of_rows = import_object(OF_ROWS)
-        pictures: Pictures = of_rows(values, f"{self.digest} {column}", self.folder, self.place)
+        values = [row[column] for row in self.rows([column])]
+        pictures: Pictures = import_object(f"{PICTURE_TABLE}:of_rows")(values, self.folder, self.place)
         return pictures
 
 
@@ -132,6 +132,14 @@ class FilePart(SourcePart):
     def rows(self, wanted: Collection[str]) -> Rows:
         with check_unchanged({self.path: self.stat}):
             yield from self.format.rows(self.line_range, self.options, wanted)
+
+    def pictures(self, column: str) -> Pictures:
+        if not isinstance(self.format, Parquet):
+            return super().pictures(column)
+        of_parquet = import_object(f"{PICTURE_TABLE}:of_parquet")
+        with check_unchanged({self.path: self.stat}):  # texts and labels are those of the file that was hashed
+            opened: Pictures = of_parquet(self.path, self.of_bytes, column, self.folder, self.place)
+        return opened
 
 
 class ColumnFiles(SourcePart):

@@ -1,17 +1,23 @@
 """A data set repository on the Hub, streamed: its files are read over the network part by part and not stored."""
 
+import hashlib
 import logging
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from datasets import DatasetBuilder, IterableDataset, load_dataset_builder
+from datasets import Dataset, DatasetBuilder, Features, Image, IterableDataset, load_dataset_builder
 from datasets import __version__ as library
+from datasets.exceptions import DatasetGenerationError
 from datasets.packaged_modules.csv.csv import CsvConfig
 from datasets.packaged_modules.parquet.parquet import ParquetConfig
 from datasets.utils.file_utils import xgetsize
 
+from zoo.data.columns.picture_table import as_map, of_table
+from zoo.data.columns.pictures import Pictures
+from zoo.data.home import home
+from zoo.data.ids import PICTURE
 from zoo.data.sources.file_cache import PART, remember
 from zoo.data.sources.origin import Origin
 from zoo.data.sources.part import Rows, SourcePart
@@ -21,6 +27,7 @@ from zoo.data.sources.remote.row_groups import read_piece
 
 OTHER_NAMES = {"train": ("train",), "validation": ("validation", "valid", "dev", "val"), "test": ("test",)}
 BATCH = 50  # rows of a Parquet file in memory at once
+PICTURES = "pictures"
 logger = logging.getLogger(__name__)
 
 
@@ -101,6 +108,20 @@ class HubPart(SourcePart):
         except Exception as error:  # network errors have no common base class
             said = "finished shards stay in the token store; repeat the command to continue"
             raise RuntimeError(f"{self.where(number + 1)}: cannot be read: {cause_of(error)}; {said}") from None
+
+    def pictures(self, column: str) -> Pictures:
+        """The images of a column, cached on disk when first read, since training reads them in random order."""
+        decided = f"{self.digest} {column}"
+        try:
+            table = Dataset.from_generator(
+                lambda: ({PICTURE: as_map(row[column])} for row in self.rows([column])),
+                features=Features({PICTURE: Image(decode=False)}),
+                cache_dir=str(home() / PICTURES),
+                fingerprint=hashlib.sha256(decided.encode()).hexdigest()[:32],
+            )
+        except DatasetGenerationError as error:
+            raise RuntimeError(f"{self.place}: no images in '{column}': {cause_of(error.__cause__ or error)}") from None
+        return of_table(table, None, self.place)
 
 
 class Hub(Origin):
