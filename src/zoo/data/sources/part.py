@@ -77,7 +77,7 @@ class SourcePart(ABC):
 
     def pictures(self, column: str) -> Pictures:
         """The images of a column, by the index of their row."""
-        values = [row[column] for row in self.rows([column])]
+        values = (row[column] for row in self.rows([column]))
         pictures: Pictures = import_object(f"{PICTURE_TABLE}:of_rows")(values, self.folder, self.place)
         return pictures
 

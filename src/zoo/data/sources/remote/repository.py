@@ -28,6 +28,7 @@ from zoo.data.sources.remote.row_groups import read_piece
 OTHER_NAMES = {"train": ("train",), "validation": ("validation", "valid", "dev", "val"), "test": ("test",)}
 BATCH = 50  # rows of a Parquet file in memory at once
 PICTURES = "pictures"
+PICTURES_VERSION = 1  # increase it when the same rows give other images
 logger = logging.getLogger(__name__)
 
 
@@ -111,7 +112,7 @@ class HubPart(SourcePart):
 
     def pictures(self, column: str) -> Pictures:
         """The images of a column, cached on disk when first read, since training reads them in random order."""
-        decided = f"{self.digest} {column}"
+        decided = f"{PICTURES_VERSION} {self.digest} {column}"
         try:
             table = Dataset.from_generator(
                 lambda: ({PICTURE: as_map(row[column])} for row in self.rows([column])),
