@@ -6,7 +6,6 @@ import io
 import json
 import os
 import re
-import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -174,18 +173,3 @@ def test_an_error_without_a_message_is_told_by_its_type():
     for error in (RuntimeError(), OSError(), ValueError()):
         assert describe(error, debug=True) == f"{type(error).__name__}: "
     assert describe(ValueError("a: b"), debug=False) == "a: b"
-
-
-EXITING = """
-import atexit, os, signal
-from zoo.cli import main
-interrupt = lambda *words: os.kill(os.getpid(), signal.SIGINT)
-atexit.register(interrupt)
-main.import_object = lambda place: interrupt
-main.main(["list"])
-"""
-
-
-def test_a_second_interrupt_while_a_stopped_command_exits_shows_no_traceback():
-    done = subprocess.run([sys.executable, "-c", EXITING], capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr) == (-signal.SIGINT, "error: stopped by SIGINT\n")

@@ -1,7 +1,6 @@
 """The first word of the command line: help, version or a command; nothing else is imported for that."""
 
 import os
-import signal
 import sys
 from contextlib import suppress
 from io import TextIOWrapper
@@ -42,7 +41,6 @@ def main(arguments: list[str] | None = None) -> None:
             with stop_at_once():
                 import_object(COMMAND)(word, arguments[1:], debug)
         except Stopped as stopped:
-            signal.signal(signal.SIGINT, signal.SIG_DFL)  # Python prints a traceback at one that comes while it exits
             if is_main_process():
                 write_error(str(stopped))
             sys.exit(stopped.status)
