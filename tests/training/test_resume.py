@@ -75,7 +75,7 @@ def test_a_finished_run_is_left_as_it_is(tmp_path: Path, caplog: pytest.LogCaptu
     assert "already complete: 2 of 2 steps" in caplog.text and equal(before, tensors(tmp_path))
     assert "no effect" not in caplog.text
     train_tiny(tmp_path, settings(steps=1), resume=True)
-    said = "no step was left to train, so the changed settings have no effect"
+    said = "no step was left to train, so settings changed since the last one have no effect"
     assert "already complete: 2 of 1 steps" in caplog.text and said in caplog.text
 
 

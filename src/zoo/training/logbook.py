@@ -97,7 +97,7 @@ def note_complete(state: State, settings: Training, run: Run) -> None:
     logger.info("already complete: %d of %d steps%s", state.step, settings.steps, ended_early(state, settings))
     asked = parse_yaml(run.training.decode(), TRAINING)  # None in a process other than the main one
     if asked and run.checkpoint is not None and asked != run.checkpoint.training:
-        logger.warning("no step was left to train, so the changed settings have no effect")
+        logger.warning("no step was left to train, so settings changed since the last one have no effect")
 
 
 def note_end(state: State, settings: Training) -> None:

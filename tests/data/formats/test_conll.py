@@ -40,13 +40,15 @@ def test_conll_u_is_read_by_the_names_of_its_columns(tmp_path: Path):
 
 @pytest.mark.parametrize("first", ["1\tdo", "1-2\tdon't", "1\tdo\tdo\tdo\tVB\tVB"])  # CoNLL 2009 has 14 columns
 def test_numbers_of_words_are_not_read_as_words(tmp_path: Path, first: str):
-    lines = f"# text = don't\n{first}" + 8 * "\t_" + "\n"
+    rest = first.count("\t") * "\tx" + 8 * "\t_" + "\n"
+    lines = f"# text = don't\n{first}" + 8 * "\t_" + f"\n2{rest}3.1{rest}"
     said = r"line 2: the first of 1. columns has the numbers of words; name the columns; for CoNLL-U: header: \[id, .*"
     assert re.search(
         said + r"misc\] and columns: \{words: form, tags: upos\}", refusal(write(tmp_path, "a.conllu", lines))
     )
-    ten = read(write(tmp_path, "b.conll", "10" + 9 * "\tx" + "\n1" + 9 * "\tx" + "\n"))
-    assert ten == [{"words": ["10", "1"], "tags": ["x", "x"]}]
+    for words in (["10", "1"], ["1", "house"], ["1-2", "2", "x"], ["1"]):
+        lines = "".join(word + 9 * "\tx" + "\n" for word in words)
+        assert read(write(tmp_path, "b.conll", lines))[0]["words"] == words
 
 
 def test_a_hash_begins_a_comment_where_no_tab_follows_in_a_file_with_tabs(tmp_path: Path):

@@ -32,5 +32,7 @@ def test_lines_of_json_are_text_where_a_task_says_what_a_document_is(ending: str
 def test_a_table_whose_columns_a_task_names_is_not_read_as_text(tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     path.write_text("1\tgood\n")
-    with pytest.raises(ValueError, match=r"a.txt is read as text, .* 'header' to name; set 'format: csv', 'tsv' or"):
+    with pytest.raises(
+        ValueError, match=r"a.txt: it is read as text, .* 'header' to name; set 'format: csv', 'tsv' or"
+    ):
         TextFile().rows(LineRange(path), ReadOptions(header=("label", "text")))

@@ -44,11 +44,11 @@ def test_a_file_that_is_no_tokenizer_is_refused(content: bytes):
 
 @pytest.mark.parametrize("kind", ["WordPiece", "WordLevel", "BPE"])
 def test_a_vocabulary_without_the_token_for_unknown_words_is_refused_by_its_key(kind: str):
-    said: dict[str, Any] = {"type": kind, "vocab": {"a": 0}, "unk_token": "[UNK]"}
+    said: dict[str, Any] = {"type": kind, "vocab": {"b": 0}, "unk_token": "[UNK]"}
     said |= {"merges": []} if kind == "BPE" else {}
     said |= {"continuing_subword_prefix": "##", "max_input_chars_per_word": 9} if kind == "WordPiece" else {}
-    whole = {**said, "vocab": {"a": 0, "[UNK]": 1}}
-    check_reads(read_backend(json.dumps({"model": whole}).encode(), "x"), "x")
+    for whole in ({**said, "vocab": {"b": 0, "[UNK]": 1}}, {**said, "vocab": {"a": 0}}):
+        check_reads(read_backend(json.dumps({"model": whole}).encode(), "x"), "x")
     with pytest.raises(ValueError, match=r"x: its tokenizer cannot read a text; .* unk_token .*\[UNK\]"):
         check_reads(read_backend(json.dumps({"model": said}).encode(), "x"), "x")
 

@@ -131,5 +131,7 @@ def test_tokens_that_only_a_template_shows_surround_texts(
 
 def test_a_token_of_unknown_words_that_the_vocabulary_lacks_is_refused_by_folder_and_key(tmp_path: Path):
     folder = CheckpointFolder(publish(tmp_path, "bert", unk_token="[NONE]"))
+    words = (tmp_path / "vocab.txt").read_text("utf-8").splitlines()
+    (tmp_path / "vocab.txt").write_text("\n".join(f"{word}_" if word == "a" else word for word in words), "utf-8")
     with pytest.raises(ValueError, match=rf"{tmp_path}: its tokenizer cannot read a text; .* unk_token"):
         read_tokenizer(folder, {}, targets["bert"], targets["bert"].classes[0])

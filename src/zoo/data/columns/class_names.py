@@ -43,12 +43,6 @@ def refuse_other_forms(names: Mapping[str, Callable[[], str]], how: str) -> None
         found = f"the labels are only {' and '.join(sorted(parts))}, as in a vector with a number for each class"
         form = "name the classes of each row instead, or give each class a column of its own (columns.label)"
         raise ValueError(f"{where()}: {found}; {form}; if these are names of classes, {how}")
-    joined = {name: {part.strip() for part in re.split("[;|]", name)} for name in names}
-    rows = Counter(part for parts in joined.values() for part in parts)
-    for name, where in names.items():
-        if len(joined[name]) > 1 and any(rows[part] > 1 for part in joined[name]):
-            found = f"the label {name!r} holds names of other rows"
-            raise ValueError(f"{where()}: {found}; write commas between names, not ; or |; if these are names, {how}")
 
 
 def refuse_alike(names: Mapping[str, Callable[[], str]], how: str) -> None:
@@ -64,6 +58,20 @@ def refuse_alike(names: Mapping[str, Callable[[], str]], how: str) -> None:
         if other != name:
             differ = "differ only in white space, in invisible characters or in their Unicode form"
             raise ValueError(f"{where()}: the labels {other!r} and {name!r} {differ}; write them alike, or {how}")
+
+
+def warn_of_joined(names: Mapping[str, Callable[[], str]]) -> None:
+    """Log the first name with a semicolon or a bar beside what other names hold, as lists of names are written, too.
+
+    Args:
+        names: as in `refuse_alike`.
+    """
+    joined = {name: {part.strip() for part in re.split("[;|]", name)} - {""} for name in names}
+    holders = Counter(part for parts in joined.values() for part in parts)
+    for name, where in names.items():
+        if any(part != name and holders[part] > 1 for part in joined[name]):
+            logger.warning("%s: the label %r is one class; write commas between the names of several", where(), name)
+            break
 
 
 def warn_of_alike(names: Iterable[str], place: str) -> None:

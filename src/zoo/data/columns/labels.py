@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Container, Iterable, Sequence
 from typing import Any, ClassVar, NamedTuple
 
-from zoo.data.columns.class_names import refuse_alike, refuse_other_forms, sort_names, warn_of_alike
+from zoo.data.columns.class_names import refuse_alike, refuse_other_forms, sort_names, warn_of_alike, warn_of_joined
 from zoo.data.columns.values import (
     LARGEST,
     are_names,
@@ -182,6 +182,7 @@ class MultiLabels(LabelReader):
                 names.setdefault(name, where)
         refuse_other_forms(names, HOW_SEVERAL)
         refuse_alike(names, HOW_SEVERAL)
+        warn_of_joined(names)
         warn_of_alike(names, place)
         if len(names) < 2:
             raise ValueError(f"{place}: the labels name too few classes ({len(names)}); at least two are needed")

@@ -2,7 +2,7 @@
 
 import itertools
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from typing import ClassVar, NamedTuple
 
 from zoo.data.formats.format import FileFormat, ReadOptions, Row, formats
@@ -48,7 +48,7 @@ class Conll(FileFormat):
         """
         for sentence in sentences(line_range, options):
             width = len(sentence.words[0])
-            if not options.header and width >= len(COLUMNS) and re.match(r"1\b", sentence.words[0][0]):
+            if not options.header and width >= len(COLUMNS) and are_numbered([word[0] for word in sentence.words]):
                 found = f"the first of {width} columns has the numbers of words"
                 remedy = f"header: [{', '.join(COLUMNS)}] and columns: {{words: form, tags: upos}}"
                 raise ValueError(
@@ -61,6 +61,12 @@ class Conll(FileFormat):
     def where(self, line_range: LineRange, options: ReadOptions, row: int, entry: int | None) -> str | None:
         sentence = next(itertools.islice(sentences(line_range, options), row - 1, None))
         return f"{line_range.path}: line {sentence.lines[(entry or 1) - 1]}"
+
+
+def are_numbered(words: Sequence[str]) -> bool:
+    """Whether the words of a sentence are its word numbers, as in CoNLL-U: 1, 2-3, 2, 3, 3.1, …"""
+    numbers = all(re.fullmatch(r"\d+([.-]\d+)?", word) for word in words)
+    return numbers and len(words) > 1 and re.match(r"1\b", words[0]) is not None
 
 
 def sentences(line_range: LineRange, options: ReadOptions) -> Iterator[Sentence]:

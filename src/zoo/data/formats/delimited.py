@@ -14,6 +14,7 @@ from zoo.data.formats.format import FileFormat, ReadOptions, Row, formats
 from zoo.data.formats.lines import BOM, LONGEST_LINE, LineRange, read_lines, read_stored_lines
 from zoo.wording import counted
 
+QUOTES_SOUGHT = 1000  # lines in which doubled quotes are looked for
 logger = logging.getLogger(__name__)
 
 
@@ -59,7 +60,7 @@ class Delimited(FileFormat):
             if len(names) > 1 and [row[0].removeprefix(BOM), *row[1:]] == names:
                 remedy = "delete the line, or leave out 'header'" if options.header and line == 1 else "delete the line"
                 raise ValueError(f"{path}: line {line}: it repeats the names of the columns; {remedy}")
-            if unsaid and any(map(has_doubled_quotes, row)):
+            if unsaid and line < QUOTES_SOUGHT and any(map(has_doubled_quotes, row)):
                 unsaid = False
                 warn_of_quotes(path, line)
             yield dict(zip(header, row, strict=True))

@@ -41,8 +41,8 @@ class TextFile(FileFormat):
                 is set.
         """
         if options.header is not None:
-            said = "is read as text, which has no columns for 'header' to name; set 'format: csv', 'tsv' or 'conll'"
-            raise ValueError(f"{line_range.path} {said}")
+            said = "it is read as text, which has no columns for 'header' to name; set 'format: csv', 'tsv' or 'conll'"
+            raise ValueError(f"{line_range.path}: {said}")
         lines = read_lines(line_range)
         if line_range.start == 0 and options.format is None and options.documents == ReadOptions.documents:
             first = next(lines)

@@ -7,7 +7,7 @@ from typing import Any
 from tokenizers import Encoding
 from tokenizers import Tokenizer as Backend
 
-from zoo.data.tokenizers.backend import RARE_SAMPLE, explain_failure, read_backend
+from zoo.data.tokenizers.backend import explain_failure, read_backend
 from zoo.data.tokenizers.tokenizer import BACKEND_FILE, Tokenizer
 from zoo.hub.exporting.tokenizer_files import with_post_processor
 from zoo.hub.importing.tokenizer import added_tokens, counts_as_padding
@@ -25,6 +25,7 @@ VOCABULARY_ONLY = """
 """.split()
 DEFAULT_CLASSES = {"qwen3": "Qwen2Tokenizer"}  # the class of a family without a recipe, if a folder names none
 SAMPLE = "Ab \u00c9 \u6f22\u5b57"  # a text that options such as lower-casing change
+RARE_SAMPLE = "\u2603 \U0002a6a5"  # characters that few vocabularies have
 COMPOSED_SAMPLE = f" e\u0301  2000 {SAMPLE}"  # the same after spaces, a letter that NFC composes, and digits
 SAMPLES = (SAMPLE, COMPOSED_SAMPLE)
 Described = tuple[str, ...]

@@ -181,7 +181,7 @@ target = Target(
     demands={
         **NO_IS_CAUSAL,
         "decoder_layers": lambda config: (None, decoder_depth(config)),
-        "is_gated_act": lambda config: (str(config("feed_forward_proj")).startswith("gated-"),),
+        "is_gated_act": lambda config: (None, str(config("feed_forward_proj")).startswith("gated-")),
     },
     cache_demands=whole_cache("n_positions"),
     recipe=T5,
