@@ -229,7 +229,10 @@ def test_a_run_whose_folder_moved_behind_a_link_goes_on(tmp_path: Path):
         (tmp_path / "moved" / ".lock").unlink()
         (tmp_path / "moved" / ".lock").touch()
         run.save(1, TENSORS, {"step": 1})
+        assert (opened := run.opened) is not None
     assert steps(tmp_path / "moved" / "checkpoints") == [1]
+    with pytest.raises(OSError, match="Bad file descriptor"):  # closed with the run
+        os.fstat(opened)
 
 
 def test_a_checkpoint_that_a_kill_left_half_replaced_is_the_one_to_go_on_from(tmp_path: Path):

@@ -27,6 +27,8 @@ def test_lines_of_json_are_text_where_a_task_says_what_a_document_is(ending: str
         TextFile().rows(LineRange(path), ReadOptions())
     for said in (ReadOptions(documents="file"), ReadOptions(format="text")):
         assert len([*TextFile().rows(LineRange(path), said)]) == 1
+    path.write_text('one\n{"text": "a"}\n')  # only a file's first line is asked, not that of a later range
+    assert [row["text"] for row in TextFile().rows(LineRange(path, 4, None, 2), ReadOptions())] == ['{"text": "a"}']
 
 
 def test_a_table_whose_columns_a_task_names_is_not_read_as_text(tmp_path: Path) -> None:
