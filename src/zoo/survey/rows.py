@@ -12,8 +12,9 @@ from zoo.data.columns.labels import DIFFERENT
 from zoo.data.columns.pictures import decode, stored_at
 from zoo.data.columns.values import are_names, written_names
 from zoo.data.ids import ANSWERS, CHOICES, CONTEXT, LABEL, PICTURE, TAGS
-from zoo.data.sources.checking import AssignedRow, as_list, split_key, text_columns, texts_in
+from zoo.data.sources.checking import AssignedRow, as_list, text_columns, texts_in
 from zoo.data.sources.filtering import LEFT_OUT
+from zoo.data.sources.holdout import split_key
 from zoo.data.sources.part import SourcePart
 from zoo.data.sources.repeated.duplicates import join_texts
 from zoo.data.sources.repeated.repeats import Repeats, RowPlace, code_of
@@ -227,7 +228,7 @@ class SourceSurvey:
     def refuse_unknown_labels(self) -> None:
         """Raise a ValueError if a split has a label that neither train nor the task names."""
         for reader, source in dict.fromkeys((reader, source) for reader, source, _ in self.parts):
-            if reader.labeled:  # without train nothing names them: evaluation uses the checkpoint's
+            if reader.split_labels.exist:  # without train nothing names them: evaluation uses the checkpoint's
                 reader.numbers(source)
 
     def refuse_broken(self) -> None:

@@ -220,7 +220,7 @@ def test_pieces_of_a_file_have_the_kinds_of_values_that_the_whole_file_has(
         parts = load_rows(task(hub="org/name"), inputs(), splits=["validation"])["validation"].parts
         found.append([row for part in parts for row in part.rows(["text", "label"])])
     assert len(parts) == 2 and found[0] == found[1] == [
-        {"text": t, "label": n} for t, n in zip("abcd", [1, 0, 0, 1], strict=True)
+        {"text": t, "label": n} for t, n in zip("abcd", ["yes", "no", "no", "yes"], strict=True)
     ]
 
 

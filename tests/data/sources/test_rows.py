@@ -6,8 +6,8 @@ import pytest
 from written_rows import ALL_STAY, WORDS, Given, column, reader
 
 from zoo.data.columns.columns import Columns
-from zoo.data.sources.checking import cut_text, hash_fraction
 from zoo.data.sources.filtering import Filtering, RowFilter
+from zoo.data.sources.holdout import cut_text, hash_fraction
 from zoo.data.sources.mixed import MixedRows
 from zoo.data.sources.part import Table
 from zoo.data.sources.reader import SplitReader

@@ -17,8 +17,8 @@ from test_store import ALL_STAY, Given, Letters, ids, opened, rows
 from zoo.data.atomic_folders import ASIDE, lock_creation, remove_leftovers
 from zoo.data.columns.columns import Columns
 from zoo.data.ids import StoredFields
-from zoo.data.sources.checking import hash_fraction
 from zoo.data.sources.filtering import Filtering, RowFilter
+from zoo.data.sources.holdout import hash_fraction
 from zoo.data.sources.mixed import MixedRows
 from zoo.data.sources.reader import SplitReader
 from zoo.data.sources.repeated.duplicates import Duplicates

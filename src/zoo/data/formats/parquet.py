@@ -10,6 +10,7 @@ from typing import ClassVar
 import pyarrow
 from pyarrow import parquet
 
+from zoo.data.formats.class_features import class_features
 from zoo.data.formats.format import FileFormat, ReadOptions, Row, formats
 from zoo.data.formats.lines import LineRange
 from zoo.disk import refuse_pointer
@@ -42,6 +43,10 @@ class Parquet(FileFormat):
             if count > 1:
                 raise ValueError(f"{path}: column '{name}' is named twice")
         return names
+
+    def classes(self, path: Path) -> dict[str, list[str]]:
+        with explain(path), open_table(path) as table:
+            return class_features(table.schema_arrow)
 
 
 def open_table(path: Path) -> parquet.ParquetFile:

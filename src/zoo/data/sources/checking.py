@@ -1,8 +1,6 @@
 """Rows as forms read them: texts are checked, train is separated from held-out rows, and train has one text per row."""
 
-import hashlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from itertools import chain
 from typing import Any, NamedTuple
 
 from zoo.data.columns.answers import normalize_answers
@@ -10,14 +8,11 @@ from zoo.data.columns.choices import normalize_choices
 from zoo.data.columns.columns import Column, read_input, stored_columns
 from zoo.data.columns.lists import check_lists
 from zoo.data.columns.messages import normalize_messages
-from zoo.data.columns.pictures import bytes_or_path, stored_bytes
+from zoo.data.columns.pictures import bytes_or_path
 from zoo.data.formats.format import Row
 from zoo.data.ids import LISTS, NOT_TEXT, PICTURE
-from zoo.data.sources.file_cache import remember
-from zoo.data.sources.origin import TRAIN, VALIDATION
+from zoo.data.sources.origin import TRAIN
 from zoo.data.sources.part import SourcePart
-
-ONE_TEXT = -1.0  # `at` of rows of a source's only text, which is cut into train and validation
 
 
 class AssignedRow(NamedTuple):
@@ -42,17 +37,6 @@ def text_columns(names: Iterable[str]) -> list[str]:
 def texts_in(row: Row) -> list[str]:
     """The texts of a row, including those in lists."""
     return [text for name in text_columns(row) for text in as_list(row[name])]
-
-
-def has_text(assigned: AssignedRow, every: bool) -> bool:
-    """Whether a row can be held out: a row whose texts are blank yields no document.
-
-    Args:
-        every: whether each text column must have text, or only one of them: a form may read fewer columns.
-    """
-    columns = [as_list(assigned.row[name]) for name in text_columns(assigned.row)]
-    filled = [any(text.strip() for text in texts) for texts in columns]
-    return not filled or assigned.at == ONE_TEXT or (all(filled) if every else any(filled))
 
 
 def as_list(value: Any) -> list[Any]:
@@ -143,67 +127,6 @@ def refuse_surrogates(text: str, name: str) -> None:
     except UnicodeEncodeError as error:
         half = f"character {error.start + 1} is a lone surrogate"
         raise ValueError(f"'{name}': {half}; expected text in UTF-8") from None
-
-
-def hold_out(
-    part: SourcePart, rows: Iterator[dict[str, Any]], validation_share: float, threshold: float, alone: bool
-) -> Iterator[AssignedRow]:
-    """Yield rows with their split, train or validation, by a hash of each; of a single text, the end is validation.
-
-    Args:
-        validation_share: fraction of a single text that becomes validation.
-        threshold: rows whose hash is at most this are held out.
-        alone: whether the part is the only one of the split.
-    """
-    # two rows show whether the split is a single text
-    first, second = next(rows, None), next(rows, None)
-    early = [row for row in (first, second) if row is not None]
-    one = alone and (second is None or part.is_one_text)
-    if one and first is not None and list(first) == ["text"] and isinstance(first["text"], str):
-        whole = len(first["text"]) if second is None else count_characters(part)
-        yield from cut_text(chain(early, rows), int(whole * (1 - validation_share)))
-        return
-    for number, row in enumerate(chain(early, rows), 1):
-        at = hash_fraction(split_key(row, part, number))
-        yield AssignedRow(TRAIN if at > threshold else VALIDATION, number, row, at)
-
-
-def count_characters(part: SourcePart) -> int:
-    """The number of characters of a part that is a single text, stored as several rows."""
-    return int(remember(["characters", part.digest], lambda: sum(len(row["text"]) for row in part.rows(["text"]))))
-
-
-def cut_text(rows: Iterable[dict[str, Any]], left: int) -> Iterator[AssignedRow]:
-    """Yield the rows of a single text with their split: its first `left` characters are train, the rest validation."""
-    for number, row in enumerate(rows, 1):
-        text = row["text"]
-        if left or number == 1:
-            yield AssignedRow(TRAIN, number, {"text": text[:left]}, ONE_TEXT)
-        if left < len(text):
-            yield AssignedRow(VALIDATION, number, {"text": text[left:]}, ONE_TEXT)
-        left = max(0, left - len(text))
-
-
-def split_key(row: Row, part: SourcePart, number: int) -> str:
-    """The text whose hash decides a row's split: of its image if it has one, else its texts, else its number."""
-    texts = tuple(row[name] for name in text_columns(row))
-    return image_hash(row, part, number) or str(texts or number)
-
-
-def image_hash(row: Row, part: SourcePart, number: int) -> str:
-    """A hash of a row's image; '' if it has none."""
-    if PICTURE not in row:
-        return ""
-    try:
-        stored = stored_bytes(row[PICTURE], part.folder, "")
-    except ValueError:  # again, for the message: finding where a row is may read its files, so only on error
-        stored = stored_bytes(row[PICTURE], part.folder, part.where(number))
-    return hashlib.sha256(stored).hexdigest()
-
-
-def hash_fraction(document: str) -> float:
-    """A hash of a text, as a number from 0 to 1."""
-    return int.from_bytes(hashlib.sha256(document.encode()).digest()[:8], "big") / 2**64
 
 
 def expand_texts(rows: Iterable[AssignedRow], place: str) -> Iterator[AssignedRow]:

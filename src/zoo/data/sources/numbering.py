@@ -56,6 +56,24 @@ def storable_rows(rows: Iterator[dict[str, Any]], part: SourcePart) -> Iterator[
         yield row
 
 
+def read_numbers(
+    rows: Iterator[dict[str, Any]], reader: type[LabelReader], part: SourcePart, hides: bool
+) -> Iterator[dict[str, Any]]:
+    """Yield rows whose labels are numbers, with each label read as a number.
+
+    Args:
+        hides: whether labels may be withheld, as in a test split.
+
+    Raises:
+        ValueError: a label is not a number.
+    """
+    labels = reader((), (), names_given=False)
+    for number, row in enumerate(rows, 1):
+        hidden = hides and reader.hides(row[LABEL])
+        label = reader.unknown if hidden else labels.read(row[LABEL], partial(part.line, number))
+        yield {**row, LABEL: label}
+
+
 def refuse_many(count: int, place: Callable[[], str]) -> None:
     """Raise a ValueError if a label column has so many different values that they cannot be classes.
 

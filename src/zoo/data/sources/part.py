@@ -59,6 +59,11 @@ class SourcePart(ABC):
     def columns(self) -> list[str]:
         """The names of its columns."""
 
+    @property
+    def classes(self) -> Mapping[str, Sequence[str]]:
+        """Column -> the names of the classes 0, 1, ..., for columns that hold such numbers and declare the names."""
+        return {}
+
     @abstractmethod
     def rows(self, wanted: Collection[str]) -> Rows:
         """Yield its rows, with at least the wanted columns.
@@ -124,6 +129,10 @@ class FilePart(SourcePart):
             return self.format.columns(self.path, self.options)
 
         return [str(name) for name in remember_file("columns", self.path, self.stat, repr(self.options), read)]
+
+    @cached_property
+    def classes(self) -> Mapping[str, Sequence[str]]:
+        return self.format.classes(self.path)
 
     def line(self, row: int, entry: int | None = None) -> str:
         refuse_changed({self.path: self.stat})  # a file that changed may not have this row

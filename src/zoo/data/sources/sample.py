@@ -9,7 +9,8 @@ from typing import Any
 from unicodedata import category
 
 from zoo.data.ids import WORDS
-from zoo.data.sources.checking import hash_fraction, text_columns
+from zoo.data.sources.checking import text_columns
+from zoo.data.sources.holdout import hash_fraction
 from zoo.data.sources.rows import SplitRows
 
 SAMPLE = 1 << 27  # characters

@@ -16,6 +16,7 @@ from datasets.utils.file_utils import xgetsize
 
 from zoo.data.columns.picture_table import as_map, of_table
 from zoo.data.columns.pictures import Pictures
+from zoo.data.formats.class_features import names_in
 from zoo.data.home import home
 from zoo.data.ids import PICTURE
 from zoo.data.sources.file_cache import PART, remember
@@ -92,6 +93,11 @@ class HubPart(SourcePart):
     def columns(self) -> list[str]:
         return self.hub.columns[self.split]
 
+    @property
+    def classes(self) -> Mapping[str, Sequence[str]]:
+        found: Mapping[str, Sequence[str]] = self.hub.known[self.split]["classes"]
+        return found
+
     def rows(self, wanted: Collection[str]) -> Rows:
         """As `SourcePart.rows`.
 
@@ -150,8 +156,8 @@ class Hub(Origin):
 
     @cached_property
     def known(self) -> dict[str, Any]:
-        """Per split, its columns and its files."""
-        found: dict[str, Any] = remember(["hub files", *self.named, self.revision, library], self.find_files)
+        """Per split, its columns, the names of their classes and its files."""
+        found: dict[str, Any] = remember(["hub splits", *self.named, self.revision, library], self.find_files)
         return found
 
     @cached_property
@@ -208,7 +214,7 @@ class Hub(Origin):
         return read_piece(address, file.piece, file.pieces, columns, stream.features)
 
     def find_files(self) -> dict[str, Any]:
-        """Per split, its columns and its files, with large Parquet files in pieces."""
+        """Per split, its columns, the names of their classes, and its files, with large Parquet files in pieces."""
         found = {}
         try:
             builder, streams = self.read(None)
@@ -216,7 +222,8 @@ class Hub(Origin):
                 columns = stream.column_names or list(next(iter(stream), {}))
                 listed = (builder.config.data_files or {}).get(split, [])
                 files = [file for n in range(stream.num_shards) for file in cut_file(stream, n, listed)]
-                found[str(split)] = {"columns": columns, "files": files}
+                classes = names_in(stream.features.to_dict()) if stream.features else {}
+                found[str(split)] = {"columns": columns, "classes": classes, "files": files}
         except ValueError:
             raise
         except Exception as error:  # network errors have no common base class

@@ -1,0 +1,49 @@
+"""Columns of classes by number, as `datasets` describes them in Parquet files and for repositories (`ClassLabel`)."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import pyarrow
+
+METADATA = b"huggingface"  # the key of a Parquet file's metadata that `datasets` describes the columns under
+
+
+def class_features(schema: pyarrow.Schema) -> dict[str, list[str]]:
+    """Column -> the names of the classes 0, 1, ..., for a Parquet file's columns of numbers or of lists of them.
+
+    A column that has other values by now, such as texts, is left out, and so is a description that cannot be read.
+    """
+    try:
+        described = json.loads((schema.metadata or {}).get(METADATA, b"{}"))
+    except ValueError:
+        return {}
+    match described:
+        case {"info": {"features": dict(features)}}:
+            named = names_in(features)
+            return {field.name: named[field.name] for field in schema if field.name in named and is_integer(field.type)}
+    return {}
+
+
+def names_in(features: Mapping[str, Any]) -> dict[str, list[str]]:
+    """Column -> the names of its classes, from a description as `Features.to_dict` of `datasets` gives it."""
+    found = {column: names_of(feature) for column, feature in features.items()}
+    return {column: names for column, names in found.items() if names}
+
+
+def names_of(feature: Any) -> list[str]:
+    """The names of the classes of a column, or of the lists that it holds; empty if it has none."""
+    match feature:
+        case {"_type": "ClassLabel", "names": [*names]} if all(isinstance(name, str) for name in names):
+            return list(names)
+        case {"_type": "List" | "LargeList" | "Sequence", "feature": inner} | [inner]:
+            return names_of(inner)
+    return []
+
+
+def is_integer(kind: pyarrow.DataType) -> bool:
+    """Whether values are whole numbers, or lists of them."""
+    types = pyarrow.types
+    if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
+        return is_integer(kind.value_type)
+    return bool(types.is_integer(kind))

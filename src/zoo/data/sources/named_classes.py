@@ -1,0 +1,67 @@
+"""Numbers of classes as the names that their file declares for them (`ClassLabel` of `datasets`)."""
+
+from collections.abc import Collection, Sequence
+from pathlib import Path
+from typing import Any
+
+from zoo.data.columns.pictures import Pictures
+from zoo.data.sources.part import Rows, SourcePart
+
+
+class NamedClasses(SourcePart):
+    """A part of a split with the classes of one column by name.
+
+    Read by number, a class would be mistaken for another one wherever a task, a checkpoint or another file lists the
+    names in another order.
+
+    Args:
+        names: of the classes 0, 1, ...; other numbers, such as the -1 of a withheld label, stay as they are.
+    """
+
+    def __init__(self, part: SourcePart, column: str, names: Sequence[str]) -> None:
+        self.part, self.column, self.names = part, column, names
+        self.folder = part.folder
+
+    @property
+    def stored_in(self) -> Path | None:
+        return self.part.stored_in
+
+    @property
+    def is_one_text(self) -> bool:
+        return self.part.is_one_text
+
+    @property
+    def size(self) -> int:
+        return self.part.size
+
+    @property
+    def place(self) -> str:
+        return self.part.place
+
+    @property
+    def digest(self) -> str:
+        return f"{self.part.digest} {self.column} by name"
+
+    @property
+    def columns(self) -> list[str]:
+        return self.part.columns
+
+    def rows(self, wanted: Collection[str]) -> Rows:
+        for row in self.part.rows(wanted):
+            yield {**row, self.column: self.name(row[self.column])} if self.column in row else row
+
+    def name(self, value: Any) -> Any:
+        """The name of a class, or of each class in a list."""
+        if isinstance(value, list):
+            return [self.name(entry) for entry in value]
+        is_class = isinstance(value, int) and not isinstance(value, bool) and 0 <= value < len(self.names)
+        return self.names[value] if is_class else value
+
+    def where(self, row: int, entry: int | None = None) -> str:
+        return self.part.where(row, entry)
+
+    def line(self, row: int, entry: int | None = None) -> str:
+        return self.part.line(row, entry)
+
+    def pictures(self, column: str) -> Pictures:
+        return self.part.pictures(column)

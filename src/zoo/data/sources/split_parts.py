@@ -1,0 +1,84 @@
+"""The parts of each split of a source, and the column that each input is read from."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cache
+
+from zoo.data.columns.columns import Column, Columns
+from zoo.data.ids import CHOICES, LABEL, TAGS, WORDS
+from zoo.data.sources.named_classes import NamedClasses
+from zoo.data.sources.origin import TEST, Origin
+from zoo.data.sources.part import SourcePart
+
+HIDDEN = (LABEL, TAGS)  # inputs that a test split may withhold
+
+
+class SplitParts:
+    """The parts of each split, with classes by name if their files declare the names of the numbers that they hold.
+
+    Args:
+        names: of the classes, from the task or a checkpoint; None: it names none.
+        classes: whether labels are classes, not numbers.
+    """
+
+    def __init__(self, origin: Origin, columns: Columns, names: Sequence[str] | None, classes: bool) -> None:
+        self.origin, self.columns, self.names, self.classes = origin, columns, names, classes
+        self.of = cache(self.find)
+
+    def find(self, source: str) -> Sequence[SourcePart]:
+        """The parts of a split of the source, at least one.
+
+        Raises:
+            ValueError: a column is missing.
+        """
+        return [self.by_name(source, part) for part in self.origin.parts(source)]
+
+    def by_name(self, source: str, part: SourcePart) -> SourcePart:
+        """The part with classes by name, unless the task gives every class another name: it then names positions."""
+        if not self.classes or not part.classes:
+            return part
+        chosen = self.choose_alone(source, part)
+        column = chosen.get(LABEL, chosen.get(TAGS))
+        names = part.classes.get(column, ()) if isinstance(column, str) else ()
+        if CHOICES in chosen or not names or (self.names and set(names).isdisjoint(self.names)):
+            return part
+        return NamedClasses(part, str(column), names)
+
+    def choose(self, source: str, part: SourcePart) -> dict[str, Column]:
+        """Input -> column, for one part.
+
+        Raises:
+            ValueError: a column is missing, or the part has other columns than the first one.
+        """
+        first = self.of(source)[0]
+        chosen, wanted = self.choose_alone(source, part), self.choose_alone(source, first)
+        if (set(chosen) ^ set(wanted)).difference(optional_in(source)):
+            said = f"it has {', '.join(chosen)}, but {first.place} has {', '.join(wanted)}"
+            raise ValueError(f"{part.place}: {said}; name those to read under 'columns'")
+        return chosen
+
+    def choose_alone(self, source: str, part: SourcePart) -> dict[str, Column]:
+        """As `choose`, whatever columns the first part has."""
+        return self.columns_of(source, part).choose(part.columns, part.place, optional_in(source))
+
+    def columns_of(self, source: str, part: SourcePart) -> Columns:
+        """The columns of the form of a part's rows; the first split's columns decide the form of all splits."""
+        if not self.columns.forms:
+            return self.columns
+        if source == (first := self.origin.splits()[0]):
+            return self.columns.of_form(part.columns)
+        return replace(self.columns.of_form(self.of(first)[0].columns), forms=())
+
+    def chosen(self, source: str) -> dict[str, Column]:
+        """Input -> column of a split, from its first part; as `choose`."""
+        return self.choose(source, self.of(source)[0])
+
+    def tags(self, source: str) -> bool:
+        """Whether the labels of a split are the tags of its words."""
+        chosen = self.chosen(source)
+        return WORDS in chosen and LABEL not in chosen
+
+
+def optional_in(source: str) -> tuple[str, ...]:
+    """The inputs that a split may lack."""
+    return HIDDEN if source == TEST else ()

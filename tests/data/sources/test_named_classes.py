@@ -1,0 +1,150 @@
+"""Classes by number whose names the file declares: they are the classes, and lists in another order mix nothing up."""
+
+import json
+import logging
+from pathlib import Path
+from typing import Any
+
+import pyarrow
+import pytest
+from datasets import ClassLabel, Dataset, Features, List, Value
+from pyarrow import parquet
+from written_rows import ALL_STAY
+
+from zoo.data.columns.columns import Columns
+from zoo.data.formats.class_features import METADATA, names_in
+from zoo.data.sources.files import find_files
+from zoo.data.sources.reader import SplitReader
+from zoo.data.sources.settings import SourceSettings
+from zoo.examples.form import inputs
+
+NAMES = ["World", "Sports", "Business"]  # not in the order of the alphabet
+
+
+def written(path: Path, label: list[Any], names: list[str] = NAMES, text: Any = None) -> None:
+    of_one = ClassLabel(names=names)
+    lists = any(isinstance(value, list) for value in label)
+    features = {"label": List(of_one) if lists else of_one, "text": Value("string")}
+    texts = text or [f"text {number}" for number in range(len(label))]
+    if isinstance(texts[0], list):
+        features["text"] = List(Value("string"))
+    Dataset.from_dict({"label": label, "text": texts}, features=Features(features)).to_parquet(path)
+
+
+def reader(
+    folder: Path, names: list[str] | None = None, kind: str = "one", columns: dict[str, str] | None = None
+) -> SplitReader:
+    files = {path.stem: path.name for path in folder.iterdir()}
+    origin = find_files(SourceSettings(files=files), folder, "source")
+    return SplitReader(origin, Columns(inputs(), columns or {}), 0.3, names, kind, ALL_STAY)
+
+
+def labels(reading: SplitReader, split: str = "train") -> list[Any]:
+    return [row["label"] for row in reading.read(split)]
+
+
+def test_classes_have_the_names_and_the_order_that_the_file_declares(tmp_path: Path) -> None:
+    written(tmp_path / "train.parquet", [2, 0, 1, 0])
+    written(tmp_path / "validation.parquet", [1])
+    written(tmp_path / "test.parquet", [-1, 2])
+    reading = reader(tmp_path)
+    assert reading.labels == tuple(NAMES) and labels(reading) == [2, 0, 1, 0]
+    assert labels(reading, "validation") == [1] and labels(reading, "test") == [-1, 2]
+
+
+def test_a_class_that_no_row_of_train_has_is_a_class(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    written(tmp_path / "train.parquet", [2, 0])
+    written(tmp_path / "validation.parquet", [1])
+    assert labels(reader(tmp_path), "validation") == [1]
+    list(reader(tmp_path).read("train"))
+    assert "no row has the label Sports" in caplog.text
+
+
+def test_a_list_in_another_order_names_the_same_classes(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    written(tmp_path / "train.parquet", [0, 1, 2])
+    written(tmp_path / "validation.parquet", [0, 0, 1], names=["Business", "World"])
+    with caplog.at_level(logging.INFO):
+        reading = reader(tmp_path, names=["Sports", "World", "Business"])
+        assert labels(reading) == [1, 0, 2] and labels(reading, "validation") == [2, 2, 1]
+    assert "its labels are numbers" not in caplog.text
+
+
+def test_a_class_that_the_list_lacks_is_refused_by_name(tmp_path: Path) -> None:
+    written(tmp_path / "train.parquet", [0, 1, 2])
+    written(tmp_path / "validation.parquet", [0])
+    with pytest.raises(ValueError, match=r"train.parquet: row 2: unknown label 'Sports'; allowed: World, Business$"):
+        labels(reader(tmp_path, names=["World", "Business"]))
+
+
+def test_other_names_for_all_classes_name_their_positions(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    written(tmp_path / "train.parquet", [2, 0, 1])
+    written(tmp_path / "validation.parquet", [1])
+    with caplog.at_level(logging.INFO):
+        reading = reader(tmp_path, names=["a", "b", "c"])
+        assert labels(reading) == [2, 0, 1] and reading.labels == ("a", "b", "c")
+    assert "zoo reads 0 as a, 1 as b, 2 as c" in caplog.text
+
+
+def test_names_that_are_numbers_are_no_positions(tmp_path: Path) -> None:
+    written(tmp_path / "train.parquet", [0, 1], names=["1", "2"])
+    written(tmp_path / "validation.parquet", [1], names=["1", "2"])
+    assert labels(reader(tmp_path, names=["1", "2"])) == [0, 1]
+
+
+def test_several_classes_and_tags_of_words_have_names_too(tmp_path: Path) -> None:
+    written(tmp_path / "train.parquet", [[2, 0], []])
+    written(tmp_path / "validation.parquet", [[1]])
+    reading = reader(tmp_path, kind="several")
+    assert reading.labels == tuple(NAMES) and labels(reading) == [(0, 2), ()]
+    words = {"words": "text", "tags": "label"}
+    written(tmp_path / "train.parquet", [[2, 0], [0]], text=[["a", "b"], ["c"]])
+    written(tmp_path / "validation.parquet", [[1]], text=[["a"]])
+    tagged = reader(tmp_path, columns=words)
+    assert tagged.labels == tuple(NAMES) and [row["tags"] for row in tagged.read("train")] == [[2, 0], [0]]
+
+
+def test_numbers_to_predict_stay_numbers(tmp_path: Path) -> None:
+    written(tmp_path / "train.parquet", [2, 0])
+    written(tmp_path / "validation.parquet", [1])
+    assert labels(reader(tmp_path, kind="number")) == [2.0, 0.0]
+
+
+def test_a_part_with_other_names_is_read_by_name(tmp_path: Path) -> None:
+    folder = tmp_path / "train"
+    folder.mkdir()
+    written(folder / "a.parquet", [0, 1])
+    written(folder / "b.parquet", [0, 1], names=["Sports", "World"])
+    origin = find_files(SourceSettings(files={"train": "train", "validation": "train/a.parquet"}), tmp_path, "source")
+    assert labels(SplitReader(origin, Columns(inputs()), 0.3, None, "one", ALL_STAY)) == [0, 1, 1, 0]
+
+
+def test_what_is_stored_depends_on_whether_classes_have_names(tmp_path: Path) -> None:
+    written(tmp_path / "train.parquet", [0, 1, 2])
+    digests = {reader(tmp_path, names=names).parts("train")[0].digest for names in (None, NAMES, ["a", "b", "c"])}
+    assert len(digests) == 2
+
+
+@pytest.mark.parametrize(
+    "said", [b"{", b"[]", b'{"info": 1}', b'{"info": {"features": {"label": {"names": [1], "_type": "ClassLabel"}}}}']
+)
+def test_a_description_that_cannot_be_read_names_nothing(tmp_path: Path, said: bytes) -> None:
+    table = pyarrow.table({"label": [0, 1], "text": ["a", "b"]})
+    for split in ("train", "validation"):
+        parquet.write_table(table.replace_schema_metadata({METADATA: said}), tmp_path / f"{split}.parquet")
+    assert reader(tmp_path).labels == ("0", "1")
+
+
+def test_a_column_that_holds_texts_by_now_needs_no_names(tmp_path: Path) -> None:
+    described = {"info": {"features": {"label": {"names": ["x", "y"], "_type": "ClassLabel"}}}}
+    table = pyarrow.table({"label": ["no", "yes"], "text": ["a", "b"]})
+    for split in ("train", "validation"):
+        path = tmp_path / f"{split}.parquet"
+        parquet.write_table(table.replace_schema_metadata({METADATA: json.dumps(described)}), path)
+    assert reader(tmp_path).labels == ("no", "yes")
+
+
+def test_every_form_of_a_list_of_classes_is_known() -> None:
+    one = {"names": ["x"], "_type": "ClassLabel"}
+    forms = [one, [one], *({"_type": name, "feature": one} for name in ("List", "LargeList", "Sequence"))]
+    assert [names_in({"label": form}) for form in forms] == [{"label": ["x"]}] * 5
+    assert names_in({"label": {"dtype": "int64", "_type": "Value"}}) == {}
