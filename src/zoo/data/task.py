@@ -51,8 +51,8 @@ class Task:
         objective: name -> options.
         columns: the objective's input -> column of the data, as in `Columns`; empty: columns named like inputs.
         labels: the classes by name; None: those that the data declares, else the sorted distinct values of train. A
-            file may also have `several` (a row has any number of classes; `{several: NAMES}` names them) or `number` (a row
-            has a number).
+            file may also have `several` (a row has any number of classes; `{several: NAMES}` names them) or `number` (a
+            row has a number).
         label_kind: what a row's label is; a file sets it by `labels`.
         length: tokens per packed sequence; for source and target, one number for both or a map.
         longest: tokens per example, special tokens included; None: `length`.
