@@ -63,14 +63,6 @@ class FileFormat(ABC):
             raise ValueError(f"{path}: it has no rows")
         return list(first)
 
-    def classes(self, path: Path) -> dict[str, list[str]]:
-        """Column -> the names of the classes 0, 1, ..., for columns that hold such numbers and declare the names.
-
-        Raises:
-            ValueError: the file is not of this format.
-        """
-        return {}
-
     def can_cut_at_lines(self, options: ReadOptions) -> bool:
         """Whether every line end also ends a row, so that ranges of lines can be read independently."""
         return False

@@ -45,6 +45,7 @@ class Parquet(FileFormat):
         return names
 
     def classes(self, path: Path) -> dict[str, list[str]]:
+        """As `class_features`, for a file."""
         with explain(path), open_table(path) as table:
             return class_features(table.schema_arrow)
 

@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
@@ -132,7 +132,11 @@ class FilePart(SourcePart):
 
     @cached_property
     def classes(self) -> Mapping[str, Sequence[str]]:
-        return self.format.classes(self.path)
+        if not isinstance(self.format, Parquet):
+            return {}
+        read = partial(self.format.classes, self.path)
+        found: Mapping[str, Sequence[str]] = remember_file("classes", self.path, self.stat, None, read)
+        return found
 
     def line(self, row: int, entry: int | None = None) -> str:
         refuse_changed({self.path: self.stat})  # a file that changed may not have this row

@@ -35,14 +35,16 @@ class SplitParts:
 
     def by_name(self, source: str, part: SourcePart) -> SourcePart:
         """The part with classes by name, unless the task gives every class another name: it then names positions."""
-        if not self.classes or not part.classes:
+        if not self.classes or {LABEL, TAGS}.isdisjoint(self.columns.inputs):
             return part
         chosen = self.choose_alone(source, part)
         column = chosen.get(LABEL, chosen.get(TAGS))
-        names = part.classes.get(column, ()) if isinstance(column, str) else ()
-        if CHOICES in chosen or not names or (self.names and set(names).isdisjoint(self.names)):
+        if CHOICES in chosen or not isinstance(column, str):
             return part
-        return NamedClasses(part, str(column), names)
+        names = part.classes.get(column)
+        if not names or (self.names and set(names).isdisjoint(self.names)):
+            return part
+        return NamedClasses(part, column, names)
 
     def choose(self, source: str, part: SourcePart) -> dict[str, Column]:
         """Input -> column, for one part.
