@@ -29,6 +29,11 @@ def test_a_line_that_is_too_long_costs_no_other(zoo: Zoo, run_of: RunOf, monkeyp
     assert [bool(line) for line in said.out.splitlines()] == [True, True, False, True, True]
 
 
+def test_a_dash_alone_stands_for_standard_input(zoo: Zoo, run_of: RunOf, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("sys.stdin", typed(b"the cat\na dog\n"))
+    assert [one["input"] for one in zoo("predict", run_of("classify"), "-", "--json").json] == ["the cat", "a dog"]
+
+
 def test_of_texts_that_are_arguments_all_are_answered_or_none(zoo: Zoo, run_of: RunOf):
     said = zoo("predict", run_of("classify"), "the cat", "cat " * 70)
     assert (said.status, said.out) == (2, "") and "error: input 2: the text is" in said.err

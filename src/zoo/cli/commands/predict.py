@@ -20,7 +20,8 @@ from zoo.inference.predict import predict as run_predict
 from zoo.inference.predictors.predictor import Prediction
 from zoo.models.generation.settings import parse_generate
 
-INPUTS = "Texts or image files (default: the lines of standard input)."
+INPUTS = "Texts or image files (default, or for - alone: the lines of standard input)."
+STDIN = ["-"]
 NO_ANSWER, NO_CLASS = "(no answer)", "(none of the classes)"
 PAIR = "The second text of a pair, once for each TEXT."
 
@@ -41,9 +42,10 @@ def predict(
     settings = parse_generate(merge(loaded.task.generate, changes))
     if changes:
         loaded.mixture.refuse_generate()
-    texts, pairs, writes = list(inputs) or read_lines(), list(pair) or None, bool(changes)
+    typed = [] if inputs == STDIN else list(inputs)
+    texts, pairs, writes = typed or read_lines(), list(pair) or None, bool(changes)
     # texts given as arguments are all answered or none; a bad line of standard input must not stop the others
-    work = run_predict if inputs else predict_each
+    work = run_predict if typed else predict_each
     found: Iterable[Prediction | Unanswered] = work(loaded, texts, pairs, settings, writes=writes, batch=batch)
     if as_json:
         found = list(found)
