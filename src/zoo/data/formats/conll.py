@@ -37,6 +37,7 @@ class Conll(FileFormat):
     """
 
     extensions: ClassVar[tuple[str, ...]] = (".conll", ".conllu", ".iob", ".bio")
+    heeds: ClassVar[tuple[str, ...]] = ("header",)
     names_files: ClassVar[bool] = False
 
     def rows(self, line_range: LineRange, options: ReadOptions, wanted: Collection[str] | None = None) -> Iterator[Row]:

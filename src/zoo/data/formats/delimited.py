@@ -26,6 +26,7 @@ class Delimited(FileFormat):
         quoting: how double quotes are read unless the task says otherwise, a key of `QUOTING`.
     """
 
+    heeds: ClassVar[tuple[str, ...]] = ("header", "quoting")
     delimiter: ClassVar[str]
     quoting: ClassVar[str]
 

@@ -35,10 +35,12 @@ class FileFormat(ABC):
 
     Class attributes:
         extensions: lowercase extensions of the files that are read in this format unless the task says otherwise.
+        heeds: the fields of `ReadOptions`, besides `format`, that it reads files by.
         names_files: whether a row may name a file, such as an image, by a path relative to the folder of its own file.
     """
 
     extensions: ClassVar[tuple[str, ...]]
+    heeds: ClassVar[tuple[str, ...]] = ()
     names_files: ClassVar[bool] = True
 
     @abstractmethod

@@ -22,6 +22,7 @@ class TextFile(FileFormat):
     """
 
     extensions: ClassVar[tuple[str, ...]] = (".txt",)
+    heeds: ClassVar[tuple[str, ...]] = ("documents",)
     names_files: ClassVar[bool] = False
 
     def columns(self, path: Path, options: ReadOptions) -> list[str]:

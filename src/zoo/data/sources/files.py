@@ -46,6 +46,10 @@ class Files(Origin):
     def place(self, split: str) -> str:
         return " and ".join(map(first_of, self.paths[split].values()))
 
+    def heeds(self, option: str) -> bool:
+        listed = ((path, split) for split in self.paths for paths in self.paths[split].values() for path in paths)
+        return any(option in format_of(path, self.source.reading(split)).heeds for path, split in listed)
+
     def cache_name(self, split: str) -> str:
         return f"{self.named[split]} {self.source.reading(split)}"
 

@@ -2,9 +2,11 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from zoo.data.builtin.builtin import builtins
 from zoo.data.columns.columns import Columns
+from zoo.data.formats.format import ReadOptions, formats
 from zoo.data.sources.files import find_files
 from zoo.data.sources.filtering import Filtering
 from zoo.data.sources.mixed import MixedRows
@@ -17,6 +19,7 @@ from zoo.data.task import Task
 from zoo.lazy_import import import_object
 from zoo.wording import refuse_unknown
 
+OPTIONS = {"header": None, "quoting": None, "documents": ReadOptions.documents}  # of `FileFormat.heeds`: their defaults
 HUB = "zoo.data.sources.remote.repository:Hub"  # loaded only when needed: importing datasets takes a second
 
 
@@ -72,11 +75,24 @@ def load_rows(
     for name, source in wanted.items():
         setting = f"source.mix.{name}" if name else "source"
         origin, named = find_origin(source, data_dir, setting), source.columns or task.columns
+        refuse_unheeded(origin, vars(task.source) if task.source.mix is None else task.source.mix[name], setting)
         columns = Columns(inputs, named, () if named else forms)
         filtering = Filtering(source.filter, duplicates)
         readers[name] = SplitReader(origin, columns, source.validation, task.labels, task.label_kind, filtering)
     found = {name: splits_of(reader, splits) for name, reader in readers.items()}
     return found[""] if task.source.mix is None else mix(task.source.weights, found)
+
+
+def refuse_unheeded(origin: Origin, given: Mapping[str, Any], setting: str) -> None:
+    """Raise a ValueError if a source itself has an option of reading by which none of its files is read.
+
+    Options next to `mix` may be for one of its sources only.
+    """
+    for option, default in OPTIONS.items():
+        if given.get(option) not in (None, default) and not origin.heeds(option):
+            heeding = ", ".join(name for name in formats.names() if option in formats[name].heeds)
+            said = f"none of the source's files is read by it, only files of the format {heeding}"
+            raise ValueError(f"{setting}.{option}: {said}; leave it out, or set 'format'")
 
 
 def mix(weights: Mapping[str, float], found: Mapping[str, Mapping[str, SplitRows]]) -> dict[str, SplitRows]:

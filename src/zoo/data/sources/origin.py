@@ -24,6 +24,10 @@ class Origin(ABC):
     def place(self, split: str) -> str:
         """The location of a split, for messages."""
 
+    def heeds(self, option: str) -> bool:
+        """Whether some of its files would be read by an option of `FileFormat.heeds`; True if it has no files."""
+        return True
+
     def cache_name(self, split: str) -> str:
         """A name for a split that does not depend on what it holds now; the store keeps the tokenizer under it."""
         return f"{type(self).__name__} {self.place(split)}"
