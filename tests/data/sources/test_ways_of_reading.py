@@ -42,3 +42,15 @@ def test_columns_that_a_task_names_are_all_read_though_no_one_form_has_them_all(
     for named, found in (({}, ["text"]), ({"prompt": "prompt", "text": "text"}, ["prompt", "text"])):
         given, forms = task(files={"test": "t.jsonl"}, columns=named), [["text"], ["prompt", "text"]]
         assert load_rows(given, ["prompt", "text"], folder, forms=forms)["test"].inputs == found
+
+
+def test_a_column_that_train_lacks_is_said_to_be_unread(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (folder / "alone.jsonl").write_text('{"text": "a", "label": "x"}\n{"text": "b", "label": "y"}\n')
+    (folder / "pairs.jsonl").write_text('{"text": "a", "pair": "b", "label": "x"}\n')
+    files, forms = {"train": "alone.jsonl", "validation": "pairs.jsonl"}, [["text", "pair"], ["text"]]
+    for named in ({}, {"text": "text", "label": "label"}):
+        caplog.clear()
+        rows = load_rows(task(named, files=files), inputs(), folder, forms=[] if named else forms)["validation"]
+        assert rows.inputs == ["text", "label"]
+        said = f"pairs.jsonl: column 'pair' is not read, because {folder / 'alone.jsonl'} lacks it"
+        assert (said in caplog.text) == (not named)

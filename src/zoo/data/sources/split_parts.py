@@ -1,5 +1,6 @@
 """The parts of each split of a source, and the column that each input is read from."""
 
+import logging
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
@@ -11,6 +12,7 @@ from zoo.data.sources.origin import TEST, Origin
 from zoo.data.sources.part import SourcePart
 
 HIDDEN = (LABEL, TAGS)  # inputs that a test split may withhold
+logger = logging.getLogger(__name__)
 
 
 class SplitParts:
@@ -31,7 +33,17 @@ class SplitParts:
         Raises:
             ValueError: a column is missing.
         """
-        return [self.by_name(source, part) for part in self.origin.parts(source)]
+        parts = [self.by_name(source, part) for part in self.origin.parts(source)]
+        if self.columns.forms and source != self.origin.splits()[0]:
+            self.warn_of_unread(source, parts[0])
+        return parts
+
+    def warn_of_unread(self, source: str, part: SourcePart) -> None:
+        """Log the first column that a split could be read by, but the first split lacks, such as that of a pair."""
+        read, own = (columns.inputs for columns in (self.columns_of(source, part), self.columns.of_form(part.columns)))
+        for name in [name for name in own if name in part.columns and name not in read][:1]:
+            said = "%s: column '%s' is not read, because %s lacks it; to say so, name those to read under 'columns'"
+            logger.warning(said, part.place, name, self.of(self.origin.splits()[0])[0].place)
 
     def by_name(self, source: str, part: SourcePart) -> SourcePart:
         """The part with classes by name, unless the task gives every class another name: it then names positions."""
