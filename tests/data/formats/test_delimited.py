@@ -80,6 +80,17 @@ def test_other_quotes_of_a_tsv_are_not_warned_of(field: str, tmp_path: Path, cap
     assert not caplog.records
 
 
+def test_a_space_before_quotes_in_csv_is_warned_of(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    rows = 'text,label\n"a",x\n"b ""c""", "y"\n'
+    path, said = write(tmp_path, "a.csv", rows), "line 3: a space stands before a quote, so the quotes and the space"
+    assert [row["label"] for row in read(path)] == ["x", ' "y"']
+    assert [record.getMessage()[: len(f"{path}: {said}")] for record in caplog.records] == [f"{path}: {said}"]
+    caplog.clear()
+    read(write(tmp_path, "b.csv", rows), quoting="csv")
+    read(write(tmp_path, "c.csv", 'text,label\n" ""a"" ", y\n'))
+    assert not caplog.records
+
+
 def test_a_cr_in_a_field_without_quotes_is_refused_as_that(tmp_path: Path) -> None:
     said = refusal(write(tmp_path, "a.csv", "text\nx\n10%\r20%\n"))
     assert said.endswith(

@@ -4,17 +4,17 @@ import csv
 import itertools
 import logging
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import cache
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 from zoo.data.columns.columns import in_one_column
 from zoo.data.formats.format import FileFormat, ReadOptions, Row, formats
 from zoo.data.formats.lines import BOM, LONGEST_LINE, LineRange, read_lines, read_stored_lines
 from zoo.wording import counted
 
-QUOTES_SOUGHT = 1000  # lines in which doubled quotes are looked for
+QUOTES_SOUGHT = 1000  # lines in which misread quotes are looked for
 logger = logging.getLogger(__name__)
 
 
@@ -51,7 +51,7 @@ class Delimited(FileFormat):
         for name, count in Counter(header).items():
             if count > 1:
                 raise ValueError(f"{path}: line 1: column '{name}' is named twice")
-        names, unsaid = list(header), options.quoting is None and self.quoting == "none"
+        names, doubt = list(header), DOUBTS[self.quoting] if options.quoting is None else None
         for line, row in rows:
             if len(row) != len(header):
                 found, wanted_row = counted(len(row), "column"), f"{len(header)} ({', '.join(header)})"
@@ -61,9 +61,9 @@ class Delimited(FileFormat):
             if len(names) > 1 and [row[0].removeprefix(BOM), *row[1:]] == names:
                 remedy = "delete the line, or leave out 'header'" if options.header and line == 1 else "delete the line"
                 raise ValueError(f"{path}: line {line}: it repeats the names of the columns; {remedy}")
-            if unsaid and line < QUOTES_SOUGHT and any(map(has_doubled_quotes, row)):
-                unsaid = False
-                warn_of_quotes(path, line)
+            if doubt and line < QUOTES_SOUGHT and any(map(doubt.holds, row)):
+                warn_of_quotes(path, line, doubt.said)
+                doubt = None
             yield dict(zip(header, row, strict=True))
 
     def header_and_rows(
@@ -108,11 +108,35 @@ def has_doubled_quotes(field: str) -> bool:
     return count > 0 and count % 2 == 0 and inside.count('"') == 2 * count
 
 
+def has_quotes_after_space(field: str) -> bool:
+    """Whether white space stands before a field in quotes, which are text then, as in `a, "b"`."""
+    return field[:1].isspace() and field.lstrip()[:1] == '"' and field.endswith('"')
+
+
+class Doubt(NamedTuple):
+    """What a field may be if the task does not set how quotes are read."""
+
+    holds: Callable[[str], bool]
+    said: str
+
+
+DOUBTS = {
+    "none": Doubt(
+        has_doubled_quotes,
+        "a field holds doubled quotes, as in CSV, but zoo reads quotes as text here; "
+        "set 'quoting: csv' or 'quoting: none'",
+    ),
+    "csv": Doubt(
+        has_quotes_after_space,
+        "a space stands before a quote, so the quotes and the space are text; delete the space, or set 'quoting: csv'",
+    ),
+}
+
+
 @cache  # a file is read more than once
-def warn_of_quotes(path: Path, line: int) -> None:
-    """Log that a field may have been written as in CSV."""
-    remedy = "zoo reads quotes as text here; set 'quoting: csv' or 'quoting: none'"
-    logger.warning("%s: line %d: a field holds doubled quotes, as in CSV, but %s", path, line, remedy)
+def warn_of_quotes(path: Path, line: int, said: str) -> None:
+    """Log that a field may have been written in another way than it is read."""
+    logger.warning("%s: line %d: %s", path, line, said)
 
 
 def plain_rows(line_range: LineRange, delimiter: str) -> Iterator[tuple[int, list[str]]]:
