@@ -89,7 +89,7 @@ def test_before_the_first_checkpoint_another_tokenizer_may_be_asked_for(zoo: Zoo
     said = zoo(*words, "--resume", "task.tokenizer.vocab_size=280")
     assert said.status == 0, said.err
     assert open_run(run).config["vocab_size"] == 280
-    assert len(json.loads((run / "tokenizer.json").read_text())["model"]["vocab"]) == 280
+    assert len(json.loads((run / "tokenizer.json").read_text("utf-8"))["model"]["vocab"]) == 280
 
 
 def test_a_list_of_tasks_keeps_no_run_that_began_from_other_weights(

@@ -82,8 +82,8 @@ def test_bits_per_byte_counts_the_bytes_that_a_truncated_text_keeps(
     found = []
     for text in (long, short):
         header = ",".join(columns)
-        (tmp_path / "train.csv").write_text(f"{header},label\n{short},x\n{short},y\n")
-        (tmp_path / "test.csv").write_text(f"{header},label\n{text},x\n")
+        (tmp_path / "train.csv").write_text(f"{header},label\n{short},x\n{short},y\n", "utf-8")
+        (tmp_path / "test.csv").write_text(f"{header},label\n{text},x\n", "utf-8")
         source = {"files": {"train": "train.csv", "test": "test.csv"}}
         tree = {"objective": {"classification": {}, "causal_lm": {}}, "source": source, "length": 8}
         task = read_task({**tree, "labels": ["x", "y"]}, "task")

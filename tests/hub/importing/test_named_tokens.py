@@ -67,7 +67,7 @@ def test_the_older_file_goes_before_the_newer_one_that_lists_no_tokens(
 def test_what_no_token_spells_is_the_token_that_the_folder_names(tmp_path: Path, kind: str, named: Any):
     publish(tmp_path, kind, unk_token=named)
     file = next(tmp_path.glob("vocab.*"))
-    file.write_text(file.read_text().replace("[UNK]", "[ODD]").replace("<unk>", "<odd>"))
+    file.write_text(file.read_text("utf-8").replace("[UNK]", "[ODD]").replace("<unk>", "<odd>"), "utf-8")
     ours = read_tokenizer(CheckpointFolder(tmp_path), {}, targets[kind], targets[kind].classes[0])
     assert isinstance(ours, Tokenizer)
     wanted = transformers.AutoTokenizer.from_pretrained(tmp_path)("a ☃ b", add_special_tokens=False).input_ids

@@ -74,7 +74,7 @@ def test_a_prompt_begins_as_the_tokenizers_own_template_says(tmp_path: Path):
     made.post_processor = processors.TemplateProcessing(
         single=f"{ENDING} $A !", special_tokens=[(ENDING, ours.roles.id("start")), ("!", made.token_to_id("!"))]
     )
-    (tmp_path / "tokenizer.json").write_text(made.to_str())
+    (tmp_path / "tokenizer.json").write_text(made.to_str(), "utf-8")
     assert read(tmp_path, "gpt2").encode_prompt("a dog") == [ours.roles.start, *plain]
 
 
@@ -83,10 +83,10 @@ def test_a_decoder_classifies_texts_as_its_tokenizer_writes_them(tmp_path: Path)
     assert ours.role_tokens == {"pad": ENDING, "unk": ENDING, "end": ENDING}
     made = Backend.from_str(ours.backend.to_str())
     made.post_processor = processors.TemplateProcessing(single=f"{ENDING} $A", special_tokens=[(ENDING, 0)])
-    (tmp_path / "tokenizer.json").write_text(made.to_str())
+    (tmp_path / "tokenizer.json").write_text(made.to_str(), "utf-8")
     assert read(tmp_path, "gpt2", number=1).role_tokens["start"] == ENDING
     made.enable_padding(length=9, pad_id=1, pad_token="!")
-    (tmp_path / "tokenizer.json").write_text(made.to_str())
+    (tmp_path / "tokenizer.json").write_text(made.to_str(), "utf-8")
     assert "extract" not in read(tmp_path, "gpt2", number=1).role_tokens
 
 
@@ -227,7 +227,7 @@ def test_a_template_of_another_kind_is_said(tmp_path: Path, pair: str, said: tup
     typed = {**names, "model_input_names": ["input_ids", "token_type_ids", "attention_mask"]}
     (tmp_path / "config.json").write_text(json.dumps({"model_type": "bert"}))
     (tmp_path / "tokenizer_config.json").write_text(json.dumps(typed))
-    (tmp_path / "tokenizer.json").write_text(made.to_str())
+    (tmp_path / "tokenizer.json").write_text(made.to_str(), "utf-8")
     tokenizer = read(tmp_path, "bert")
     assert tokenizer_differences(CheckpointFolder(tmp_path), tokenizer, True, targets["bert"])[:2] == (said, ())
     (tmp_path / "tokenizer_config.json").write_text(json.dumps({**names, "tokenizer_class": None}))  # its own class
