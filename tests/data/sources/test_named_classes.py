@@ -13,6 +13,7 @@ from written_rows import ALL_STAY
 
 from zoo.data.columns.columns import Columns
 from zoo.data.formats.class_features import METADATA, names_in
+from zoo.data.sources import groups
 from zoo.data.sources.files import find_files
 from zoo.data.sources.reader import SplitReader
 from zoo.data.sources.settings import SourceSettings
@@ -148,3 +149,16 @@ def test_every_form_of_a_list_of_classes_is_known() -> None:
     forms = [one, [one], *({"_type": name, "feature": one} for name in ("List", "LargeList", "Sequence"))]
     assert [names_in({"label": form}) for form in forms] == [{"label": ["x"]}] * 5
     assert names_in({"label": {"dtype": "int64", "_type": "Value"}}) == {}
+
+
+def test_many_small_files_keep_the_names_that_each_declares(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ZOO_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(groups, "MANY", 2)
+    (tmp_path / "many").mkdir()
+    for number in range(4):
+        written(tmp_path / "many" / f"{number}.parquet", [0, 2], names=NAMES if number < 3 else NAMES[::-1])
+    source = SourceSettings(files={"train": "many", "validation": "many/0.parquet"})
+    for _ in range(2):  # the second time from what is known of the files
+        parts = find_files(source, tmp_path, "source")
+        reading = SplitReader(parts, Columns(inputs()), 0.3, ["Sports", "World", "Business"], "one", ALL_STAY)
+        assert labels(reading) == [1, 2, 1, 2, 1, 2, 2, 1] and len(reading.parts("train")) == 2

@@ -2,7 +2,7 @@
 
 import hashlib
 import os
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
 from itertools import islice
@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from zoo.data.formats.format import FileFormat, ReadOptions, entry_at, format_of
 from zoo.data.formats.lines import LineRange, extension
+from zoo.data.formats.parquet import Parquet
 from zoo.data.home import home, name_for, replace_file
 from zoo.data.sealed import read_sealed, seal
 from zoo.data.sources.file_cache import VERSION, Stat, hash_ranges
@@ -28,16 +29,18 @@ class SmallFile(NamedTuple):
 
     Args:
         digest: the SHA-256 of its bytes.
+        classes: as `SourcePart.classes`.
     """
 
     path: Path
     stat: Stat
     digest: str
     columns: tuple[str, ...]
+    classes: Mapping[str, Sequence[str]]
 
 
 class FileGroup(SourcePart):
-    """Small files of one format with the same columns; from one folder, if their rows may name files in it."""
+    """Small files of one format with the same columns and classes; from one folder, if rows may name files in it."""
 
     def __init__(self, files: Sequence[SmallFile], options: ReadOptions) -> None:
         self.files, self.options = files, options
@@ -64,6 +67,10 @@ class FileGroup(SourcePart):
     @property
     def columns(self) -> list[str]:
         return list(self.files[0].columns)
+
+    @property
+    def classes(self) -> Mapping[str, Sequence[str]]:
+        return self.files[0].classes
 
     def rows(self, wanted: Collection[str]) -> Rows:
         for file in self.files:
@@ -131,18 +138,18 @@ def group_files(
 
 def can_share_part(one: SmallFile, other: SmallFile, options: ReadOptions) -> bool:
     """Whether two files can share a part."""
-    if one.columns != other.columns or extension(one.path) != extension(other.path):
+    if (one.columns, one.classes, extension(one.path)) != (other.columns, other.classes, extension(other.path)):
         return False
     return one.path.parent == other.path.parent or not format_of(one.path, options).names_files
 
 
 def read_small_files(stats: dict[Path, Stat], options: ReadOptions, named: str) -> dict[Path, SmallFile]:
-    """The digest and the columns of each file; files that have not changed since the last call are not opened.
+    """The digest, columns and classes of each file; files that have not changed since the last call are not opened.
 
     Raises:
         ValueError: a file is not of its format.
     """
-    place = home() / "known" / f"files-{name_for([VERSION, named, repr(options)])}.json"
+    place = home() / "known" / f"files-{name_for([VERSION, 'classes', named, repr(options)])}.json"
     try:
         before = read_sealed(place)
     except (OSError, ValueError):
@@ -151,11 +158,16 @@ def read_small_files(stats: dict[Path, Stat], options: ReadOptions, named: str) 
     for path, stat in stats.items():
         kept = before.get(os.path.abspath(path))
         if kept is not None and kept[0] == list(stat) and not stat.is_young:
-            found[path] = SmallFile(path, stat, kept[1], tuple(kept[2]))
+            found[path] = SmallFile(path, stat, kept[1], tuple(kept[2]), kept[3])
             continue
-        columns = format_of(path, options).columns(path, options)
-        found[path] = SmallFile(path, stat, hash_ranges(path, None)[0].digest, tuple(columns))
-    now = {os.path.abspath(file.path): [list(file.stat), file.digest, list(file.columns)] for file in found.values()}
+        read_by = format_of(path, options)
+        columns = tuple(read_by.columns(path, options))
+        classes = read_by.classes(path) if isinstance(read_by, Parquet) else {}
+        found[path] = SmallFile(path, stat, hash_ranges(path, None)[0].digest, columns, classes)
+    now = {
+        os.path.abspath(path): [list(each.stat), each.digest, list(each.columns), each.classes]
+        for path, each in found.items()
+    }
     if now != before:
         with suppress(RuntimeError):  # in a read-only store the files are read each time
             replace_file(place, seal(now))
