@@ -104,6 +104,15 @@ def test_several_classes_and_tags_of_words_have_names_too(tmp_path: Path) -> Non
     assert tagged.labels == tuple(NAMES) and [row["tags"] for row in tagged.read("train")] == [[2, 0], [0]]
 
 
+def test_a_field_of_a_column_has_names_too(tmp_path: Path) -> None:
+    kinds = Features({"label": {"id": Value("int64"), "class": ClassLabel(names=NAMES)}, "text": Value("string")})
+    rows = {"label": [{"id": 0, "class": 2}, {"id": 1, "class": 0}], "text": ["a", "b"]}
+    for split in ("train", "validation"):
+        Dataset.from_dict(rows, features=kinds).to_parquet(tmp_path / f"{split}.parquet")
+    columns = {"text": "text", "label": "label.class"}
+    assert labels(reader(tmp_path, names=["Sports", "World", "Business"], columns=columns)) == [2, 1]
+
+
 def test_numbers_to_predict_stay_numbers(tmp_path: Path) -> None:
     written(tmp_path / "train.parquet", [2, 0])
     written(tmp_path / "validation.parquet", [1])

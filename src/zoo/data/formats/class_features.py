@@ -1,7 +1,7 @@
 """Columns of classes by number, as `datasets` describes them in Parquet files and for repositories (`ClassLabel`)."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import pyarrow
@@ -20,15 +20,34 @@ def class_features(schema: pyarrow.Schema) -> dict[str, list[str]]:
         return {}
     match described:
         case {"info": {"features": dict(features)}}:
+            kinds = kinds_in(schema)
             named = names_in(features)
-            return {field.name: named[field.name] for field in schema if field.name in named and is_integer(field.type)}
+            return {column: names for column, names in named.items() if column in kinds and is_integer(kinds[column])}
     return {}
 
 
-def names_in(features: Mapping[str, Any]) -> dict[str, list[str]]:
-    """Column -> the names of its classes, from a description as `Features.to_dict` of `datasets` gives it."""
-    found = {column: names_of(feature) for column, feature in features.items()}
-    return {column: names for column, names in found.items() if names}
+def kinds_in(fields: Iterable[pyarrow.Field], above: str = "") -> dict[str, pyarrow.DataType]:
+    """Column -> its type; `a.b` is the field `b` of the column `a`."""
+    found = dict[str, Any]()
+    for field in fields:
+        found[above + field.name] = field.type
+        if pyarrow.types.is_struct(field.type):
+            found |= kinds_in(field.type, f"{above}{field.name}.")
+    return found
+
+
+def names_in(features: Mapping[str, Any], above: str = "") -> dict[str, list[str]]:
+    """Column -> the names of its classes, from a description as `Features.to_dict` of `datasets` gives it.
+
+    `a.b` is the field `b` of the column `a`.
+    """
+    found = dict[str, Any]()
+    for column, feature in features.items():
+        if isinstance(feature, dict) and not isinstance(feature.get("_type"), str):
+            found |= names_in(feature, f"{above}{column}.")
+        elif names := names_of(feature):
+            found[above + column] = names
+    return found
 
 
 def names_of(feature: Any) -> list[str]:

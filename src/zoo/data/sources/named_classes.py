@@ -1,10 +1,11 @@
 """Numbers of classes as the names that their file declares for them (`ClassLabel` of `datasets`)."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from zoo.data.columns.pictures import Pictures
+from zoo.data.formats.format import Row
 from zoo.data.sources.part import Rows, SourcePart
 
 
@@ -48,7 +49,15 @@ class NamedClasses(SourcePart):
 
     def rows(self, wanted: Collection[str]) -> Rows:
         for row in self.part.rows(wanted):
-            yield {**row, self.column: self.name(row[self.column])} if self.column in row else row
+            yield self.by_name(row, self.column)
+
+    def by_name(self, row: Row, column: str) -> Row:
+        """The row with its class by name, which may stand in a map: `a.b` is the entry `b` of the column `a`."""
+        if column in row:
+            return {**row, column: self.name(row[column])}
+        first, _, inside = column.partition(".")
+        below = row.get(first)
+        return {**row, first: self.by_name(below, inside)} if isinstance(below, Mapping) else row
 
     def name(self, value: Any) -> Any:
         """The name of a class, or of each class in a list."""

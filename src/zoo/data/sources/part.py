@@ -135,7 +135,7 @@ class FilePart(SourcePart):
         if not isinstance(self.format, Parquet):
             return {}
         read = partial(self.format.classes, self.path)
-        found: Mapping[str, Sequence[str]] = remember_file("classes", self.path, self.stat, None, read)
+        found: Mapping[str, Sequence[str]] = remember_file("class names", self.path, self.stat, None, read)
         return found
 
     def line(self, row: int, entry: int | None = None) -> str:

@@ -157,7 +157,7 @@ class Hub(Origin):
     @cached_property
     def known(self) -> dict[str, Any]:
         """Per split, its columns, the names of their classes and its files."""
-        found: dict[str, Any] = remember(["hub splits", *self.named, self.revision, library], self.find_files)
+        found: dict[str, Any] = remember(["hub classes", *self.named, self.revision, library], self.find_files)
         return found
 
     @cached_property
