@@ -86,6 +86,16 @@ def test_other_names_for_all_classes_name_their_positions(tmp_path: Path, caplog
     assert "zoo reads 0 as a, 1 as b, 2 as c" in caplog.text
 
 
+def test_names_after_numbers_without_names_are_refused_with_a_remedy(tmp_path: Path) -> None:
+    (tmp_path / "train.jsonl").write_text("".join(f'{{"label": {n}, "text": "text {n}"}}\n' for n in range(3)))
+    written(tmp_path / "validation.parquet", [1, 2])
+    said = "validation.parquet: row 1: unknown label 'Sports'; allowed: 0, 1, 2; if the numbers stand for names, list"
+    with pytest.raises(ValueError, match=said):
+        labels(reader(tmp_path), "validation")
+    listed = reader(tmp_path, names=NAMES)
+    assert labels(listed) == [0, 1, 2] and labels(listed, "validation") == [1, 2]
+
+
 def test_names_that_are_numbers_are_no_positions(tmp_path: Path) -> None:
     written(tmp_path / "train.parquet", [0, 1], names=["1", "2"])
     written(tmp_path / "validation.parquet", [1], names=["1", "2"])

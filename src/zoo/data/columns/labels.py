@@ -136,7 +136,9 @@ class Labels(LabelReader):
         if not is_name or written not in self.index:
             meant = nearest(written, self.names) if is_name else " (a label must be a text or a whole number)"
             positions = f", or in all rows 0 to {len(self.names) - 1}" if self.by_position else ""
-            allowed = f"{first_few(self.names, most=SHOWN)}{positions}"
+            named = not is_number(written) and all(map(is_number, self.names))
+            remedy = "; if the numbers stand for names, list the names under 'labels'" if named else ""
+            allowed = f"{first_few(self.names, most=SHOWN)}{positions}{remedy}"
             raise ValueError(f"{where()}: unknown label {value!r}{meant}; allowed: {allowed}")
         return self.index[written]
 
