@@ -1,6 +1,7 @@
 """Classes by name or number, and what is neither."""
 
 import logging
+import re
 
 import pytest
 
@@ -41,6 +42,14 @@ def test_names_that_are_numbers_are_never_positions() -> None:
     assert Labels(["1", "2", "3"], {"1"}, names_given=True).read("1", lambda: "row") == 0
     with pytest.raises(ValueError, match=r"row: unknown label 1; allowed: 0, 2"):
         Labels(["0", "2"], {"1"}, names_given=True).read(1, lambda: "row")
+
+
+@pytest.mark.parametrize("value", ["\u1112\u1161\u11ab", "한 ", "\u200b한"])
+def test_a_label_that_only_looks_like_a_name_is_refused_as_that(value: str) -> None:
+    said = re.escape(f"unknown label {value!r} (it and '한' differ only in white space, in invisible characters or")
+    for reader, written in ((Labels, value), (MultiLabels, [value])):
+        with pytest.raises(ValueError, match=said):
+            reader(["한", "z"], {value}, names_given=True).read(written, lambda: "row 1")
 
 
 def test_the_nearest_name_is_offered() -> None:

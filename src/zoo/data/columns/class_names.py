@@ -3,17 +3,18 @@
 import logging
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from unicodedata import normalize
 
 from zoo.data.columns.values import is_number, number_of
-from zoo.wording import first_few
+from zoo.wording import first_few, nearest
 
 # names that come of a list, tuple or set that was written as text and split at its commas: its first or only part
 LIST = re.compile(r"""\[ | [({]['"] | \(\)$ | set\(\)$ | (['"]).+\1$""", re.VERBOSE)
 BINARY = {"0", "1", "0.0", "1.0", "false", "true"}  # what a vector with a number for each class holds
 # soft hyphen, zero-width space, byte-order mark, and marks of direction, as Arabic and Hebrew texts have them
 INVISIBLE = re.compile("[\u00ad\u061c\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff]")
+DIFFER = "differ only in white space, in invisible characters or in their Unicode form"
 logger = logging.getLogger(__name__)
 
 
@@ -54,10 +55,20 @@ def refuse_alike(names: Mapping[str, Callable[[], str]], how: str) -> None:
     """
     first: dict[str, str] = {}
     for name, where in names.items():
-        other = first.setdefault(normalize("NFC", " ".join(INVISIBLE.sub("", name).split())), name)
+        other = first.setdefault(as_seen(name), name)
         if other != name:
-            differ = "differ only in white space, in invisible characters or in their Unicode form"
-            raise ValueError(f"{where()}: the labels {other!r} and {name!r} {differ}; write them alike, or {how}")
+            raise ValueError(f"{where()}: the labels {other!r} and {name!r} {DIFFER}; write them alike, or {how}")
+
+
+def as_seen(name: str) -> str:
+    """What a reader sees of a name: equal for names that differ as `DIFFER` says."""
+    return normalize("NFC", " ".join(INVISIBLE.sub("", name).split()))
+
+
+def nearest_name(word: str, names: Sequence[str]) -> str:
+    """As `nearest`, but of a name that looks like the word, how they differ: a reader sees no difference."""
+    alike = [name for name in names if as_seen(name) == as_seen(word)]
+    return f" (it and {alike[0]!r} {DIFFER})" if alike else nearest(word, names)
 
 
 def warn_of_joined(names: Mapping[str, Callable[[], str]]) -> None:

@@ -6,7 +6,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Container, Iterable, Sequence
 from typing import Any, ClassVar, NamedTuple
 
-from zoo.data.columns.class_names import refuse_alike, refuse_other_forms, sort_names, warn_of_alike, warn_of_joined
+from zoo.data.columns.class_names import (
+    nearest_name,
+    refuse_alike,
+    refuse_other_forms,
+    sort_names,
+    warn_of_alike,
+    warn_of_joined,
+)
 from zoo.data.columns.values import (
     LARGEST,
     are_names,
@@ -18,7 +25,7 @@ from zoo.data.columns.values import (
     split_names,
     written_names,
 )
-from zoo.wording import first_few, nearest
+from zoo.wording import first_few
 
 SHOWN = 20  # names in a message
 DIFFERENT = 1 << 18  # the maximum number of different values in a label column
@@ -134,7 +141,7 @@ class Labels(LabelReader):
         """
         written, is_name = str(value), isinstance(value, str | int) and not isinstance(value, bool)
         if not is_name or written not in self.index:
-            meant = nearest(written, self.names) if is_name else " (a label must be a text or a whole number)"
+            meant = nearest_name(written, self.names) if is_name else " (a label must be a text or a whole number)"
             positions = f", or in all rows 0 to {len(self.names) - 1}" if self.by_position else ""
             named = not is_number(written) and all(map(is_number, self.names))
             remedy = "; if the numbers stand for names, list the names under 'labels'" if named else ""
@@ -199,7 +206,9 @@ class MultiLabels(LabelReader):
         for name in found:
             if name not in self.index:
                 allowed = first_few(self.names, most=SHOWN)
-                raise ValueError(f"{where()}: unknown label {name!r}{nearest(name, self.names)}; allowed: {allowed}")
+                raise ValueError(
+                    f"{where()}: unknown label {name!r}{nearest_name(name, self.names)}; allowed: {allowed}"
+                )
         return tuple(sorted({self.index[name] for name in found}))
 
     def report(self, read: Sequence[Any], place: str, train: bool) -> None:
