@@ -158,6 +158,16 @@ def test_lines_that_are_missing_are_a_fault(folder: Path):
     assert fault.startswith(f"{folder / 'metrics.jsonl'}: line 3: is damaged, it names step 4: {LOST}; ")
 
 
+def test_a_log_that_started_again_is_whole_and_says_what_was_lost(folder: Path):
+    (folder / "metrics.jsonl").unlink()
+    with create_run(folder, FILES, resume=True) as run:
+        run.log({"step": 3})
+        assert "metrics.jsonl: starts at step 3, since the log before it was lost" in check_run(folder).faults[0]
+        run.save(3, {"weights": {"w": torch.ones(2)}}, {})
+    report = check_run(folder)
+    assert report.faults == [] and "1 step logged; the log before step 3 was lost" in report.remarks
+
+
 def test_a_checkpoint_is_checked_with_the_files_that_it_depends_on(folder: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(folder / "checkpoints" / "2")
     for place in (folder / "checkpoints" / "2", Path(".")):

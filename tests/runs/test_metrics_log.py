@@ -66,12 +66,29 @@ def test_a_line_that_is_no_map_is_named(tmp_path: Path):
         read_metrics(tmp_path / "absent", Mark())
 
 
-def test_a_shorter_log_loses_its_torn_line_and_says_so(tmp_path: Path, caplog: pytest.LogCaptureFixture):
+def test_a_shorter_log_is_set_aside_and_the_lines_of_a_new_one_count(tmp_path: Path, caplog: pytest.LogCaptureFixture):
     mark = write(tmp_path / "a", 1, 2)
     os.truncate(tmp_path / "a", 15)
-    write(tmp_path / "a", 3, mark=mark)
-    assert (tmp_path / "a").read_bytes() == b'{"step": 1}\n{"step": 3}\n'
-    assert "a: is damaged, it has 15 bytes, but had 24 at the checkpoint; without it, the results" in caplog.text
+    again = write(tmp_path / "a", 3, 4, mark=mark)
+    assert read_metrics(tmp_path / "a", again) == [{"step": 3}, {"step": 4}]
+    assert (tmp_path / "a.1").read_bytes() == b'{"step": 1}\n{"s'
+    assert (
+        "a: is damaged, it has 15 bytes, but had 24 at the checkpoint; it is kept as a.1; a new log sta" in caplog.text
+    )
+    with pytest.raises(ValueError, match="a: starts at step 3, since the log before it was lost"):
+        read_metrics(tmp_path / "a", mark)
+
+
+def test_a_log_that_is_gone_is_replaced_and_goes_on_from_its_own_marks(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+):
+    mark = write(tmp_path / "a", 1, 2)
+    (tmp_path / "a").unlink()
+    again = write(tmp_path / "a", 3, mark=mark)
+    assert "a: no such file; a new log starts: the results and curves up to this checkpoint are unknown" in caplog.text
+    caplog.clear()
+    assert read_metrics(tmp_path / "a", write(tmp_path / "a", 4, mark=again)) == [{"step": 3}, {"step": 4}]
+    assert not caplog.text and os.listdir(tmp_path) == ["a"]
 
 
 def test_a_log_that_was_changed_and_not_cut_is_told_of_on_resume(tmp_path: Path, caplog: pytest.LogCaptureFixture):
@@ -83,7 +100,7 @@ def test_a_log_that_was_changed_and_not_cut_is_told_of_on_resume(tmp_path: Path,
     assert not caplog.text
     (tmp_path / "a").write_bytes((tmp_path / "a").read_bytes().replace(b"2", b"7"))
     write(tmp_path / "a", 3, mark=mark)
-    assert "a: is damaged, the checksum of its first 24 bytes does not match; without it, the results" in caplog.text
+    assert "a: is damaged, the checksum of its first 24 bytes does not match; it is kept as a.1" in caplog.text
 
 
 def test_a_full_disk_names_the_file(tmp_path: Path):

@@ -143,6 +143,17 @@ def test_resuming_where_nothing_is_begins_anew(tmp_path: Path, caplog: pytest.Lo
     assert "has no checkpoint yet; starting from step 0" in caplog.text
 
 
+def test_a_log_without_a_checkpoint_is_kept_when_its_run_starts_again(tmp_path: Path, caplog: pytest.LogCaptureFixture):
+    begin(tmp_path, steps=1)
+    shutil.rmtree(tmp_path / "checkpoints")
+    for number in (1, 2):
+        with create_run(tmp_path, FILES, resume=True) as run:
+            run.log({"step": 1, "loss": number})
+        assert f"starting from step 0; the log of an earlier start is kept as metrics.jsonl.{number}" in caplog.text
+    kept = [json.loads((tmp_path / f"metrics.jsonl{name}").read_text())["loss"] for name in (".1", ".2", "")]
+    assert kept == [0.5, 1, 2]
+
+
 def test_other_settings_are_refused_on_resume_unless_they_may_change(tmp_path: Path, caplog: pytest.LogCaptureFixture):
     begin(tmp_path)
     other = RunFiles({"d_model": 9}, FILES.task, {"steps": 7, "batch": 2}, {"tokenizer.json": b"[]"}, FILES.environment)

@@ -244,7 +244,7 @@ def test_the_record_of_a_base_has_the_hash_of_the_weights_that_are_published(tmp
     [
         (None, "No such file or directory"),
         (b"", "is damaged, it has 0 bytes, but had 12 at the checkpoint"),
-        (b'{"step": 2}\n', "is damaged, the checksum of its first 12 bytes does not match"),
+        (b'{"step":01}\n', "is damaged, the checksum of its first 12 bytes does not match"),
     ],
 )
 def test_a_log_that_is_lost_or_changed_costs_its_lines_and_no_weights(

@@ -179,7 +179,8 @@ def check_metrics(report: Report, folder: Path, mark: Mark) -> int:
     lines = report.attempt(read_metrics, folder / METRICS, mark, cost=COSTS[METRICS])
     if lines is None:
         return 0
-    report.remarks.append(f"{counted(len(lines), 'step')} logged")
+    lost = f"; the log before step {lines[0]['step']} was lost" if lines and lines[0]["step"] > 1 else ""
+    report.remarks.append(f"{counted(len(lines), 'step')} logged{lost}")
     return len(lines)
 
 

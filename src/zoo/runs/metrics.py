@@ -5,9 +5,11 @@ import json
 import logging
 import math
 import os
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +60,8 @@ def chain_hash(chain: str, line: bytes) -> str:
 class MetricsLog:
     """A run's metrics.jsonl, opened for appending at a mark; lines logged after it are cut off.
 
+    A log that does not fit the mark is renamed, and a new one starts.
+
     Raises:
         ValueError: it cannot be written.
     """
@@ -65,6 +69,7 @@ class MetricsLog:
     def __init__(self, path: Path, mark: Mark) -> None:
         self.path = path
         try:
+            mark = mark if is_undamaged(path, mark) else Mark()
             # unbuffered: a buffer reports a full disk only later, and once more on close
             self.file = path.open("ab", buffering=0)
         except OSError as error:
@@ -74,18 +79,10 @@ class MetricsLog:
         self.length = self.file.tell()  # own count, to notice when another program changes the file
 
     def truncate(self, mark: Mark) -> None:
-        """Truncate the file to a mark; if it is already shorter, to its last complete line. Log if it is damaged."""
-        size, length = self.file.tell(), mark.bytes
-        with self.path.open("rb") as written:
-            try:
-                check_start(self.path, written, mark)
-            except ValueError as reason:
-                logger.warning("%s; %s", reason, COST)
-        if size < length:
-            length = self.path.read_bytes().rfind(b"\n") + 1
-        if size > length:
-            self.file.truncate(length)
-            self.file.seek(length)
+        """Truncate the file to a mark."""
+        if self.file.tell() > mark.bytes:
+            self.file.truncate(mark.bytes)
+            self.file.seek(mark.bytes)
 
     def append(self, line: Mapping[str, Any]) -> None:
         """Append one line; NaN and infinities become null.
@@ -125,6 +122,29 @@ class MetricsLog:
         self.file.close()
 
 
+def is_undamaged(path: Path, mark: Mark) -> bool:
+    """Whether a log fits a mark; if not, rename it, so that a new one can start, and log what is lost."""
+    try:
+        with path.open("rb") as lines:
+            check_start(path, lines, mark)
+        return True
+    except FileNotFoundError:
+        if not mark.bytes:
+            return True
+        reason = f"{path}: no such file"
+    except ValueError as damage:
+        reason = f"{damage}; it is kept as {set_aside(path)}"
+    logger.warning("%s; a new log starts: the results and curves up to this checkpoint are unknown", reason)
+    return False
+
+
+def set_aside(path: Path) -> str:
+    """Rename a log to the first free one of `metrics.jsonl.1`, `.2` …, and return its name."""
+    names = (f"{path.name}.{number}" for number in count(1))
+    free = next(name for name in names if not path.with_name(name).exists())
+    return path.rename(path.with_name(free)).name
+
+
 def finite_only(line: Mapping[str, Any]) -> Line:
     """A line with NaN and infinities replaced by None, since JSON has neither."""
     return {key: None if isinstance(v, float) and not math.isfinite(v) else v for key, v in line.items()}
@@ -148,6 +168,12 @@ def check_start(path: Path, lines: Iterable[bytes], mark: Mark) -> None:
         raise ValueError(f"{path}: is damaged, the checksum of its first {mark.bytes} bytes does not match")
 
 
+def first_step(content: bytes) -> int:
+    """The step of a log's first line: not 1 if the log replaced a lost one."""
+    found = re.match(rb'{"step": (\d+)', content)
+    return int(found[1]) if found else 1
+
+
 def read_metrics(path: Path, mark: Mark) -> list[Line]:
     """Read and check the lines of a metrics.jsonl; an incomplete last line is dropped.
 
@@ -158,11 +184,17 @@ def read_metrics(path: Path, mark: Mark) -> list[Line]:
         ValueError: it is damaged; the message names the line if it can.
     """
     content = read_file(path)
-    check_start(path, io.BytesIO(content), mark)
+    first = first_step(content)
+    try:
+        check_start(path, io.BytesIO(content), mark)
+    except ValueError:
+        if first == 1:
+            raise
+        raise ValueError(f"{path}: starts at step {first}, since the log before it was lost") from None
     whole = content.split(b"\n")[:-1]  # what follows the last line feed is incomplete, or nothing
     lines = [parse_json(line, f"{path}: line {number}") for number, line in enumerate(whole, 1)]
     # no hash covers lines beyond the mark, but their step numbers must be consecutive
     for number, line in enumerate(lines, 1):
-        if line.get("step") != number:
+        if line.get("step") != number + (first - 1 if mark.bytes else 0):
             raise ValueError(f"{path}: line {number}: is damaged, it names step {line.get('step')}")
     return lines

@@ -26,7 +26,7 @@ from zoo.runs.files import (
 )
 from zoo.runs.layout import CHECKPOINTS, CONFIG, DATA, ENVIRONMENT, LOCK, METRICS, REQUEST, TASK, TOKENIZER, TRAINING
 from zoo.runs.lock import in_use, take_lock, writer_of
-from zoo.runs.metrics import Mark, MetricsLog
+from zoo.runs.metrics import Mark, MetricsLog, set_aside
 from zoo.runs.resume import RESUMED, refuse_changes, rename_damaged, resumptions
 from zoo.runs.saved import check_run_files
 from zoo.strict_yaml import Tree, to_yaml
@@ -203,7 +203,11 @@ def prepare_run(folder: Path, files: RunFiles, lock: IO[str], may_change: Mappin
     if checkpoint is None and steps(folder / CHECKPOINTS):
         raise ValueError(f"{folder}: all its checkpoints are damaged; choose another folder to start again")
     if checkpoint is None and resume:
-        logger.warning("%s has no checkpoint yet; starting from step 0", folder)
+        log = folder / METRICS
+        kept = (
+            f"; the log of an earlier start is kept as {set_aside(log)}" if log.is_file() and log.stat().st_size else ""
+        )
+        logger.warning("%s has no checkpoint yet; starting from step 0%s", folder, kept)
     content, environment = files.content(), dict(files.environment)
     if checkpoint is not None:
         # first: `refuse_changes` would show an edit of the run's own file as a change that the command makes
