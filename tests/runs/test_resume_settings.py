@@ -1,5 +1,6 @@
 """Claims about resuming with other settings: every key is refused by its name, but for those that may change."""
 
+import errno
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -155,6 +156,18 @@ def test_what_breaks_twice_in_the_place_of_a_checkpoint_is_set_aside_twice(tmp_p
         with create_run(tmp_path, files(), resume=True) as run:
             assert run.checkpoint is not None and run.checkpoint.step == 1
         assert [path.name for path in sorted(place.parent.iterdir())] == ["1", "2.broken"]
+
+
+def test_a_damaged_checkpoint_that_may_not_be_deleted_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    def refuse(folder: Path) -> None:
+        raise PermissionError(errno.EPERM, "Operation not permitted", str(folder))
+
+    with create_run(tmp_path, files()) as run:
+        run.save(1, {"weights": {}}, {})
+    (tmp_path / "checkpoints" / "2").mkdir()
+    monkeypatch.setattr("zoo.runs.resume.remove_folder", refuse)
+    with pytest.raises(ValueError, match="checkpoints/2.broken: cannot be written: Operation not permitted"):
+        create_run(tmp_path, files(), resume=True)
 
 
 @pytest.mark.parametrize("name", ["environment.json", "training.yaml", "metrics.jsonl"])

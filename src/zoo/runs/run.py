@@ -178,15 +178,15 @@ def create_run(folder: Path, files: RunFiles, resume: bool = False, may_change: 
     try:
         folder.mkdir(parents=True, exist_ok=True)
         lock = take_lock(folder)
+        try:
+            if not resume:
+                check_folder(folder, resume)  # again, under the lock: another process may have filled it
+            return prepare_run(folder, files, lock, may_change, resume)
+        except BaseException:
+            lock.close()
+            raise
     except OSError as error:
         raise ValueError(cannot_be_written(error.filename or folder, error)) from None
-    try:
-        if not resume:
-            check_folder(folder, resume)  # again, under the lock: another process may have filled it
-        return prepare_run(folder, files, lock, may_change, resume)
-    except BaseException:
-        lock.close()
-        raise
 
 
 def prepare_run(folder: Path, files: RunFiles, lock: IO[str], may_change: Mapping[str, str], resume: bool) -> Run:
