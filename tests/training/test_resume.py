@@ -74,7 +74,9 @@ def test_a_finished_run_is_left_as_it_is(tmp_path: Path, caplog: pytest.LogCaptu
     train_tiny(tmp_path, settings(steps=2), resume=True)
     assert "already complete: 2 of 2 steps" in caplog.text and equal(before, tensors(tmp_path))
     assert "no effect" not in caplog.text
+    written = (tmp_path / "training.yaml").read_bytes()
     train_tiny(tmp_path, settings(steps=1), resume=True)
+    assert (tmp_path / "training.yaml").read_bytes() == written, "the next --resume would stop at step 1"
     said = "no step was left to train, so settings changed since the last one have no effect"
     assert "already complete: 2 of 1 steps" in caplog.text and said in caplog.text
 

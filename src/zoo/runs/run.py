@@ -203,11 +203,7 @@ def prepare_run(folder: Path, files: RunFiles, lock: IO[str], may_change: Mappin
     if checkpoint is None and steps(folder / CHECKPOINTS):
         raise ValueError(f"{folder}: all its checkpoints are damaged; choose another folder to start again")
     if checkpoint is None and resume:
-        log = folder / METRICS
-        kept = (
-            f"; the log of an earlier start is kept as {set_aside(log)}" if log.is_file() and log.stat().st_size else ""
-        )
-        logger.warning("%s has no checkpoint yet; starting from step 0%s", folder, kept)
+        start_again(folder)
     content, environment = files.content(), dict(files.environment)
     if checkpoint is not None:
         # first: `refuse_changes` would show an edit of the run's own file as a change that the command makes
@@ -216,9 +212,9 @@ def prepare_run(folder: Path, files: RunFiles, lock: IO[str], may_change: Mappin
         environment[RESUMED] = resumptions(folder, checkpoint.step, environment)
         rename_damaged(checkpoint)
         logger.info("%s: continues from checkpoint %d, the newest undamaged one", folder, checkpoint.step)
+    kept = () if checkpoint is None else files_to_keep(folder, checkpoint, files.training)
     for name, data in content.items():
-        # files whose hashes the checkpoint records must not change by a byte
-        if checkpoint is None or name not in checkpoint.run_files:
+        if name not in kept:
             replace_file(folder / name, data)
     # no checkpoint records the hashes of these two
     environment["files"] = {name: digest(folder / name) for name in (TRAINING, REQUEST) if name in content}
@@ -226,6 +222,25 @@ def prepare_run(folder: Path, files: RunFiles, lock: IO[str], may_change: Mappin
     there = [folder / name for name in (CONFIG, TASK, *TOKENIZER, DATA)]
     depends = {path.name: digest(path) for path in there if path.exists()}
     return Run(folder, checkpoint, lock, depends, content[TRAINING])
+
+
+def start_again(folder: Path) -> None:
+    """Log that a run to resume has no checkpoint, and set aside the log of its earlier start."""
+    log, kept = folder / METRICS, ""
+    if log.is_file() and log.stat().st_size:
+        kept = f"; the log of an earlier start is kept as {set_aside(log)}"
+    logger.warning("%s has no checkpoint yet; starting from step 0%s", folder, kept)
+
+
+def files_to_keep(folder: Path, checkpoint: Checkpoint, training: Tree) -> list[str]:
+    """The files of a resumed run that are not written again.
+
+    Those whose hashes the checkpoint records must not change by a byte. With fewer steps than the run has done, nothing
+    is left to train, and the next --resume still finds the length and the changes of before.
+    """
+    asked = training.get("steps")
+    unused = [TRAINING, REQUEST] if isinstance(asked, int) and asked < checkpoint.step else []
+    return [*checkpoint.run_files, *(name for name in unused if (folder / name).exists())]
 
 
 def join_run(folder: Path) -> Run:
