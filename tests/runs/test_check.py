@@ -12,6 +12,7 @@ import torch
 from zoo.runs.check import check_checkpoint, check_run
 from zoo.runs.checkpoint import Checkpoint, verify
 from zoo.runs.run import RunFiles, check_folder, create_run
+from zoo.runs.saved import open_run
 
 WORDS = {"tokenizer.json": b'{"a": 15}', "roles.json": b'{"a": 5}'}
 FILES = RunFiles(
@@ -124,6 +125,18 @@ def test_a_best_checkpoint_that_is_gone_and_strays_are_reported(folder: Path):
     assert [remark.partition(": left by an interrupted save")[0] for remark in report.remarks[-2:]] == [
         str(folder / "checkpoints" / name) for name in (".partial-9", "8.broken")
     ]
+
+
+def test_the_best_checkpoint_is_that_of_the_newest_usable_one(folder: Path):
+    """Only --resume reads the moments, so RUN still stands for the checkpoint that has damaged ones."""
+    with create_run(folder, FILES, resume=True) as run:
+        best = {"step": 3, "metric": "loss", "value": 0.25}
+        run.log({"step": 3})
+        run.save(3, {"weights": {"w": torch.ones(2)}, "optimizer": {"m": torch.ones(2)}}, {"best": best})
+    (folder / "checkpoints/3/optimizer.safetensors").write_bytes(b"x")
+    report = check_run(folder)
+    assert open_run(folder).step == 3 and "best: checkpoint 3, loss 0.25" in report.remarks
+    assert "--resume continues from checkpoint 2, the newest undamaged one" in report.remarks
 
 
 def test_a_run_that_is_being_trained_is_whole_while_its_checkpoints_come_and_go(

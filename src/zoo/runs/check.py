@@ -11,7 +11,7 @@ from zoo.runs.files import REPLACED, TEMPORARY_PREFIX, check_file, read_json, re
 from zoo.runs.layout import CHECKPOINTS, CONFIG, DATA, ENVIRONMENT, METRICS, REQUEST, TASK, TOKENIZER, TRAINING
 from zoo.runs.lock import writer_of
 from zoo.runs.metrics import COST, Mark, read_metrics
-from zoo.runs.saved import check_run_files, normalize_path
+from zoo.runs.saved import UNREAD, check_run_files, normalize_path
 from zoo.runs.tensors import require_finite
 from zoo.strict_yaml import read_yaml
 from zoo.wording import counted
@@ -90,7 +90,8 @@ def check_run(folder: Path) -> Report:
         report.faults.append(f"{folder / CHECKPOINTS}: {lost}: the run cannot be used; --resume starts from step 0")
     elif newest is not None and newest.step < max(there, default=0):
         report.remarks.append(f"--resume continues from checkpoint {newest.step}, the newest undamaged one")
-    check_best(report, folder, newest, writer)
+    usable = (found or find_usable(place) for place, found in zip(places, checked, strict=True))
+    check_best(report, folder, next(filter(None, usable), None), writer)
     check_leftovers(report, folder, writer)
     return report
 
@@ -102,6 +103,14 @@ def check_one_checkpoint(report: Report, place: Path, writer: str | None) -> Che
     if writer is None or place.is_dir():
         report.faults += own.faults
     return found
+
+
+def find_usable(place: Path) -> Checkpoint | None:
+    """A damaged checkpoint, if RUN can stand for it, since only --resume needs what is damaged; else None."""
+    try:
+        return verify(place, UNREAD)
+    except ValueError:
+        return None
 
 
 def check_settings(report: Report, folder: Path, newest: Checkpoint | None) -> None:
