@@ -39,15 +39,41 @@ def test_the_seed_draws_the_first_weights(zoo: Zoo, data: Path, tmp_path: Path):
         torch.testing.assert_close(found.state_dict()[name], tensor, rtol=0, atol=1e-9)
 
 
-def test_a_run_whose_record_is_gone_is_not_resumed(zoo: Zoo, data: Path, tmp_path: Path):
-    words = ("pretrain", "bert-nano", data / "classify.yaml", "-o", tmp_path / "run", "--data", data)
+def test_a_run_whose_record_is_gone_is_resumed_where_its_changes_are_repeated(zoo: Zoo, data: Path, tmp_path: Path):
+    words = ("pretrain", "bert-nano", data / "classify.yaml", "-o", tmp_path / "run", "--data", data, "--resume")
+    request = tmp_path / "run" / "request.yaml"
     assert zoo(*words, "training.steps=1").status == 0
+    request.write_text("start: [")
+    said = zoo(*words, "training.steps=1")
+    assert said.status == 2 and "restore it, or delete it and repeat those changes" in said.err
+    request.unlink()
+    said = zoo("check", tmp_path / "run")
+    assert said.status == 1 and "without it, --resume needs the changes of the first command again" in said.out
+    said = zoo(*words, "training.steps=2")
+    assert said.status == 2 and "request.yaml: is lost, and with it the changes of the first command; rep" in said.err
+    assert "these settings differ: training.yaml: steps: 1 -> 2" in said.err and not request.exists()
+    said = zoo(*words, "training.steps=1")
+    assert said.status == 0 and "request.yaml: no such file, but environment.json lists it; the run con" in said.log
+    assert read_yaml(request)["changes"] == [{"training.steps": 1}]
+
+
+def test_a_run_that_never_had_a_record_is_not_resumed(zoo: Zoo, data: Path, tmp_path: Path):
+    words = (
+        "pretrain",
+        "bert-nano",
+        data / "classify.yaml",
+        "-o",
+        tmp_path / "run",
+        "--data",
+        data,
+        "training.steps=1",
+    )
+    assert zoo(*words).status == 0
     (tmp_path / "run" / "request.yaml").unlink()
-    said = zoo(*words, "--resume", "training.steps=1")
+    (tmp_path / "run" / "environment.json").unlink()
+    said = zoo(*words, "--resume")
     assert said.status == 2 and "request.yaml: no such file, but --resume needs it" in said.err
     assert "an imported model has none: train that into another folder" in said.err
-    said = zoo("check", tmp_path / "run")
-    assert said.status == 1 and "--resume needs it, for the changes of the first command" in said.out
 
 
 def test_a_run_that_cannot_save_is_refused_before_any_work(zoo: Zoo, data: Path, tmp_path: Path, run_of: RunOf):

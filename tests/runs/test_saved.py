@@ -15,7 +15,7 @@ import torch
 from zoo.runs import checkpoint, files
 from zoo.runs.check import check_run
 from zoo.runs.checkpoint import latest, steps, verify
-from zoo.runs.request import BaseRecord, read_request
+from zoo.runs.request import BaseRecord, RequestRecord, read_request
 from zoo.runs.run import RunFiles, check_folder, create_run
 from zoo.runs.saved import is_run, open_run
 
@@ -258,3 +258,19 @@ def test_a_log_that_is_lost_or_changed_costs_its_lines_and_no_weights(
     saved = open_run(tmp_path)
     assert saved.metrics == [] and saved.weights["w"].tolist() == [1.0, 1.0]
     assert f"{path}: {reason}; without it, the results and curves of the training are unknown" in caplog.text
+
+
+@pytest.mark.parametrize("content", [None, "start: ["])
+def test_a_request_or_environment_that_is_lost_or_damaged_costs_no_weights(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, content: str | None
+):
+    with create_run(tmp_path, replace(FILES, request={"start": "some/where"})) as run:
+        run.save(1, {"weights": {"w": torch.ones(2)}}, {"step": 1})
+    path = tmp_path / "request.yaml"
+    path.unlink() if content is None else path.write_text(content)
+    saved = open_run(tmp_path)
+    assert saved.request == RequestRecord() and saved.record.step == 1
+    assert f"{path}: " in caplog.text and "without it, what the training started from is unknown" in caplog.text
+    (tmp_path / "environment.json").write_text("{")
+    assert saved.environment == {}
+    assert "without it, the versions and the machine of the training are unknown" in caplog.text

@@ -23,7 +23,7 @@ from zoo.models.heads.head import has_classes
 from zoo.models.model import Model
 from zoo.runs.checkpoint import steps
 from zoo.runs.layout import CHECKPOINTS, REQUEST
-from zoo.runs.request import read_request
+from zoo.runs.request import read_first_changes, read_request
 from zoo.runs.saved import SavedRun
 from zoo.runs.tensors import part_of, require_finite
 from zoo.training.state import State
@@ -40,7 +40,7 @@ def finetune(saved: SavedRun, request: Request, watcher: Watcher) -> State:
         ValueError: the request is wrong or changes the architecture; nothing is written then.
     """
     if request.resume:
-        request = request.repeat(read_request(request.folder).changes)
+        request = request.repeat(read_first_changes(request.folder))
     experiment = resolve_finetuning(saved, request)
     words = words_to_add(experiment.task.tokenizer)
     if set(experiment.task.tokenizer or ()) - {ADD}:

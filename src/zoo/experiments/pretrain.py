@@ -19,7 +19,7 @@ from zoo.models.vectors import refuse_missing, start_from_vectors
 from zoo.runs.checkpoint import can_resume
 from zoo.runs.files import refuse_unreadable
 from zoo.runs.layout import CHECKPOINTS, TOKENIZER
-from zoo.runs.request import read_request
+from zoo.runs.request import read_first_changes
 from zoo.training.state import State
 from zoo.training.weights.adapters import KEY as LORA
 
@@ -33,7 +33,7 @@ def pretrain(request: Request, watcher: Watcher) -> State:
         ValueError: the request is wrong; nothing is written then.
     """
     if request.resume:
-        request = request.repeat(read_request(request.folder).changes)
+        request = request.repeat(read_first_changes(request.folder))
     experiment = resolve_pretraining(request)
     if experiment.training.lora is not None:
         raise ValueError(f"{LORA}: adapts a trained model, but pretrain starts from random weights; use zoo finetune")

@@ -20,8 +20,8 @@ R = TypeVar("R")
 NEEDED = "without it, the run can be neither used nor resumed"
 COSTS = {  # what is lost with a file that no checkpoint depends on
     TRAINING: "no weights are lost, since each checkpoint has its own; --resume rewrites it",
-    ENVIRONMENT: "no weights are lost; --resume rewrites it; zoo export needs it undamaged, or deleted",
-    REQUEST: "no weights are lost; --resume needs it, for the changes of the first command",
+    ENVIRONMENT: "no weights are lost; --resume rewrites it; the card of an export lacks what it holds",
+    REQUEST: "no weights are lost; without it, --resume needs the changes of the first command again",
     METRICS: f"no weights are lost; {COST}",
 }
 

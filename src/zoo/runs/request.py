@@ -6,8 +6,8 @@ from typing import Any
 
 from zoo import config
 from zoo.disk import exists
-from zoo.runs.files import refuse_unreadable
-from zoo.runs.layout import REQUEST
+from zoo.runs.files import read_sealed, refuse_unreadable
+from zoo.runs.layout import ENVIRONMENT, REQUEST
 from zoo.strict_yaml import read_yaml
 
 
@@ -57,3 +57,27 @@ def read_request(folder: Path) -> RequestRecord:
     with refuse_unreadable(path):
         is_there = exists(path)
     return config.build(RequestRecord, read_yaml(path), str(path)) if is_there else RequestRecord()
+
+
+def read_first_changes(folder: Path) -> list[dict[str, Any]]:
+    """The changes of the command that started a run to resume; none if request.yaml is missing.
+
+    Raises:
+        ValueError: as `read_request`.
+    """
+    try:
+        return read_request(folder).changes
+    except ValueError as reason:
+        raise ValueError(
+            f"{reason}; --resume reads the changes of the first command from it: restore it, or delete it and repeat "
+            "those changes"
+        ) from None
+
+
+def is_lost(folder: Path) -> bool:
+    """Whether a run has lost its request.yaml; an imported model never had one."""
+    try:
+        listed = REQUEST in read_sealed(folder / ENVIRONMENT).get("files", {})
+    except ValueError:
+        return False
+    return listed and not (folder / REQUEST).exists()

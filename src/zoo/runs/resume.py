@@ -9,6 +9,7 @@ from zoo.runs.checkpoint import Checkpoint, steps
 from zoo.runs.environment import changes
 from zoo.runs.files import check_file, read_sealed, refuse_unreadable, remove_folder
 from zoo.runs.layout import DATA, ENVIRONMENT, METRICS, REQUEST, TRAINING
+from zoo.runs.request import is_lost
 from zoo.strict_json import parse_json
 from zoo.strict_yaml import Tree, parse_yaml
 from zoo.wording import first_few
@@ -25,6 +26,8 @@ def refuse_changes(
 ) -> None:
     """Refuse to continue a run with other settings, tokenizer or data; log the changes that are allowed.
 
+    None is allowed if request.yaml is lost: zoo cannot tell them from changes that are not repeated.
+
     Args:
         content: file name -> the content that the run's files would now have.
         may_change: key or section of training.yaml that may change -> what else can differ then.
@@ -35,8 +38,10 @@ def refuse_changes(
     for place in (folder / name for name in (*content, ENVIRONMENT, METRICS)):
         if place.exists() and not place.is_file():
             raise ValueError(f"{place}: is not a file, but the run needs one there; move it away")
-    faults, changed = [], []
+    faults, changed, lost = [], [], is_lost(folder)
     for name, data in content.items():
+        if name == REQUEST and lost:
+            continue
         before = (checkpoint.folder if name == TRAINING else folder) / name  # --resume rewrites the run's copy
         if not before.is_file():
             imported = "; an imported model has none: train that into another folder" if name == REQUEST else ""
@@ -47,11 +52,14 @@ def refuse_changes(
             section = key.split(".")[0]
             change = CHANGED_DATA if name == DATA else f"{old!r} -> {new!r}"
             allowed = next((part for part in (section, key) if part in may_change), None)
-            if name == TRAINING and allowed is not None:
+            if name == TRAINING and allowed is not None and not lost:
                 also = may_change[allowed]
                 changed.append(f"{key}: {change}{also and f' ({also})'}")
             elif section != RESOLVED and (name != REQUEST or section == BASE):
                 faults.append(f"{name}: {key}: {change}" if key else f"{name} differs")
+    if faults and lost:
+        said = "is lost, and with it the changes of the first command; repeat them: these settings differ"
+        raise ValueError(f"{folder / REQUEST}: {said}: {first_few(faults, '; ')}")
     if faults:
         raise ValueError(f"{folder}: cannot be resumed with other settings: {first_few(faults, '; ')}")
     for change in changed:  # logged only once nothing is refused
@@ -95,7 +103,8 @@ def warn_of_changes(folder: Path, now: Tree) -> Tree:
         try:
             check_file(folder / REQUEST, written, ENVIRONMENT)
         except ValueError as reason:  # a kill between writing the two files causes this too, so do not refuse
-            logger.warning("%s; the run continues with the changes that it lists now", reason)
+            taken = "it lists now" if (folder / REQUEST).exists() else "this command makes"
+            logger.warning("%s; the run continues with the changes that %s", reason, taken)
     for change in changes(before, now):
         logger.warning("%s: %s", folder, change)
     return before

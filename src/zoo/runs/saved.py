@@ -11,9 +11,19 @@ from torch import Tensor
 from zoo.disk import is_file, is_folder
 from zoo.runs.checkpoint import Checkpoint, latest, steps, verify
 from zoo.runs.files import check_file, read_json, read_sealed, refuse_outside, refuse_unreadable
-from zoo.runs.layout import CHECKPOINTS, CONFIG, DATA, ENVIRONMENT, METRICS, TASK, TOKENIZER, no_checkpoint_message
+from zoo.runs.layout import (
+    CHECKPOINTS,
+    CONFIG,
+    DATA,
+    ENVIRONMENT,
+    METRICS,
+    REQUEST,
+    TASK,
+    TOKENIZER,
+    no_checkpoint_message,
+)
 from zoo.runs.metrics import COST, Line, read_metrics
-from zoo.runs.request import BaseRecord, read_request
+from zoo.runs.request import BaseRecord, RequestRecord, is_lost, read_request
 from zoo.strict_yaml import Tree, read_yaml
 
 TRIES = 10  # to find checkpoints while training replaces them
@@ -50,14 +60,29 @@ class SavedRun:
 
     @property
     def environment(self) -> Tree:
-        """The content of environment.json; empty if there is none."""
+        """The content of environment.json; empty if there is none, or with a warning if it is damaged."""
         path = self.folder / ENVIRONMENT
-        return read_sealed(path) if path.is_file() else {}
+        try:
+            return read_sealed(path) if path.is_file() else {}
+        except ValueError as reason:  # no weights depend on it
+            logger.warning("%s; without it, the versions and the machine of the training are unknown", reason)
+            return {}
+
+    @property
+    def request(self) -> RequestRecord:
+        """The content of request.yaml; empty for an imported model, or with a warning if it is lost or damaged."""
+        try:
+            if is_lost(self.folder):
+                raise ValueError(f"{self.folder / REQUEST}: no such file")
+            return read_request(self.folder)
+        except ValueError as reason:  # no weights depend on it
+            logger.warning("%s; without it, what the training started from is unknown", reason)
+            return RequestRecord()
 
     @property
     def record(self) -> BaseRecord:
         """The record of this checkpoint for a run that starts from it."""
-        own, weights = read_request(self.folder), f"{self.checkpoint.published_kind}.safetensors"
+        own, weights = self.request, f"{self.checkpoint.published_kind}.safetensors"
         return BaseRecord(self.step, self.checkpoint.files[weights], dict(self.data), own.start, own.base)
 
     @property

@@ -21,7 +21,7 @@ from zoo.models.settings import ModelSettings
 from zoo.objectives.label_losses import LABEL_LOSSES, LabelLoss
 from zoo.objectives.mixture import Mixture
 from zoo.runs.metrics import VALIDATION, is_metric, sample_size
-from zoo.runs.request import BaseRecord, RequestRecord, read_request
+from zoo.runs.request import BaseRecord, RequestRecord
 from zoo.runs.saved import SavedRun
 
 PLACEHOLDER = "path/to/this/folder"  # for programs on a card, while the folder's final location is unknown
@@ -221,7 +221,7 @@ def load_trained(saved: SavedRun, where: Placement = AS_STORED, address: str = P
         training=saved.training,
         data=saved.data,
         environment=saved.environment,
-        request=read_request(saved.folder),
+        request=saved.request,
         log_lines=saved.metrics,
     )
     tokenizer, task = loaded.optional_tokenizer, loaded.task
