@@ -1,5 +1,6 @@
 """Claims about checkpoints: whole or not there, damage is found and named, the good ones are never deleted."""
 
+import errno
 import hashlib
 import json
 import shutil
@@ -10,7 +11,7 @@ import torch
 
 from zoo.runs import checkpoint as checkpoint_module
 from zoo.runs.checkpoint import can_resume, latest, prune, steps, verify, write_checkpoint
-from zoo.runs.files import to_json
+from zoo.runs.files import remove_leftovers, to_json
 from zoo.runs.metrics import Mark
 
 
@@ -208,3 +209,24 @@ def test_a_folder_that_is_deleted_during_a_save_fails_as_any_other_save(
     monkeypatch.setattr(checkpoint_module, "sync", deleted)
     with pytest.raises(RuntimeError, match="cannot write the checkpoint: .*No such file or directory"):
         write(tmp_path / "run", 2)
+
+
+def test_a_checkpoint_that_cannot_be_deleted_ends_no_training(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    """It belongs to another user, or another process reads it on NFS."""
+
+    def refuse(path: Path) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied", "state.json")
+
+    for step in (1, 2, 3):
+        write(tmp_path, step)
+    with monkeypatch.context() as patched:
+        patched.setattr("zoo.runs.files.remove", refuse)
+        prune(tmp_path, keep=2, best=None)
+        assert remove_leftovers(tmp_path) == []
+    assert steps(tmp_path) == [3, 2] and caplog.text.count(".partial-gone-1: cannot be deleted: Permission denied") == 2
+    assert remove_leftovers(tmp_path) == [".partial-gone-1"]
+    monkeypatch.setattr(Path, "rename", lambda path, target: refuse(path))
+    prune(tmp_path, keep=1, best=None)
+    assert steps(tmp_path) == [3, 2] and f"{tmp_path / '2'}: cannot be deleted: Permission denied" in caplog.text

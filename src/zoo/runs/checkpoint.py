@@ -233,7 +233,10 @@ def prune(checkpoints: Path, keep: int, best: int | None) -> None:
         logger.warning("older checkpoints are kept, because the newest is damaged: %s", reason)
         return
     for step in old:
-        remove_folder(checkpoints / str(step))
+        try:
+            remove_folder(checkpoints / str(step))
+        except OSError as error:  # no reason to end a training
+            logger.warning("%s: cannot be deleted: %s", checkpoints / str(step), error.strerror)
 
 
 def is_signal_checkpoint(folder: Path) -> bool:

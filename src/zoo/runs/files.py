@@ -3,6 +3,7 @@
 import errno
 import hashlib
 import json
+import logging
 import os
 import shutil
 from collections.abc import Iterator, Mapping
@@ -16,6 +17,7 @@ from zoo.strict_json import parse_json
 TEMPORARY_PREFIX = ".partial-"
 REPLACED = f"{TEMPORARY_PREFIX}replaced-"
 MAX_BYTES = 64 << 20  # of a JSON file
+logger = logging.getLogger(__name__)
 
 
 def write_file(path: Path, content: bytes) -> None:
@@ -62,7 +64,7 @@ def replace_folder(temporary: Path, folder: Path) -> None:
     temporary.rename(folder)
     sync(folder.parent)
     if before.exists():
-        shutil.rmtree(before)
+        try_to_remove(before)
 
 
 def restore_replaced(folder: Path) -> None:
@@ -78,9 +80,22 @@ def remove_folder(folder: Path) -> None:
     if os.path.lexists(folder):
         gone = folder.with_name(f"{TEMPORARY_PREFIX}gone-{folder.name}")
         if os.path.lexists(gone):
-            remove(gone)
+            try_to_remove(gone)
         folder.rename(gone)
-        remove(gone)
+        try_to_remove(gone)
+
+
+def try_to_remove(path: Path) -> bool:
+    """Delete a file or folder; if that fails, log it and return False.
+
+    It fails in a folder of another user, and on NFS while another process reads a file in it.
+    """
+    try:
+        remove(path)
+        return True
+    except OSError as error:
+        logger.warning("%s: cannot be deleted: %s; delete it yourself", path, error.strerror)
+        return False
 
 
 def names_in(folder: Path) -> list[str]:
@@ -97,11 +112,9 @@ def names_in(folder: Path) -> list[str]:
 
 
 def remove_leftovers(folder: Path) -> list[str]:
-    """Delete temporary files that a killed process left in a folder, and return their names."""
+    """Delete temporary files that a killed process left in a folder, and return the names of those deleted."""
     stray = sorted(folder.glob(f"{TEMPORARY_PREFIX}*")) if folder.is_dir() else []
-    for path in stray:
-        remove(path)
-    return [path.name for path in stray]
+    return [path.name for path in stray if try_to_remove(path)]
 
 
 def digest(path: Path) -> str:
