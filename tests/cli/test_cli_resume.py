@@ -128,6 +128,8 @@ def test_a_list_of_tasks_keeps_no_run_that_began_from_other_weights(
     words = ("finetune", base, tmp_path / "list.yaml", "-o", tmp_path / "runs", "--data", data)
     assert zoo(*words).status == 0
     assert "one (1 of 1): already complete" in zoo(*words).log
+    moved = shutil.copytree(base, tmp_path / "moved")  # as with its runs, to another machine
+    assert "one (1 of 1): already complete" in zoo("finetune", moved, *words[2:]).log
     last = max(int(path.name) for path in (base / "checkpoints").iterdir())
     more = ("pretrain", "bert-nano", data / "mlm.yaml", "-o", base, "--data", data, "--resume")
     assert zoo(*more, f"training.steps={last + 2}").status == 0
