@@ -126,9 +126,7 @@ def refuse_other_request(request: Request) -> None:
     before = read_request(request.folder)
     asked = {"checkpoint": absolute_start(request.start), "task": request.task, "changes": request.changes}
     there = {"checkpoint": absolute_start(before.start), "task": before.task, "changes": before.changes}
-    if (
-        before.base is not None
-    ):  # its weights decide (`check_finetuning`), since a checkpoint may be moved with its runs
+    if before.base is not None:  # a checkpoint may be moved with its runs: its weights decide (`check_finetuning`)
         del asked["checkpoint"]
     for what, value in asked.items():
         if value != there[what]:
