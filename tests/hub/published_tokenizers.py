@@ -8,6 +8,10 @@ from typing import Any
 from tokenizers import Tokenizer as Backend
 from tokenizers import decoders, models, normalizers, pre_tokenizers, processors, trainers
 
+from zoo.hub.importing.tokenizer_differences import option_differences, rebuilt_backend
+from zoo.hub.sources.folder import CheckpointFolder
+from zoo.hub.targets.declare.target import Target
+
 ODD = [
     "",
     " two  spaces ",
@@ -63,3 +67,8 @@ def publish(folder: Path, kind: str, only_vocabulary: bool = False, **options: A
     merges = [pair if isinstance(pair, str) else " ".join(pair) for pair in made["merges"]]
     (folder / "merges.txt").write_text("#version: 0.2\n" + "\n".join(merges) + "\n", "utf-8")
     return folder
+
+
+def said_of_options(folder: CheckpointFolder, target: Target) -> tuple[str, ...]:
+    """What an import says of tokenizer options that tokenizer.json contradicts."""
+    return option_differences(folder, target, rebuilt_backend(folder, target))

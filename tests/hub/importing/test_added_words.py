@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 import transformers
-from published_tokenizers import ENDING, backend, publish
+from published_tokenizers import ENDING, backend, publish, said_of_options
 from tokenizers import AddedToken
 
 from zoo.data.tokenizers.tokenizer import Tokenizer
 from zoo.hub.importing.tokenizer import read_tokenizer
-from zoo.hub.importing.tokenizer_differences import lacking_tokens, option_differences
+from zoo.hub.importing.tokenizer_differences import lacking_tokens
 from zoo.hub.sources.folder import CheckpointFolder
 from zoo.hub.targets.declare.registry import targets
 
@@ -53,7 +53,7 @@ def test_words_that_the_tokenizers_file_lacks_are_told(tmp_path: Path, word: str
     made.save(str(folder / "tokenizer.json"))
     assert 400 in transformers.AutoTokenizer.from_pretrained(folder)(word)["input_ids"]
     assert lacking_tokens(CheckpointFolder(folder)) == (() if known else (f"'{word}' (here '{split}')",))
-    assert option_differences(CheckpointFolder(folder), targets["bert"]) == ()
+    assert said_of_options(CheckpointFolder(folder), targets["bert"]) == ()
 
 
 @pytest.mark.parametrize("added", [{"x": [1]}, {"\ud800x": 7}, {"x": None}])

@@ -6,9 +6,18 @@ from pathlib import Path
 
 import pytest
 import transformers
+from published_tokenizers import said_of_options
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
-from zoo.hub.importing.tokenizer_differences import COMPOSED_SAMPLE, SAMPLE, lacking_tokens, option_differences
+from zoo.data.tokenizers.tokenizer import Tokenizer as OurTokenizer
+from zoo.hub.importing.tokenizer import read_tokenizer
+from zoo.hub.importing.tokenizer_differences import (
+    COMPOSED_SAMPLE,
+    SAMPLE,
+    lacking_tokens,
+    rebuilt_backend,
+    tokenizer_differences,
+)
 from zoo.hub.sources.folder import CheckpointFolder
 from zoo.hub.targets.declare.registry import targets
 
@@ -65,7 +74,7 @@ def test_what_the_class_makes_of_texts_is_said(
         for text in (SAMPLE, COMPOSED_SAMPLE)
     ]
     expected = tuple(f"'{' '.join(one)}' (here '{' '.join(other)}')" for one, other in pairs if one != other)
-    assert expected and option_differences(CheckpointFolder(folder), targets[family]) == expected
+    assert expected and said_of_options(CheckpointFolder(folder), targets[family]) == expected
 
 
 @pytest.mark.parametrize(
@@ -80,14 +89,27 @@ def test_numbers_and_spaces_that_only_the_class_splits_are_said(
     theirs, ours = transformers.AutoTokenizer.from_pretrained(tmp_path), Tokenizer.from_file(str(path))
     for text, alike in (("Ab the", True), ("in  2000", False)):
         assert (theirs.tokenize(text) == ours.encode(text, add_special_tokens=False).tokens) == alike
-    (said,) = option_differences(CheckpointFolder(tmp_path), targets[family])
+    (said,) = said_of_options(CheckpointFolder(tmp_path), targets[family])
     assert said.startswith("'") and " (here '" in said
+
+
+@pytest.mark.parametrize("named", ["RobertaTokenizer", "RobertaTokenizerFast", "XLMRobertaTokenizer", "Qwen2Tokenizer"])
+@pytest.mark.parametrize("family", ["gpt2", "llama"])
+def test_special_tokens_that_only_the_class_adds_are_said(tmp_path: Path, family: str, named: str):
+    publish(tmp_path, named, "pieces" if named.startswith("XLM") else "bytes")
+    folder, target = CheckpointFolder(tmp_path), targets[family]
+    ours = read_tokenizer(folder, {}, target, target.classes[0])
+    assert isinstance(ours, OurTokenizer)
+    ids = transformers.AutoTokenizer.from_pretrained(tmp_path)("a").input_ids
+    adds = (ids[0], ids[-1]) == (ours.vocabulary["<s>"], ours.vocabulary["</s>"])
+    assert adds == ("Roberta" in named)
+    assert tokenizer_differences(folder, ours, False, target)[0] == (("'<s> a </s>' (here 'a')",) if adds else ())
 
 
 @pytest.mark.parametrize("named", [None, "PreTrainedTokenizerFast", "TokenizersBackend", "AlienTokenizer", 7])
 def test_other_classes_follow_the_file(tmp_path: Path, named: str | None):
     folder = publish(tmp_path, named, "marks")
-    assert option_differences(CheckpointFolder(folder), targets["llama"]) == ()
+    assert said_of_options(CheckpointFolder(folder), targets["llama"]) == ()
 
 
 def test_a_folder_that_the_class_cannot_read_is_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -96,7 +118,7 @@ def test_a_folder_that_the_class_cannot_read_is_passed_over(tmp_path: Path, monk
 
     monkeypatch.setattr(transformers.AutoTokenizer, "from_pretrained", fail)
     folder = publish(tmp_path, "LlamaTokenizer", "marks")
-    assert option_differences(CheckpointFolder(folder), targets["llama"]) == ()
+    assert said_of_options(CheckpointFolder(folder), targets["llama"]) == ()
 
 
 @pytest.mark.parametrize("family", ["llama", "t5"])
@@ -105,10 +127,19 @@ def test_a_tokenizer_that_cannot_read_a_sample_is_passed_over(tmp_path: Path, fa
     theirs = transformers.AutoTokenizer.from_pretrained(folder)
     with pytest.raises(Exception, match="WordPiece error"):  # its vocabulary has no token for unknown words
         theirs.tokenize(SAMPLE)
-    assert option_differences(CheckpointFolder(folder), targets[family]) == ()
+    assert said_of_options(CheckpointFolder(folder), targets[family]) == ()
     made = Tokenizer(models.WordPiece({"a": 0, "[NEW]": 1}, unk_token="[UNK]"))
     made.save(str(folder / "tokenizer.json"))
     (folder / "added_tokens.json").write_text(json.dumps({"[NEW]": 1}))
     (folder / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": "LlamaTokenizer"}))
-    assert option_differences(CheckpointFolder(folder), targets[family]) == ()
+    assert said_of_options(CheckpointFolder(folder), targets[family]) == ()
     assert lacking_tokens(CheckpointFolder(folder)) == ()
+
+
+def test_a_class_that_cannot_read_a_letter_is_passed_over(tmp_path: Path):
+    Tokenizer(models.WordPiece({"b": 0, "c": 1}, unk_token="c")).save(str(tmp_path / "tokenizer.json"))
+    options = {"tokenizer_class": "BertTokenizer", "unk_token": None}
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(options))
+    with pytest.raises(Exception, match="WordPiece error"):
+        transformers.AutoTokenizer.from_pretrained(tmp_path)("a")
+    assert rebuilt_backend(CheckpointFolder(tmp_path), targets["llama"]) is None

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 import transformers
-from published_tokenizers import backend, publish
+from published_tokenizers import backend, publish, said_of_options
 from test_rebuilt_tokenizers import publish as publish_rules
 from tokenizers import normalizers
 from tokenizers.normalizers import Normalizer
@@ -15,7 +15,7 @@ from tokenizers.processors import TemplateProcessing
 from zoo.data.tokenizers.tokenizer import Tokenizer
 from zoo.hub.exporting.tokenizer_files import with_post_processor
 from zoo.hub.importing.tokenizer import read_tokenizer
-from zoo.hub.importing.tokenizer_differences import option_differences, template_differences
+from zoo.hub.importing.tokenizer_differences import template_differences
 from zoo.hub.sources.folder import CheckpointFolder
 from zoo.hub.targets.declare.registry import targets
 
@@ -56,7 +56,7 @@ def test_switches_of_another_class_than_the_one_in_the_config_do_not_count(tmp_p
     for named, said in ((None, 1), ("GPT2TokenizerFast", 1), ("PreTrainedTokenizerFast", 0)):
         folder = named_by_config(tmp_path, "gpt2", named)
         tokens = transformers.AutoTokenizer.from_pretrained(tmp_path).tokenize("it")
-        assert len(option_differences(folder, targets["gpt2"])) == said == tokens[0].startswith("\u0120")
+        assert len(said_of_options(folder, targets["gpt2"])) == said == tokens[0].startswith("\u0120")
 
 
 @pytest.mark.parametrize("whole", [True, False])
@@ -91,8 +91,8 @@ def test_a_tokenizer_that_does_not_tell_the_texts_of_a_pair_apart_is_said(
     assert isinstance(ours, Tokenizer)
     typed = "token_type_ids" in transformers.AutoTokenizer.from_pretrained(tmp_path)("a", "b")
     said = () if typed else ("'[CLS] a [SEP] b [SEP]' (here '[CLS]:0 a:0 [SEP]:0 b:1 [SEP]:1')",)
-    assert template_differences(folder, ours, True, bert) == said
-    assert template_differences(folder, ours, False, bert) == ()  # of a model without segments
+    assert template_differences(folder, ours, True, bert, None) == said
+    assert template_differences(folder, ours, False, bert, None) == ()  # of a model without segments
 
 
 @pytest.mark.parametrize("form", [normalizers.NFC(), normalizers.NFD(), None])
@@ -102,7 +102,7 @@ def test_a_normal_form_that_a_class_leaves_out_is_said(tmp_path: Path, form: Nor
     made.save(str(tmp_path / "tokenizer.json"))
     folder = named_by_config(tmp_path, "gpt2", "GPT2Tokenizer")
     differs = transformers.AutoTokenizer.from_pretrained(tmp_path).tokenize(text) != made.encode(text).tokens
-    assert bool(option_differences(folder, targets["gpt2"])) == differs == (form is not None)
+    assert bool(said_of_options(folder, targets["gpt2"])) == differs == (form is not None)
 
 
 @pytest.mark.parametrize("named", ["Qwen2Tokenizer", None])
@@ -111,10 +111,10 @@ def test_what_a_familys_own_class_makes_of_texts_is_said(tmp_path: Path, place: 
     publish_rules(tmp_path, named if place == "tokenizer_config.json" else None, "marks")
     folder = named_by_config(tmp_path, "qwen3", named if place == "config.json" else None)
     assert type(transformers.AutoTokenizer.from_pretrained(tmp_path)).__name__ == "Qwen2Tokenizer"
-    assert option_differences(folder, targets["qwen3"])
+    assert said_of_options(folder, targets["qwen3"])
 
 
 def test_without_transformers_nothing_is_compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     publish_rules(tmp_path, "LlamaTokenizer", "marks")
     monkeypatch.setitem(sys.modules, "transformers", None)
-    assert option_differences(CheckpointFolder(tmp_path), targets["llama"]) == ()
+    assert said_of_options(CheckpointFolder(tmp_path), targets["llama"]) == ()

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 import transformers
-from published_tokenizers import ENDING, LINES, backend, publish
+from published_tokenizers import ENDING, LINES, backend, publish, said_of_options
 from tokenizers import Tokenizer as Backend
 from tokenizers import processors
 
 from zoo.data.tokenizers.tokenizer import Tokenizer
 from zoo.hub.exporting.tokenizer_files import tokenizer_files, with_post_processor
 from zoo.hub.importing.tokenizer import read_tokenizer
-from zoo.hub.importing.tokenizer_differences import option_differences, tokenizer_differences
+from zoo.hub.importing.tokenizer_differences import tokenizer_differences
 from zoo.hub.sources.folder import CheckpointFolder
 from zoo.hub.targets.declare.recipes import read_merges
 from zoo.hub.targets.declare.registry import targets
@@ -256,7 +256,7 @@ def test_switches_that_contradict_the_tokenizers_file_are_said(
 ):
     backend({"electra": "bert"}.get(kind, kind)).save(str(tmp_path / "tokenizer.json"))
     (tmp_path / "tokenizer_config.json").write_text(json.dumps(options))
-    assert option_differences(CheckpointFolder(tmp_path), targets[kind]) == said
+    assert said_of_options(CheckpointFolder(tmp_path), targets[kind]) == said
 
 
 def test_gpt2s_own_class_keeps_the_template_of_the_file(tmp_path: Path):

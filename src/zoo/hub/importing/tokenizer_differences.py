@@ -1,8 +1,6 @@
 """Texts that transformers would encode in another way than zoo for an imported model."""
 
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Any
 
 from tokenizers import Encoding
 from tokenizers import Tokenizer as Backend
@@ -37,16 +35,17 @@ def tokenizer_differences(
     """Where transformers reads texts in another way: special tokens, tokenizer options, added tokens, padding."""
     if isinstance(tokenizer, str):
         return (), (), (), ()
+    made = rebuilt_backend(checkpoint, target)
     return (
-        template_differences(checkpoint, tokenizer, segments, target),
-        option_differences(checkpoint, target),
+        template_differences(checkpoint, tokenizer, segments, target, made),
+        option_differences(checkpoint, target, made),
         lacking_tokens(checkpoint),
         padding_in_texts(tokenizer, checkpoint.config, target),
     )
 
 
 def template_differences(
-    checkpoint: CheckpointFolder, tokenizer: Tokenizer, segments: bool, target: Target
+    checkpoint: CheckpointFolder, tokenizer: Tokenizer, segments: bool, target: Target, made: Backend | None
 ) -> tuple[str, ...]:
     """Describe the special tokens that the folder's tokenizer adds to texts, where zoo adds others.
 
@@ -56,6 +55,7 @@ def template_differences(
 
     Args:
         segments: whether the model distinguishes the two texts of a pair.
+        made: the tokenizer that transformers builds instead of that of tokenizer.json.
     """
     typed = segments and gives_types(checkpoint)
     own = target.recipe is not None and target.recipe.adds_special_tokens_for(checkpoint.tokenizer_class)
@@ -63,10 +63,11 @@ def template_differences(
         return ()
     chosen = target.classes[0]
     ours, found = with_post_processor(tokenizer, segments, chosen), []
+    other = ours if own else made or tokenizer.backend
     for texts in ((LETTERS[0],), LETTERS)[: 2 if chosen.pair else 1]:
         with explain_failure("tokenizer", "it cannot read a text"):
             mine = with_types(ours.encode(*texts), segments)
-            theirs = with_types((ours if own else tokenizer.backend).encode(*texts), typed)
+            theirs = with_types(other.encode(*texts), typed)
         if theirs != mine:
             found.append(f"'{format_tokens(theirs)}' (here '{format_tokens(mine)}')")
     return tuple(found)
@@ -86,11 +87,15 @@ def family_of(tokenizer_class: str) -> str:
 
 
 def with_types(encoding: Encoding, typed: bool) -> list[tuple[str, int]]:
-    """The tokens of a text, each with its type, which is 0 unless `typed`."""
-    return [(token, kind * typed) for token, kind in zip(encoding.tokens, encoding.type_ids, strict=True)]
+    """The sample letters and the special tokens around them, each with its type, which is 0 unless `typed`."""
+    found: list[tuple[str, int]] = []
+    for token, kind, text in zip(encoding.tokens, encoding.type_ids, encoding.sequence_ids, strict=True):
+        one = (token if text is None else LETTERS[text], kind * typed)
+        found += [one] * (text is None or one not in found)  # a letter may be several tokens
+    return found
 
 
-def option_differences(checkpoint: CheckpointFolder, target: Target) -> tuple[str, ...]:
+def option_differences(checkpoint: CheckpointFolder, target: Target, made: Backend | None) -> tuple[str, ...]:
     """Describe what transformers' class makes of sample texts by tokenizer_config.json, where tokenizer.json differs.
 
     In transformers 5 these classes take the vocabulary from tokenizer.json, and all else from their own options.
@@ -98,16 +103,14 @@ def option_differences(checkpoint: CheckpointFolder, target: Target) -> tuple[st
     if not checkpoint.has(BACKEND_FILE):
         return ()
     options, recipe = checkpoint.read_json(TOKENIZER_CONFIG), target.recipe
-    own_class = DEFAULT_CLASSES.get(target.model_type) if recipe is None else recipe.class_name
-    named = checkpoint.tokenizer_class or own_class
     own = read_own(checkpoint)
     found: list[tuple[list[str], list[str]]] = []
-    if recipe is not None and recipe.minimal_files is not None and recipe.builds(named):
+    if recipe is not None and recipe.minimal_files is not None and recipe.builds(checkpoint.tokenizer_class):
         switches = {name: value for name, value in options.items() if not name.endswith("_token")}
         rebuilt = recipe.build(recipe.minimal_files, {**switches, "add_bos_token": False})
         both = [(pieces(rebuilt, text), pieces(own, text)) for text in SAMPLES]
         found += [pair for pair in both if pair[0] != pair[1]][:1]  # one switch shows in both texts
-    elif (made := rebuilt_backend(checkpoint.folder, named)) is not None:
+    elif made is not None:
         found += zip(read_texts(made, SAMPLES), read_texts(own, SAMPLES), strict=False)
     return tuple(f"'{' '.join(theirs)}' (here '{' '.join(ours)}')" for theirs, ours in found if theirs != ours)
 
@@ -153,13 +156,22 @@ def padding_in_texts(tokenizer: Tokenizer, config: Json, target: Target) -> tupl
     return (token,) if any(padding in ids for ids in texts) else ()
 
 
-def rebuilt_backend(folder: Path, named: Any) -> Backend | None:
-    """The tokenizer that a class of `VOCABULARY_ONLY` builds from a folder; None for another class, or if it fails."""
-    if not isinstance(named, str) or family_of(named) not in VOCABULARY_ONLY:
+def rebuilt_backend(checkpoint: CheckpointFolder, target: Target) -> Backend | None:
+    """The tokenizer that a class of `VOCABULARY_ONLY` builds from a folder with a tokenizer.json.
+
+    None for another class, for a family's own class whose options a recipe shows, or if it fails.
+    """
+    named, recipe = checkpoint.tokenizer_class, target.recipe
+    if recipe is not None and recipe.minimal_files is not None and recipe.builds(named):
+        return None
+    named = named or (DEFAULT_CLASSES.get(target.model_type) if recipe is None else recipe.class_name)
+    if not checkpoint.has(BACKEND_FILE) or not isinstance(named, str) or family_of(named) not in VOCABULARY_ONLY:
         return None
     try:
-        maker = import_object("transformers:AutoTokenizer")
-        made: Backend = maker.from_pretrained(folder, local_files_only=True, trust_remote_code=False).backend_tokenizer
+        load = import_object("transformers:AutoTokenizer").from_pretrained
+        made: Backend = load(checkpoint.folder, local_files_only=True, trust_remote_code=False).backend_tokenizer
+        with explain_failure("tokenizer"):
+            made.encode(*LETTERS)
     except Exception:  # transformers is missing, or untrusted files make it raise: there is nothing to compare with
         return None
     return bare(made)
