@@ -103,7 +103,7 @@ REFUSED: dict[str, tuple[Change, str]] = {
     "half_a_label": (config(id2label={"0": "\ud800", "1": "b"}), "control characters"),
     "labels_are_a_list": (config(id2label=["a", "b"]), "id2label must name the classes"),
     "labels_have_holes": (config(id2label={"0": "a", "10000000000": "b"}), "id2label must name the classes"),
-    "labels_are_twice": (config(id2label={"0": "a", "1": "a"}), "expected two or more names, all distinct"),
+    "labels_are_twice": (config(id2label={"0": "a", "1": "a"}), "id2label gives 2 classes the name"),
     "labels_are_many": (config(id2label={str(i): f"l{i}" for i in range(3000)}), "labels|not have the sizes"),
     "weights_link": (moved_out(WEIGHTS), "leads out of the folder"),
     "weights_absolute_link": (link(WEIGHTS, "/etc/passwd"), "leads out of the folder"),

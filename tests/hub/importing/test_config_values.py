@@ -8,7 +8,8 @@ import pytest
 from published_tokenizers import ENDING, backend, publish
 
 from zoo.data.tokenizers.tokenizer import Tokenizer
-from zoo.hub.importing.config import ConfigReader, LabelNames, read_labels
+from zoo.hub.importing.config import ConfigReader, read_family, read_flat
+from zoo.hub.importing.labels import LabelNames, read_labels
 from zoo.hub.importing.tokenizer import added_tokens, find_backend, read_tokenizer, role_tokens
 from zoo.hub.importing.tokenizer_differences import padding_in_texts
 from zoo.hub.sources.folder import CheckpointFolder
@@ -44,6 +45,15 @@ def test_a_number_of_labels_that_is_none_is_refused(tmp_path: Path, count: Any):
         read_labels(reader(tmp_path, num_labels=count), CLASSIFIER)
 
 
+def test_a_number_as_the_name_of_a_label_is_read_as_text(tmp_path: Path):
+    assert read_labels(reader(tmp_path, id2label={"0": 5, "1": "a"}), CLASSIFIER).names == ["5", "a"]
+
+
+def test_one_name_for_two_classes_is_refused_where_it_is_written(tmp_path: Path):
+    with pytest.raises(ValueError, match=r"config.json: id2label gives 2 classes the name 'a'; zoo needs distinct"):
+        read_labels(reader(tmp_path, id2label={"0": "a", "1": "b", "2": "a"}), CLASSIFIER)
+
+
 def test_an_alias_that_is_null_says_nothing(tmp_path: Path):
     aliases = targets["gpt2"].aliases
     for config in ({"n_embd": 12, "hidden_size": None}, {"hidden_size": 12}, {"n_embd": None, "hidden_size": 12}):
@@ -57,6 +67,14 @@ def test_a_tokenizer_that_names_a_key_twice_is_refused(tmp_path: Path):
     (tmp_path / "tokenizer.json").write_text(twice, "utf-8")
     with pytest.raises(ValueError, match=r"tokenizer.json: .*'a token'"):
         find_backend(CheckpointFolder(tmp_path), {}, targets["gpt2"])
+
+
+@pytest.mark.parametrize(("kind", "file"), [("bert", "vocab.txt"), ("gpt2", "merges.txt"), ("gpt2", "vocab.json")])
+def test_a_vocabulary_file_that_is_not_utf8_is_named(tmp_path: Path, kind: str, file: str):
+    path = publish(tmp_path, kind) / file
+    path.write_bytes(path.read_bytes()[:7] + "\u00e9".encode("latin-1"))
+    with pytest.raises(ValueError, match=rf"no tokenizer can be made from .*: {file}: not .*(byte 8|position 7)"):
+        find_backend(CheckpointFolder(tmp_path), {}, targets[kind])
 
 
 def test_added_tokens_come_in_the_order_of_their_numbers(tmp_path: Path):
@@ -97,3 +115,18 @@ def test_only_a_snapshot_of_the_hubs_cache_may_link_to_its_blobs(tmp_path: Path,
             found.read("config.json")
     with pytest.raises(ValueError, match="leads out of the folder"):
         found.read("sub/config.json")  # no file that transformers would read
+
+
+@pytest.mark.parametrize(
+    ("config", "said"),
+    [
+        ({"num_layers": "2"}, r"config.json: num_layers: expected a whole number, got '2'$"),
+        ({"d_model": 512.0}, r"config.json: d_model: expected a whole number, got 512.0$"),
+        ({"layer_norm_epsilon": "1e-6"}, r"config.json: layer_norm_epsilon: expected a number, got '1e-6'$"),
+        ({"decoder_layers": "6"}, r"config.json: decoder_layers is '6'; zoo imports .* only with null or 6$"),
+    ],
+)
+def test_a_value_of_another_type_is_refused_by_the_name_of_its_key(tmp_path: Path, config: Any, said: str):
+    read = reader(tmp_path, **{"model_type": "t5", **config})
+    with pytest.raises(ValueError, match=said):
+        read_flat(read, read_family(CheckpointFolder(tmp_path), read)[0])

@@ -1,24 +1,19 @@
-"""Read a config.json: the target that it names, the names of labels, and the model's settings."""
+"""Read a config.json: the target that it names, and the model's settings."""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
-from unicodedata import category
 
 from zoo.config import as_tree
 from zoo.hub.sources.folder import CONFIG, CheckpointFolder
 from zoo.hub.sources.headers import WEIGHTS_FILE
-from zoo.hub.targets.declare.classes import classifies
 from zoo.hub.targets.declare.flat_settings import FlatSettings, by_layer
 from zoo.hub.targets.declare.key import Config, Key
 from zoo.hub.targets.declare.registry import targets
 from zoo.hub.targets.declare.spelling import join_values, spell_value
-from zoo.hub.targets.declare.target import NativeClass, Target
+from zoo.hub.targets.declare.target import Target
 from zoo.hub.targets.zoo_target import MODEL_TYPE, read_target
 from zoo.models.cost import Bounds, on_meta
-from zoo.models.heads.head import has_classes
 from zoo.models.settings import INHERITED, ModelSettings, parse_settings
-from zoo.objectives.label_losses import LABEL_LOSSES, OneClass, OneNumber
 from zoo.registry import REQUIRED
 from zoo.wording import nearest
 
@@ -30,9 +25,6 @@ ACCEPTED: Mapping[str, tuple[Any, ...]] = {
     "pruned_heads": ({}, None),
     "transformers_weights": (None, WEIGHTS_FILE),  # the file that is read in place of the usual one
 }
-MOST_LABELS = 2**20
-# control characters, which a terminal would obey, and surrogates, which UTF-8 cannot hold
-FORBIDDEN_CATEGORIES = ("Cc", "Cs")
 
 
 class ConfigReader:
@@ -162,7 +154,8 @@ def check_demands(config: ConfigReader, target: Target, class_name: str | None) 
             continue
         allowed = accepted(config) if callable(accepted) else accepted
         if value not in allowed:
-            found = f"{key} is {spell_value(value):.80}"
+            alike = spell_value(value) in map(spell_value, allowed)  # a text, where a number is meant
+            found = f"{key} is {repr(value) if alike else spell_value(value):.80}"
             only = f"with {join_values(allowed, ' or ')}" if allowed else "without that key"
             raise ValueError(f"{config.place}: {found}; zoo imports {target.family} only {only}")
 
@@ -226,75 +219,3 @@ def build_settings(flat: FlatSettings, target: Target, elements: Iterable[int], 
     except ValueError as error:  # a value that only a block checks, such as a dropout of 2
         raise ValueError(f"{place}: {error}") from None
     return settings
-
-
-@dataclass(frozen=True)
-class LabelNames:
-    """The labels of a class.
-
-    Args:
-        names: names of the classes; empty if there are none.
-        kind: kind of label, as in a task's `labels`. count: number of scores of the head.
-        assumed_number: whether the one label is a number, as transformers trains it, without a `problem_type`.
-    """
-
-    names: list[str]
-    kind: str = "one"
-    count: int = 0
-    assumed_number: bool = False
-
-    def plain(self) -> Any:
-        """The value of `labels` in a task."""
-        if self.kind == "one":
-            return self.names
-        return {self.kind: self.names} if self.names else self.kind
-
-
-def read_labels(config: ConfigReader, chosen: NativeClass) -> LabelNames:
-    """Read the labels of a class, if it has any; without names in the file, transformers' LABEL_0, LABEL_1, … are used.
-
-    Raises:
-        ValueError: `id2label` is not a list of names, or zoo cannot read the problem type or this number of labels.
-    """
-    if not any(map(has_classes, chosen.heads)):
-        return LabelNames([])
-    names, problem = label_names(config), config.tree.get("problem_type")
-    if not classifies(chosen):
-        return LabelNames(names, count=len(names))
-    assumed = problem is None
-    if assumed:  # as transformers' classes decide it
-        problem = (OneNumber if len(names) == 1 else OneClass).problem
-    kinds = {answer.problem: kind for kind, answer in LABEL_LOSSES.items()}
-    if not isinstance(problem, str) or problem not in kinds:
-        raise ValueError(f"{config.place}: problem_type is {problem!r}; zoo reads {join_values(list(kinds), ' or ')}")
-    number = kinds[problem] == "number"
-    if number and len(names) != 1:
-        raise ValueError(
-            f"{config.place}: problem_type is {problem!r} with {len(names)} outputs; zoo predicts one number"
-        )
-    if not number and len(names) == 1:  # a head of one score inherits the problem_type of the classifier it replaces
-        raise ValueError(
-            f"{config.place}: problem_type is {problem!r} with one label; zoo reads two or more labels, or "
-            f"{OneNumber.problem!r} if the model predicts a number"
-        )
-    return LabelNames([] if number else names, kinds[problem], len(names), assumed and number)
-
-
-def label_names(config: ConfigReader) -> list[str]:
-    """Read the names of the labels.
-
-    Raises:
-        ValueError: `id2label` does not name the classes 0, 1, …, or has control characters; `num_labels` is no number.
-    """
-    named = config.tree.get("id2label")
-    if named is None:
-        count = config.tree.get("num_labels", 2)
-        if type(count) is not int or not 0 < count < MOST_LABELS:
-            raise ValueError(f"{config.place}: num_labels must be 1 to {MOST_LABELS - 1}, got {count!r:.80}")
-        return [f"LABEL_{i}" for i in range(count)]
-    names: list[Any] = [named.get(str(i)) for i in range(len(named))] if isinstance(named, dict) else []
-    if not names or not all(isinstance(name, str) for name in names):
-        raise ValueError(f"{config.place}: id2label must name the classes 0, 1, …, got {named!r:.80}")
-    if odd := [name for name in names if any(category(c) in FORBIDDEN_CATEGORIES for c in name)]:
-        raise ValueError(f"{config.place}: id2label has control characters in {odd[0]!r:.80}")
-    return names

@@ -15,8 +15,9 @@ from zoo.hub.exporting.config_files import IMPOSSIBLE, STRIDE
 from zoo.hub.exporting.hashes import untrained_heads
 from zoo.hub.exporting.tokenizer_files import DEFAULT_CHAT, chat_template, to_json
 from zoo.hub.importing import weights
-from zoo.hub.importing.config import ConfigReader, LabelNames, build_settings, read_family, read_flat, read_labels
+from zoo.hub.importing.config import ConfigReader, build_settings, read_family, read_flat
 from zoo.hub.importing.generation import read_generation
+from zoo.hub.importing.labels import LabelNames, read_labels
 from zoo.hub.importing.report import ImportReport
 from zoo.hub.importing.tokenizer import read_tokenizer
 from zoo.hub.importing.tokenizer_differences import tokenizer_differences

@@ -24,6 +24,7 @@ from zoo.hub.sources.folder import (
     TOKENIZER_CONFIG,
     CheckpointFolder,
     Json,
+    decode_text,
 )
 from zoo.hub.targets.declare.recipes import token_text
 from zoo.hub.targets.declare.target import NativeClass, Target
@@ -94,20 +95,8 @@ def read_chat_templates(checkpoint: CheckpointFolder, options: Json) -> dict[str
     listed = given if isinstance(given, list) else [{"name": DEFAULT_CHAT, "template": given}]
     pairs = [(one.get("name"), one.get("template")) for one in listed if isinstance(one, Mapping)]
     if files:
-        pairs = [(name, read_text(checkpoint, file)) for name, file in files.items()]
+        pairs = [(n, decode_text(checkpoint.read(f), str(checkpoint.folder / f))) for n, f in files.items()]
     return {n: t for n, t in pairs if isinstance(t, str) and isinstance(n, str) and PLAIN_NAME.fullmatch(n)}
-
-
-def read_text(checkpoint: CheckpointFolder, name: str) -> str:
-    """Read a file of the folder as text.
-
-    Raises:
-        ValueError: as `CheckpointFolder.read`, or it is not UTF-8.
-    """
-    try:
-        return checkpoint.read(name).decode()
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{checkpoint.folder / name}: not UTF-8 text: byte {error.start + 1}") from None
 
 
 def is_encoded_as_token(token: str, tokenizer: Tokenizer) -> bool:

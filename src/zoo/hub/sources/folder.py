@@ -128,3 +128,15 @@ class CheckpointFolder:
             ValueError: as `read`, or it is not a JSON map.
         """
         return parse_json(self.read(name), str(self.folder / name)) if self.has(name) else {}
+
+
+def decode_text(content: bytes, place: str) -> str:
+    """The text of a file in UTF-8.
+
+    Raises:
+        ValueError: it is not UTF-8; the message begins with `place`.
+    """
+    try:
+        return content.decode()
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{place}: not UTF-8 text: byte {error.start + 1}") from None

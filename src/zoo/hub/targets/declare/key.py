@@ -8,7 +8,7 @@ from typing import Any
 from zoo.hub.targets.declare.flat_settings import FlatSettings
 from zoo.hub.targets.declare.renaming import Conversion
 from zoo.hub.targets.declare.spelling import join_values
-from zoo.registry import REQUIRED
+from zoo.registry import REQUIRED, check
 
 Merge = Callable[[Sequence[Any]], Any]
 Config = Callable[[str], Any]  # looks up a key of config.json, by default the value of transformers' config class
@@ -78,7 +78,7 @@ class Key:
         """Settings by path, from the value in a config.json; empty if the key is not read back.
 
         Raises:
-            ValueError: a word that `names` lacks.
+            ValueError: a word that `names` lacks, or no number where transformers' default is one.
         """
         if self.conversion is not None and self.conversion.inverse is None:
             return {}
@@ -91,6 +91,8 @@ class Key:
                     f"{self.theirs} is {value!r}; zoo reads {join_values(list(self.names.values()), ' or ')}"
                 )
             value = known[0]
+        elif value is not None and type(self.default) in (int, float):
+            check(value, type(self.default), self.theirs)
         if self.conversion is not None and self.conversion.inverse is not None:
             value = self.conversion.inverse(value)
         return dict(zip(self.paths, value, strict=True)) if self.joined else dict.fromkeys(self.paths, value)

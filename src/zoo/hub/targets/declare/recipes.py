@@ -14,6 +14,7 @@ from tokenizers import AddedToken, Regex, decoders, models, normalizers, pre_tok
 from tokenizers import Tokenizer as Backend
 from tokenizers.processors import TemplateProcessing
 
+from zoo.hub.sources.folder import decode_text
 from zoo.hub.sources.sentencepiece import Pieces, read_pieces
 from zoo.strict_json import parse_json
 
@@ -88,9 +89,13 @@ def read_merges(files: Files) -> list[tuple[str, str]]:
     """Read merges.txt: two pieces per line, most frequent first; the first line may be a comment.
 
     Raises:
-        ValueError: a line does not hold two pieces.
+        ValueError: it is not UTF-8, or a line does not hold two pieces.
     """
-    lines = [line for line in files["merges.txt"].decode("utf-8").replace("\r\n", "\n").split("\n") if line.strip()]
+    lines = [
+        line
+        for line in decode_text(files["merges.txt"], "merges.txt").replace("\r\n", "\n").split("\n")
+        if line.strip()
+    ]
     if lines and lines[0].startswith("#version"):
         lines = lines[1:]
     pairs = [tuple(line.split(" ")) for line in lines]
@@ -101,7 +106,7 @@ def read_merges(files: Files) -> list[tuple[str, str]]:
 
 def wordpiece(files: Files, options: Options) -> Backend:
     """BERT's tokenizer: `BasicTokenizer`, then greedy longest-match-first WordPiece (Devlin et al. 2019)."""
-    words = files["vocab.txt"].decode("utf-8").removesuffix("\n").split("\n")
+    words = decode_text(files["vocab.txt"], "vocab.txt").removesuffix("\n").split("\n")
     vocabulary = {word.rstrip("\r"): i for i, word in enumerate(words)}
     unk = token_text(options.get("unk_token")) or BERT.tokens["unk_token"]
     backend = Backend(models.WordPiece(vocabulary, unk_token=unk))
