@@ -47,6 +47,29 @@ def test_a_text_is_read_where_transformers_reads_it(padding: str, tmp_path: Path
     export_model(untold_run(loaded), tmp_path / "out", reload=reload)
 
 
+@pytest.mark.parametrize("name", ["GPT2ForSequenceClassification", "GPT2LMHeadModel"])
+@pytest.mark.parametrize("named", [True, False])
+def test_a_word_that_pads_is_replaced_so_that_an_export_reads_texts_that_end_with_it(
+    name: str, named: bool, tmp_path: Path
+):
+    folder = saved(tmp_path / "hf", name, vocab_size=400, n_positions=64)
+    publish(folder, "gpt2", only_vocabulary=True, **({"pad_token": "?"} if named else {}))
+    change(folder, pad_token_id=given(folder).vocabulary["?"])
+    loaded = load_checkpoint(folder)
+    assert given(folder).role_tokens["pad"] == ENDING
+    export_model(untold_run(loaded), tmp_path / "out", reload=reload)
+    out = json.loads((tmp_path / "out" / "config.json").read_text())
+    assert out["pad_token_id"] == given(folder).vocabulary[ENDING]
+    if "classification" not in loaded.model.heads:
+        return
+    theirs = transformers.AutoModelForSequenceClassification.from_pretrained(tmp_path / "out").eval()
+    tokens = transformers.AutoTokenizer.from_pretrained(tmp_path / "out")("is it?", return_tensors="pt")
+    with torch.no_grad():
+        wanted = theirs(**tokens).logits[0].softmax(-1).tolist()
+    found = predict(loaded, ["is it?"], None, GenerateSettings())[0].scores
+    assert list(found.values()) == pytest.approx(wanted, abs=1e-5)
+
+
 @pytest.mark.parametrize(("padding", "kept"), [(ENDING, False), ("!", True)])
 def test_a_token_that_pads_texts_does_not_end_those_of_a_classifier_made_of_a_tagger(
     padding: str, kept: bool, tmp_path: Path

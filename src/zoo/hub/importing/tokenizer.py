@@ -15,6 +15,7 @@ from zoo.data.tokenizers.tokenizer import BACKEND_FILE, ROLES_FILE, Tokenizer
 from zoo.examples.template import Template
 from zoo.hub.exporting.tokenizer_files import DEFAULT_CHAT, ROLE_OF_TOKEN
 from zoo.hub.importing.generation import merge_files, pick_id
+from zoo.hub.importing.padding import STAND_INS, counts_as_padding, padding_token
 from zoo.hub.sources.folder import (
     ADDED_TOKENS,
     CHAT,
@@ -66,6 +67,7 @@ def read_tokenizer(checkpoint: CheckpointFolder, config: Json, target: Target, c
     # through files, so that a tokenizer built by a recipe passes the same checks
     files = {BACKEND_FILE: backend.to_str().encode(), ROLES_FILE: json.dumps(tokens).encode()}
     tokenizer = Tokenizer.from_files(files, str(checkpoint.folder))
+    tokenizer.role_tokens["pad"] = tokens["pad"] = padding_token(tokenizer, target)
     # a token that only config files name, by id, remains an ordinary token of texts (a newline; id 0 may be "!")
     special = {*named.values(), *template_tokens(backend)}
     tokenizer.make_special(token for token in tokens.values() if token in special)
@@ -235,21 +237,10 @@ def role_tokens(
     found = written | found if class_adds_tokens and target.sides == ("encoder",) else found | written
     if "start" not in found and "end" in found and chosen.generates:  # as in GPT-2, one token does both
         found["start"] = found["end"]
-    stand_ins = [found[role] for role in ("end", "unk", "separator", "start") if role in found]
+    stand_ins = [found[role] for role in STAND_INS if role in found]
     if "pad" not in found and stand_ins:
         found["pad"] = stand_ins[0]
     return {role: found[role] for role in ROLES if role in found}
-
-
-def counts_as_padding(token: str | None, backend: Backend, config: Json, target: Target, chosen: NativeClass) -> bool:
-    """Return whether `token`, which the tokenizer appends to a text, is padding to a decoder that classifies texts.
-
-    Its transformers class reads the last token that is not `pad_token_id`, so it would read the one before `token`.
-    """
-    if target.sides != ("decoder",) or "classification" not in chosen.heads:
-        return False
-    padding = config.get("pad_token_id")
-    return token is not None and type(padding) is int and backend.token_to_id(token) == padding
 
 
 def template_tokens(backend: Backend) -> set[str]:

@@ -8,7 +8,8 @@ from tokenizers import Tokenizer as Backend
 from zoo.data.tokenizers.backend import explain_failure, read_backend
 from zoo.data.tokenizers.tokenizer import BACKEND_FILE, Tokenizer
 from zoo.hub.exporting.tokenizer_files import with_post_processor
-from zoo.hub.importing.tokenizer import added_tokens, counts_as_padding
+from zoo.hub.importing.padding import counts_as_padding, may_end_texts
+from zoo.hub.importing.tokenizer import added_tokens
 from zoo.hub.sources.folder import TOKENIZER_CONFIG, CheckpointFolder, Json
 from zoo.hub.targets.declare.target import Target
 from zoo.lazy_import import import_object
@@ -23,7 +24,6 @@ VOCABULARY_ONLY = """
 """.split()
 DEFAULT_CLASSES = {"qwen3": "Qwen2Tokenizer"}  # the class of a family without a recipe, if a folder names none
 SAMPLE = "Ab \u00c9 \u6f22\u5b57"  # a text that options such as lower-casing change
-RARE_SAMPLE = "\u2603 \U0002a6a5"  # characters that few vocabularies have
 COMPOSED_SAMPLE = f" e\u0301  2000 {SAMPLE}"  # the same after spaces, a letter that NFC composes, and digits
 SAMPLES = (SAMPLE, COMPOSED_SAMPLE)
 Described = tuple[str, ...]
@@ -152,8 +152,7 @@ def padding_in_texts(tokenizer: Tokenizer, config: Json, target: Target) -> tupl
     token = tokenizer.spell(padding)
     if not counts_as_padding(token, tokenizer.backend, config, target, target.classes[0]):
         return ()
-    texts = tokenizer.encode([RARE_SAMPLE, token, tokenizer.decode([padding])])
-    return (token,) if any(padding in ids for ids in texts) else ()
+    return (token,) if may_end_texts(token, tokenizer) else ()
 
 
 def rebuilt_backend(checkpoint: CheckpointFolder, target: Target) -> Backend | None:
