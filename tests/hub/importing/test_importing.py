@@ -222,6 +222,7 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("BertForMaskedLM", {"num_hidden_layers": 1}, "no layer for the tensor bert.encoder.layer.1"),
     ("BertForMaskedLM", {"vocab_size": 32}, "do not have the sizes of config.json: .*expected 32x6, found 31x6"),
     ("BertForMaskedLM", {"model_type": "bart"}, r"zoo cannot import model type 'bart' \(did you mean 'bert'"),
+    ("BertForMaskedLM", {"model_type": None}, "the key 'model_type' is missing; zoo imports: bert, electra"),
     ("GPT2LMHeadModel", {"scale_attn_by_inverse_layer_idx": True}, "scale_attn_by_inverse_layer_idx is true"),
     ("GPT2LMHeadModel", {"quantization_config": {"bits": 4}}, "quantization_config is .*'bits': 4"),
     ("GPT2LMHeadModel", {"pruned_heads": {"0": [1]}}, "pruned_heads is .*'0'"),

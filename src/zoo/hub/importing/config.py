@@ -129,7 +129,8 @@ def read_family(checkpoint: CheckpointFolder, config: ConfigReader) -> tuple[Tar
     else:
         every = (*known, MODEL_TYPE)
         unknown = f"zoo cannot import model type {named!r:.80}{nearest(str(named)[:80], every)}"
-        raise ValueError(f"{config.place}: {unknown}; it imports: {', '.join(every)}")
+        unknown = "the key 'model_type' is missing" if named is None else unknown
+        raise ValueError(f"{config.place}: {unknown}; zoo imports: {', '.join(every)}")
     config.resolve_aliases(target.aliases)
     config.tree = dict(target.modernize(config.tree))
     check_demands(config, target, checkpoint.class_name)
