@@ -67,4 +67,3 @@ def test_a_score_of_zero_is_a_number_and_one_that_is_none_is_said():
     assert format_guess({"accuracy": 0.5, "loss": None}) == "accuracy 0.500, loss infinite"
     score = {"loss": 0.0, "perplexity": 1.0, "bits_per_byte": 0.0}
     assert format_loss(score) == "loss 0.000, perplexity 1.0 (0.000 bits per byte)"
-    assert format_loss({**score, "bits_per_byte": None}) == "loss 0.000, perplexity 1.0"

@@ -43,8 +43,9 @@ def unknown(split: Found) -> str:
 
 def format_loss(score: Found) -> str:
     """Format the loss on one split of predicting from frequencies alone."""
-    bits = "" if score["bits_per_byte"] is None else f" ({score['bits_per_byte']:.3f} bits per byte)"
-    return f"loss {score['loss']:.3f}, perplexity {score['perplexity']:.1f}{bits}"
+    return (
+        f"loss {score['loss']:.3f}, perplexity {score['perplexity']:.1f} ({score['bits_per_byte']:.3f} bits per byte)"
+    )
 
 
 def say_lengths(split: str, lengths: Found) -> None:

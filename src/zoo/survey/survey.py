@@ -149,12 +149,12 @@ def describe_tokens(tally: TokenTally) -> dict[str, Any]:
 def describe_entropy(tallies: Mapping[str, TokenTally], first: str, sources: Mapping[str, RowTally]) -> dict[str, Any]:
     """Per split, the scores of a unigram model: one that knows only each target token's frequency in split `first`.
 
-    Loss in nats per token, perplexity, and bits per byte of text (None if the split has no bytes).
+    Loss in nats per token, perplexity, and bits per byte of text.
     """
     costs = unigram_costs(tallies[first].target_counts)
     found: dict[str, Any] = {}
     for name, tally in tallies.items():
         loss, size = tally.loss(costs), sources[name].bytes if tally.whole else int(tally.split.bytes.sum())
-        bits = loss * int(tally.target_counts.sum()) / math.log(2) / size if size else None
+        bits = loss * int(tally.target_counts.sum()) / math.log(2) / size
         found[name] = {"loss": loss, "perplexity": math.exp(loss), "bits_per_byte": bits}
     return found
