@@ -12,9 +12,10 @@ from pyarrow import parquet
 from written_rows import ALL_STAY
 
 from zoo.data.columns.columns import Columns
-from zoo.data.formats.class_features import METADATA, names_in
+from zoo.data.formats.class_features import METADATA, class_features, names_in
 from zoo.data.sources import groups
 from zoo.data.sources.files import find_files
+from zoo.data.sources.named_classes import NamedClasses
 from zoo.data.sources.reader import SplitReader
 from zoo.data.sources.settings import SourceSettings
 from zoo.examples.form import inputs
@@ -138,6 +139,15 @@ def test_a_part_with_other_names_is_read_by_name(tmp_path: Path) -> None:
     assert labels(SplitReader(origin, Columns(inputs()), 0.3, None, "one", ALL_STAY)) == [0, 1, 1, 0]
 
 
+def test_only_the_numbers_of_classes_get_names_and_places_stay_as_they_are(tmp_path: Path) -> None:
+    written(tmp_path / "train.parquet", [[2, None], None], text=["a", "b"])
+    part = reader(tmp_path, kind="several").parts("train")[0]
+    assert isinstance(part, NamedClasses) and [part.name(value) for value in (0, 3, -1)] == ["World", 3, -1]
+    assert [row["label"] for row in part.rows(["label", "text"])] == [["Business", None], None]
+    assert list(part.rows(["text"])) == [{"text": "a"}, {"text": "b"}]
+    assert (part.where(2, 1), part.line(2, 1)) == (part.part.where(2, 1), part.part.line(2, 1))
+
+
 def test_what_is_stored_depends_on_whether_classes_have_names(tmp_path: Path) -> None:
     written(tmp_path / "train.parquet", [0, 1, 2])
     digests = {reader(tmp_path, names=names).parts("train")[0].digest for names in (None, NAMES, ["a", "b", "c"])}
@@ -161,6 +171,19 @@ def test_a_column_that_holds_texts_by_now_needs_no_names(tmp_path: Path) -> None
         path = tmp_path / f"{split}.parquet"
         parquet.write_table(table.replace_schema_metadata({METADATA: json.dumps(described)}), path)
     assert reader(tmp_path).labels == ("no", "yes")
+
+
+NUMBERS = pyarrow.int8()
+
+
+@pytest.mark.parametrize(
+    "kind", [NUMBERS, pyarrow.list_(NUMBERS), pyarrow.large_list(NUMBERS), pyarrow.list_(NUMBERS, 2)]
+)
+def test_numbers_and_every_kind_of_list_of_them_have_names_if_the_file_describes_them(kind: pyarrow.DataType) -> None:
+    described = {"info": {"features": {"label": {"names": ["x", "y"], "_type": "ClassLabel"}}}}
+    schema = pyarrow.schema({"label": kind, "text": pyarrow.string()})
+    assert class_features(schema.with_metadata({METADATA: json.dumps(described)})) == {"label": ["x", "y"]}
+    assert class_features(schema) == class_features(schema.with_metadata({"pandas": "{}"})) == {}
 
 
 def test_every_form_of_a_list_of_classes_is_known() -> None:

@@ -63,8 +63,7 @@ class NamedClasses(SourcePart):
         """The name of a class, or of each class in a list."""
         if isinstance(value, list):
             return [self.name(entry) for entry in value]
-        is_class = isinstance(value, int) and not isinstance(value, bool) and 0 <= value < len(self.names)
-        return self.names[value] if is_class else value
+        return self.names[value] if isinstance(value, int) and 0 <= value < len(self.names) else value
 
     def where(self, row: int, entry: int | None = None) -> str:
         return self.part.where(row, entry)
