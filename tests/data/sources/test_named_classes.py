@@ -34,7 +34,7 @@ def written(path: Path, label: list[Any], names: list[str] = NAMES, text: Any = 
 
 
 def reader(
-    folder: Path, names: list[str] | None = None, kind: str = "one", columns: dict[str, str] | None = None
+    folder: Path, names: list[str] | None = None, kind: str = "one", columns: dict[str, Any] | None = None
 ) -> SplitReader:
     files = {path.stem: path.name for path in folder.iterdir()}
     origin = find_files(SourceSettings(files=files), folder, "source")
@@ -128,6 +128,36 @@ def test_numbers_to_predict_stay_numbers(tmp_path: Path) -> None:
     written(tmp_path / "train.parquet", [2, 0])
     written(tmp_path / "validation.parquet", [1])
     assert labels(reader(tmp_path, kind="number")) == [2.0, 0.0]
+
+
+def test_the_first_of_two_declared_classes_is_class_zero_and_one_alone_is_refused(tmp_path: Path) -> None:
+    written(tmp_path / "train.parquet", [0, 1], names=["yes", "no"])
+    assert reader(tmp_path).labels == ("yes", "no")
+    written(tmp_path / "train.parquet", [0, 0], names=["yes"])
+    with pytest.raises(ValueError, match="every row has the label 'yes'; at least two classes are needed"):
+        reader(tmp_path).labels  # noqa: B018
+
+
+TEXT, CLASS = Value("string"), ClassLabel(names=["first", "second"])
+CHOICES = {"context": (TEXT, ["a", "b"]), "choices": (List(TEXT), [["x", "y"], ["z", "v"]]), "label": (CLASS, [1, 0])}
+COLUMNS = {"text": (TEXT, ["a", "b"]), "loud": (CLASS, [1, 0]), "rude": (CLASS, [1, 1])}
+
+
+@pytest.mark.parametrize(
+    ("table", "kind", "columns", "expected"),
+    [
+        (CHOICES, "one", {}, [1, 0]),
+        (COLUMNS, "several", {"text": "text", "label": ["loud", "rude"]}, [(0, 1), (1,)]),
+    ],
+)
+def test_the_position_of_a_choice_and_a_column_for_each_class_need_no_names(
+    tmp_path: Path, table: dict[str, tuple[Any, list[Any]]], kind: str, columns: dict[str, Any], expected: list[Any]
+) -> None:
+    features = Features({name: feature for name, (feature, _) in table.items()})
+    rows = Dataset.from_dict({name: values for name, (_, values) in table.items()}, features=features)
+    for split in ("train", "validation"):
+        rows.to_parquet(tmp_path / f"{split}.parquet")
+    assert labels(reader(tmp_path, kind=kind, columns=columns)) == expected
 
 
 def test_a_part_with_other_names_is_read_by_name(tmp_path: Path) -> None:
