@@ -45,7 +45,7 @@ def has_text(assigned: AssignedRow, every: bool) -> bool:
     """
     columns = [as_list(assigned.row[name]) for name in text_columns(assigned.row)]
     filled = [any(text.strip() for text in texts) for texts in columns]
-    return not filled or assigned.at == ONE_TEXT or (all(filled) if every else any(filled))
+    return all(filled) if every else any(filled)
 
 
 def hold_out(

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from functools import cache, cached_property, partial
 
-from zoo.data.columns.labels import READERS, LabelPositions, LabelReader, Labels, Occurrence
+from zoo.data.columns.labels import READERS, LabelPositions, LabelReader, Occurrence
 from zoo.data.ids import CHOICES, LABEL, TAGS, Label
 from zoo.data.sources.file_cache import remember
 from zoo.data.sources.named_classes import NamedClasses
@@ -62,9 +62,7 @@ class SplitLabels:
         return not {LABEL, TAGS}.isdisjoint(self.parts.columns.inputs)
 
     def reader_of(self, source: str) -> type[LabelReader]:
-        """The label reader of a split: tags of words are classes; with choices, a label is the right one's position."""
-        if self.parts.tags(source):
-            return Labels
+        """The label reader of a split; with choices, a label is the right one's position."""
         return LabelPositions if CHOICES in self.parts.chosen(source) else self.label_reader
 
     def find(self, source: str) -> list[Occurrence]:
