@@ -26,5 +26,6 @@ def test_images_are_rows_of_one_position_and_texts_are_as_long_as_task_and_model
     given = loaded(name, objective, **sizes)
     task = replace(given.task, length={"source": 50, "target": 60}, longest={"source": 20, "target": 40})
     assert row_shape(task, given.model) == shape
+    assert row_shape(replace(task, pack=False), given.model) == replace(shape, pack=False)
     shorter = row_shape(replace(task, longest={"source": 13, "target": 5}), given.model)
     assert shorter.longest in (None, 5) and shorter.longest_source in (None, 13)
