@@ -1,5 +1,7 @@
 """The loss of choices: a softmax over the choices of each example, counted by examples, wherever they lie in a row."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 import torch
@@ -138,6 +140,15 @@ def test_documents_without_choices_have_none_that_is_too_long() -> None:
 
 def read(piece: Piece) -> np.ndarray:
     return np.arange(piece.start, piece.stop, dtype=np.int64) + {"context": 100, "choices": 200}[piece.field]
+
+
+@pytest.mark.parametrize(("label", "targets"), [(0, [FIRST + RIGHT, 0, 0]), (2, [FIRST, 0, RIGHT]), (-1, [-1] * 3)])
+def test_the_right_choice_is_marked_and_an_unknown_one_is_not_scored(label: int, targets: list[int]):
+    form = Choices(ModelTraits(causal=False, segments=True), True)
+    (plan,) = form.plan(LENGTHS, 0, 0, 0, Limits(20, row=64))
+    example = dataclasses.replace(form.build(plan, read, ROLES), label=label)
+    RightChoice().annotate(example, Randomness(Purpose.EXAMPLE, 0), ROLES)
+    assert example.targets["choice"].tolist() == targets
 
 
 def test_each_choice_is_a_document_with_the_context():

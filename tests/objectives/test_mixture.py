@@ -208,8 +208,12 @@ def test_every_objective_keeps_its_contract(name: str):
 
 
 @pytest.mark.parametrize("name", objectives.names())
-def test_every_objective_keeps_its_weight(name: str):
-    assert objectives[name](weight=3.0).weight == 3.0
+def test_every_objective_keeps_its_weight_and_its_label_smoothing(name: str):
+    smooths = "label_smoothing" in objectives.options(name)
+    usual, given = objectives[name](), objectives[name](weight=3.0, **({"label_smoothing": 0.25} if smooths else {}))
+    assert (usual.weight, given.weight) == (50.0 if name == "replaced_token" else 1.0, 3.0)  # 50: ELECTRA's
+    assert usual.label_smoothing == (0.1 if name in ("translation", "captioning") else 0.0)  # 0.1: the Transformer's
+    assert given.label_smoothing == (0.25 if smooths else 0.0)
 
 
 @pytest.mark.parametrize(
