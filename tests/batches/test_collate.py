@@ -139,6 +139,15 @@ def test_shapes_never_change_and_missing_rows_are_empty():
     assert (empty.tokens, empty.occupancy, empty.examples) == (0, 0.0, [])
 
 
+def test_every_position_that_a_generator_may_sample_has_the_number_of_its_example():
+    given = examples("replaced_token", ENCODER, RowShape(16, longest=8), text=[3, 5])
+    (row,), part = first_part(given, 2, rows=1)
+    draws = [draw for example in given.build(row) for draw in example.draws.tolist()]
+    assert len(set(draws)) == len(draws) == 3 + 5 + 4 and part.inputs["draws"].dtype == torch.int64
+    assert part.inputs["draws"].tolist() == [draws + 4 * [0], 16 * [0]]
+    assert "draws" not in first_part(examples("causal_lm", DECODER, RowShape(8), text=[2]), 1)[1].inputs
+
+
 @pytest.mark.parametrize(
     ("objective", "stream"), [("classification", ENCODER), ("causal_lm", ModelTraits(causal=True, segments=True))]
 )
