@@ -1,3 +1,5 @@
+import re
+
 import numpy as np
 import pytest
 
@@ -5,6 +7,7 @@ from zoo.data.ids import Roles
 from zoo.examples.example import Example, ExamplePlan
 from zoo.examples.randomness import Purpose, Randomness
 from zoo.objectives.kinds.masked_lm import MaskedLM
+from zoo.objectives.mixture import Mixture
 
 CONTINUES = np.zeros(1000, dtype=bool)
 CONTINUES[500:] = True
@@ -86,11 +89,20 @@ def test_an_example_never_scores_more_than_planned_and_a_row_holds_the_share():
     assert capacity is not None and objective.count_chosen(126) <= capacity < 0.2 * 128
 
 
-def test_bad_options_are_refused():
-    with pytest.raises(ValueError, match=r"masked_lm: share must be above 0 and at most 1, got 1\.5"):
-        MaskedLM(share=1.5)
-    with pytest.raises(ValueError, match="weight must be a finite number of at least 0, got -1"):
-        MaskedLM(weight=-1.0)
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"share": 1.5}, "masked_lm: share must be above 0 and at most 1, got 1.5"),
+        ({"share": 0.0}, "masked_lm: share must be above 0 and at most 1, got 0.0"),
+        ({"masked": 0.9, "random": 0.2}, "must be at least 0 and at most 1 together, got 0.9 and 0.2"),
+        ({"masked": -0.1}, "must be at least 0 and at most 1 together, got -0.1 and 0.1"),
+        ({"random": -0.1}, "must be at least 0 and at most 1 together, got 0.8 and -0.1"),
+        ({"weight": -1.0}, "weight must be a finite number of at least 0, got -1"),
+    ],
+)
+def test_bad_options_are_refused(options: dict[str, float], said: str):
+    with pytest.raises(ValueError, match=re.escape(said)):
+        Mixture.parse({"masked_lm": options})
 
 
 def test_whole_words_need_to_know_where_words_begin():

@@ -130,13 +130,6 @@ def test_the_whole_loss_is_that_of_the_generator_and_of_what_it_drew():
     assert 0 < replaced <= int(hidden.sum())
 
 
-def test_shares_of_masks_that_are_none_are_refused():
-    with pytest.raises(
-        ValueError, match=r"masked and random must be at least 0 and at most 1 together, got 0\.9 and 0\.2"
-    ):
-        Mixture.parse({"masked_lm": {"masked": 0.9, "random": 0.2}})
-
-
 def test_every_chosen_token_can_be_kept_or_be_random():
     (member,) = Mixture.parse({"masked_lm": {"masked": 0.0, "random": 0.0}}).members.values()
     tokens = np.arange(7, 40)
