@@ -13,6 +13,13 @@ def test_a_choice_is_its_name_with_its_options_under_it():
     assert flat["embeddings.norm.eps"] == (1e-12,)
 
 
+def test_a_text_is_itself_and_the_name_of_a_choice_has_its_options():
+    sets = [(("embeddings", "vectors"), "words.txt"), (("decoder", "attention"), {"qk_norm": "rmsnorm"})]
+    flat = flatten(load_settings("gpt-nano", sets))
+    assert flat["embeddings.vectors"] == ("words.txt",)
+    assert flat["decoder.attention.qk_norm"] == ("rmsnorm",) and flat["decoder.attention.qk_norm.eps"] == (1e-6,)
+
+
 def test_defaults_and_what_is_inherited_are_written_out():
     flat = flatten(load_settings("gpt-nano", [(("heads",), ["classification"]), (("dropout",), 0.25)]))
     assert flat["decoder.attention.dropout"] == (0.25,) and flat["heads.classification.dropout"] == (0.25,)
