@@ -27,7 +27,8 @@ def step(model: nn.Module, optimizer: torch.optim.Optimizer, scale: float) -> No
 @pytest.mark.parametrize("rate", [1e-2, 0.9])  # 0.9: the paper's 1 / sqrt(updates) is lower from the second on
 @pytest.mark.parametrize("least", [1e-3, 10.0])  # 10: more than any weight here
 @pytest.mark.parametrize(("memory", "threshold"), [(0.8, 1.0), (0.5, 1.1)])
-@pytest.mark.parametrize("scale", [1.0, 1e-9])  # whose square is less than what 1 is told apart by
+# 1e-9: its square is less than what 1 is told apart by; 1e-17: less than the least moment
+@pytest.mark.parametrize("scale", [1.0, 1e-9, 1e-17])
 def test_adafactor_is_torchs(rate: float, least: float, memory: float, threshold: float, scale: float):
     ours, theirs = TinyModel().double(), TinyModel().double()
     how = {"beta2_decay": -memory, "eps": (None, least), "d": threshold}
@@ -36,6 +37,15 @@ def test_adafactor_is_torchs(rate: float, least: float, memory: float, threshold
     step(ours, optimizers.build(choice, ours, rate), scale)
     for mine, other in zip(ours.parameters(), theirs.parameters(), strict=True):
         torch.testing.assert_close(mine, other, rtol=1e-12, atol=1e-12)
+
+
+def test_adafactor_steps_each_of_several_scalars_in_proportion_to_its_size():
+    model = nn.ParameterList([nn.Parameter(torch.tensor(value)) for value in (1.0, -100.0)])
+    optimizer = optimizers.build({"name": "adafactor", "weight_decay": 0.0}, model, 0.01)
+    for parameter in model:
+        parameter.grad = torch.tensor(3.0)
+    optimizer.step()
+    torch.testing.assert_close([parameter.item() for parameter in model], [0.99, -101.0])
 
 
 @pytest.mark.parametrize("name", optimizers.names())
