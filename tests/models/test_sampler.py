@@ -24,3 +24,15 @@ def test_a_text_that_has_ended_is_the_same_however_long_it_waits_for_others(temp
                 search.choose(logits[number, None])
     assert waiting.results() == [search.results()[0] for search in alone]
     assert len({len(one.tokens) for one in waiting.results()}) > 2
+
+
+@pytest.mark.parametrize("changes", [{}, {"temperature": 0.7, "top_p": 0.9}], ids=str)
+def test_tokens_and_scores_are_computed_in_float32_whatever_logits_are(changes: dict[str, float]) -> None:
+    narrow = 3 * torch.randn(6, 40, VOCAB, generator=torch.Generator().manual_seed(1)).bfloat16()
+    said = []
+    for logits in (narrow, narrow.float()):
+        search = Sampler(torch.arange(40), [6] * 40, END, GenerateSettings(**changes))
+        for step in logits:
+            search.choose(step)
+        said.append(search.results())
+    assert said[0] == said[1]
