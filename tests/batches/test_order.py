@@ -267,9 +267,11 @@ def test_an_order_of_two_levels_has_every_example_once_and_goes_on_from_any_posi
         assert resumed.take(len(rows) - taken) == rows[taken:]
 
 
-def test_a_sample_of_very_many_examples_plans_no_more_than_it_needs(two_levels: None):
-    given = examples()
+def test_a_sample_of_very_many_examples_plans_no_more_than_it_needs(two_levels: None, monkeypatch: pytest.MonkeyPatch):
+    given, planned, plans = examples(), list[object](), Examples.plans
+    monkeypatch.setattr(Examples, "plans", lambda self, *asked: planned.append(asked) or plans(self, *asked))
     drawn = given.sample(5)
+    assert len(planned) == 1 and set(drawn.subset) <= {d for _, d, _ in named(given.rows(0, 0))}
     assert drawn.count == 5 and drawn.subset == given.sample(5).subset != examples(seed=1).sample(5).subset
     assert given.sample(given.count) is given and given.sample(given.count - 1).count == given.count - 1
 

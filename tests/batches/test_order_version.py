@@ -54,6 +54,14 @@ def test_windows_of_very_many_documents_are_those_of_their_version():
     assert (ORDER_VERSION, digest(found)) == (5, "5e03b21b02e713f5"), "where windows change, ORDER_VERSION does"
 
 
+def test_windows_have_as_many_documents_as_in_their_version():
+    """A position names a window and a row of it, which would be other examples where windows are larger or smaller."""
+    documents = {length: Lengths({"text": length * np.arange(4)}) for length in (1, 4096, 4097, 1 << 22)}
+    sizes = {length: replace(examples(), lengths=lengths).window_size for length, lengths in documents.items()}
+    expected = {1: 1024, 4096: 1024, 4097: 512, 1 << 22: 1}
+    assert (ORDER_VERSION, sizes) == (5, expected), "where windows change, ORDER_VERSION does"
+
+
 @pytest.mark.parametrize("weights", [(), (2, 1)])
 def test_a_position_in_another_order_is_refused(weights: tuple[float, ...]):
     feed = feed_of(examples(*weights))
