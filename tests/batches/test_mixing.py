@@ -13,6 +13,7 @@ from zoo.batches.feed import Feed
 from zoo.batches.mixing import MixedFeed, feed_of, next_source
 from zoo.batches.order import Examples, MixedSource, PackedRow, normalize_weights
 from zoo.batches.packing import RowShape
+from zoo.batches.permutation import ORDER_VERSION
 from zoo.data.columns.pictures import Augment
 from zoo.data.ids import Ids, Lengths, Piece, Roles
 from zoo.examples.form import ModelTraits
@@ -150,3 +151,13 @@ def test_a_position_in_another_mixture_is_refused(names: tuple[str, ...]):
     position = feed_of(examples(*names)).position
     with pytest.raises(ValueError, match="data position: from .*, but source.mix has wiki, books"):
         MixedFeed(examples("wiki", "books")).seek(position)
+
+
+def test_a_mixture_has_the_order_version_of_its_longest_documents(monkeypatch: pytest.MonkeyPatch):
+    """A checkpoint stores one version for all sources."""
+    given = examples("wiki", "books")
+    longer = [one._replace(lengths=Lengths({"text": 50 * np.arange(SIZES[one.name] + 1)})) for one in given.mix]
+    monkeypatch.setattr(order, "WINDOW_TOKENS", 8 * 5)
+    mixes = [given.mix, (given.mix[0], longer[1]), (longer[0], given.mix[1])]
+    found = [MixedFeed(replace(given, mix=mix)).position["order"] for mix in mixes]
+    assert found == [ORDER_VERSION, ORDER_VERSION + 1, ORDER_VERSION + 1]
