@@ -144,3 +144,11 @@ def test_a_step_takes_as_long_as_the_gpu_takes_for_it_also_after_a_pause(
     monkeypatch.setattr(meter.time, "perf_counter", lambda: now)
     train_tiny(tmp_path, settings(steps=7, evaluate_every=0, save_every=3))
     assert [line["seconds"] for line in lines(tmp_path)] == [5.0] * 7
+
+
+def test_a_step_on_a_cpu_takes_as_long_as_the_host(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(meter.time, "perf_counter", lambda: 3.0)
+    tally = Tally(1, {"a": torch.ones(())}, {})
+    tally.weights, tally.rows = {"a": 1.0}, [torch.tensor([2.0])]
+    tally.reduce(alone(), torch.tensor(1.0), [])
+    assert tally.seconds(3.25) == 0.25
