@@ -142,6 +142,7 @@ def test_by_file_a_sample_keeps_its_examples(tmp_path: Path):
 def test_the_numbers_of_classes_are_those_of_the_task(tmp_path: Path, names: list[str]):
     loaded, _ = classified(tmp_path, "text,label\na,x\nb,y\nc,z\na b,z\n")
     loaded.model.initialize(1).eval()
+    loaded = replace(loaded, data={"test": "the fingerprint of its own task's"})
     numbers = tmp_path / "numbers"  # z is 0, x is 1, y is 2
     numbers.mkdir()
     (numbers / "test.csv").write_text("text,label\na,1\nb,2\nc,0\na b,0\n")
@@ -152,6 +153,7 @@ def test_the_numbers_of_classes_are_those_of_the_task(tmp_path: Path, names: lis
     found = evaluate_split(asked, "test", numbers, GenerateSettings(), "float32")
     assert found == evaluate_split(same, "test", tmp_path, GenerateSettings(), "float32")
     assert loaded.task.labels == ["x", "y", "z"] and loaded.model is not asked.model
+    assert asked.data == same.data == {}, "the run recorded nothing of another task's data"
 
 
 @pytest.mark.parametrize("names", [["z", "y"], ["Z", "Y"]])
