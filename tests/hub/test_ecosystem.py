@@ -1,6 +1,7 @@
 """Exports in the tools that people use them with: pipelines, Trainer, LoRA, loading onto devices."""
 
 from collections.abc import Callable
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +51,18 @@ def test_a_tagger_gives_in_its_pipeline_the_spans_that_zoo_predicts(build: Any, 
     ] == [(span["tag"], span["start"], span["end"]) for span in ours["output"]]
     scores = [one["score"] for one in theirs if one["entity_group"] != "O"]
     assert ours["scores"] == pytest.approx(scores, abs=1e-5)
+
+
+def test_a_pipeline_joins_adjacent_words_of_a_tag_without_prefixes(build: Any, export: Export):
+    given = build("bert-nano", {"heads": {"tagging": {"labels": 2}}}, "wordpiece", labels=["noun", "verb"], moved=True)
+    text = "The quick brown fox, twice: kicks a small ball in 1923!"
+    theirs = pipeline("token-classification", export(given).folder)(text, aggregation_strategy="first")
+    known = Loaded(given.model.eval(), given.tokenizer, given.task, Mixture.parse("tagging"))
+    (ours,) = Pipeline(known)(text)
+    alike = [list(words) for _, words in groupby(ours["output"], key=lambda word: word["tag"])]
+    joined = [(words[0]["tag"], words[0]["start"], words[-1]["end"]) for words in alike]
+    assert len(alike) < len(ours["output"])
+    assert [(one["entity_group"], one["start"], one["end"]) for one in theirs] == joined
 
 
 def test_the_answer_that_their_class_gives_is_ours(build: Any, export: Export):
