@@ -61,7 +61,7 @@ def fit_data(given: Experiment, rows: SplitRows) -> Experiment:
         return given.decide(origin("task.labels", given.origins), sized, model=with_labels(given.model, 1))
     if task.labels is None:
         given = given.decide(DATA, ["task.labels"])
-        logger.info("labels: %d found in train: %s", len(rows.labels), first_few(rows.labels, most=SHOWN))
+        logger.info("labels: %d found in the data: %s", len(rows.labels), first_few(rows.labels, most=SHOWN))
     for chosen in given.metrics:
         if obstacle := chosen.variant().obstacle(rows.labels):
             raise ValueError(f"task.metrics: {chosen.name}: {obstacle}")

@@ -103,6 +103,40 @@ def test_names_that_are_numbers_are_no_positions(tmp_path: Path) -> None:
     assert labels(reader(tmp_path, names=["1", "2"])) == [0, 1]
 
 
+def test_classes_that_are_listed_by_number_stay_numbers(tmp_path: Path) -> None:
+    """A model that was trained on the numbers has these classes, though the file has names such as 1 and 2."""
+    for split in ("train", "validation"):
+        written(tmp_path / f"{split}.parquet", [0, 1, 2], names=["1", "2", "3"])
+    assert labels(reader(tmp_path, names=["0", "1", "2"])) == [0, 1, 2]
+
+
+def test_parts_of_a_split_without_names_hold_the_same_numbers(tmp_path: Path) -> None:
+    folder = tmp_path / "train"
+    folder.mkdir()
+    written(folder / "a.parquet", [2, 0])
+    (folder / "b.csv").write_text("label,text\n2,a\n1,b\n")
+    (folder / "c.jsonl").write_text('{"label": 0, "text": "a"}\n{"label": "Sports", "text": "b"}\n')
+    origin = find_files(SourceSettings(files={"train": "train", "validation": "train/a.parquet"}), tmp_path, "source")
+    for names in (None, ["Sports", "World", "Business"]):
+        reading = SplitReader(origin, Columns(inputs()), 0.3, names, "one", ALL_STAY)
+        found = [reading.labels[number] for number in labels(reading)]
+        assert found == ["Business", "World", "Business", "Sports", "World", "Sports"]
+    assert len({part.digest for part in reading.parts("train")}) == 3
+
+
+def test_numbers_of_a_split_without_names_are_refused_where_train_names_them_in_another_order(tmp_path: Path) -> None:
+    written(tmp_path / "train.parquet", [2, 0, 1])
+    (tmp_path / "validation.csv").write_text("label,text\n2,a\n")
+    (tmp_path / "test.csv").write_text("label,text\n-1,a\n")
+    other = reader(tmp_path, names=["Sports", "World", "Business"])
+    said = (
+        "validation.csv: its labels are numbers without names, and .*train.parquet names 0 as World, 1 as Sports, 2 as"
+    )
+    with pytest.raises(ValueError, match=said):
+        labels(other, "validation")
+    assert labels(other, "test") == [-1] and labels(reader(tmp_path, names=NAMES), "validation") == [2]
+
+
 def test_several_classes_and_tags_of_words_have_names_too(tmp_path: Path) -> None:
     written(tmp_path / "train.parquet", [[2, 0], []])
     written(tmp_path / "validation.parquet", [[1]])
@@ -184,9 +218,18 @@ def test_what_is_stored_depends_on_whether_classes_have_names(tmp_path: Path) ->
     assert len(digests) == 2
 
 
-@pytest.mark.parametrize(
-    "said", [b"{", b"[]", b'{"info": 1}', b'{"info": {"features": {"label": {"names": [1], "_type": "ClassLabel"}}}}']
-)
+UNREADABLE = {
+    "cut": b"{",
+    "deep": b"[" * 100_000,
+    "a list": b"[]",
+    "no columns": b'{"info": 1}',
+    "numbers": b'{"info": {"features": {"label": {"names": [1], "_type": "ClassLabel"}}}}',
+    "two alike": b'{"info": {"features": {"label": {"names": ["x", "x"], "_type": "ClassLabel"}}}}',
+    "blank": b'{"info": {"features": {"label": {"names": ["x", ""], "_type": "ClassLabel"}}}}',
+}
+
+
+@pytest.mark.parametrize("said", UNREADABLE.values(), ids=UNREADABLE)
 def test_a_description_that_cannot_be_read_names_nothing(tmp_path: Path, said: bytes) -> None:
     table = pyarrow.table({"label": [0, 1], "text": ["a", "b"]})
     for split in ("train", "validation"):

@@ -16,7 +16,7 @@ def class_features(schema: pyarrow.Schema) -> dict[str, list[str]]:
     """
     try:
         described = json.loads((schema.metadata or {}).get(METADATA, b"{}"))
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     match described:
         case {"info": {"features": dict(features)}}:
@@ -51,10 +51,10 @@ def names_in(features: Mapping[str, Any], above: str = "") -> dict[str, list[str
 
 
 def names_of(feature: Any) -> list[str]:
-    """The names of the classes of a column, or of the lists that it holds; empty if it has none."""
+    """The names of the classes of a column, or of the lists that it holds; empty if it has none, or names two alike."""
     match feature:
-        case {"_type": "ClassLabel", "names": [*names]} if all(isinstance(name, str) for name in names):
-            return list(names)
+        case {"_type": "ClassLabel", "names": [*names]} if all(isinstance(n, str) and n.strip() for n in names):
+            return list(names) if len(set(names)) == len(names) else []
         case {"_type": "List" | "LargeList" | "Sequence", "feature": inner} | [inner]:
             return names_of(inner)
     return []

@@ -110,7 +110,7 @@ def has_doubled_quotes(field: str) -> bool:
 
 def has_quotes_after_space(field: str) -> bool:
     """Whether white space stands before a field in quotes, which are text then, as in `a, "b"`."""
-    return field[:1].isspace() and field.lstrip()[:1] == '"' and field.endswith('"')
+    return field[:1].isspace() and len(field.strip()) > 1 and field.lstrip()[:1] == field[-1:] == '"'
 
 
 class Doubt(NamedTuple):

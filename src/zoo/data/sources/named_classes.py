@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from zoo.data.columns.pictures import Pictures
+from zoo.data.columns.values import is_number
 from zoo.data.formats.format import Row
 from zoo.data.sources.part import Rows, SourcePart
 
@@ -41,7 +42,7 @@ class NamedClasses(SourcePart):
 
     @property
     def digest(self) -> str:
-        return f"{self.part.digest} {self.column} by name"
+        return f"{self.part.digest} {self.column} by name {self.names}"
 
     @property
     def columns(self) -> list[str]:
@@ -63,7 +64,9 @@ class NamedClasses(SourcePart):
         """The name of a class, or of each class in a list."""
         if isinstance(value, list):
             return [self.name(entry) for entry in value]
-        return self.names[value] if isinstance(value, int) and 0 <= value < len(self.names) else value
+        written = isinstance(value, str) and is_number(value) and value not in self.names  # a number in CSV
+        number = int(value) if written else value
+        return self.names[number] if type(number) is int and 0 <= number < len(self.names) else value
 
     def where(self, row: int, entry: int | None = None) -> str:
         return self.part.where(row, entry)

@@ -3,13 +3,14 @@
 from collections.abc import Sequence
 from functools import cache, cached_property, partial
 
-from zoo.data.columns.labels import READERS, LabelPositions, LabelReader, Occurrence
+from zoo.data.columns.labels import READERS, SHOWN, LabelPositions, LabelReader, Labels, Occurrence
 from zoo.data.ids import CHOICES, LABEL, TAGS, Label
 from zoo.data.sources.file_cache import remember
 from zoo.data.sources.named_classes import NamedClasses
 from zoo.data.sources.numbering import distinct_labels, label_key, refuse_many
 from zoo.data.sources.origin import TEST, TRAIN
 from zoo.data.sources.split_parts import SplitParts
+from zoo.wording import first_few
 
 VERSION = 7  # increase it when other labels are found in the same sources
 
@@ -106,6 +107,18 @@ class SplitLabels:
         hidden = reader.hidden(values, self.classes) if source == TEST else [False] * len(found)
         written = [value for value, hides in zip(values, hidden, strict=True) if not hides]
         labels = reader(self.classes, written, self.given is not None)
+        if written:
+            self.refuse_other_order(source, labels)
         read = [reader.unknown if h else labels.read(*one) for one, h in zip(found, hidden, strict=True)]
         labels.report(read, place, train=source == TRAIN)
         return {**unknown, **dict(zip(map(label_key, values), read, strict=True))}
+
+    def refuse_other_order(self, source: str, labels: LabelReader) -> None:
+        """Raise a ValueError if positions are read, but the first split declares other names for the numbers."""
+        if not isinstance(labels, Labels) or not labels.by_position:
+            return
+        for part in self.parts.of(self.origin.splits()[0]):
+            if isinstance(part, NamedClasses) and tuple(part.names) != self.classes:
+                names = first_few([f"{number} as {name}" for number, name in enumerate(part.names)], most=SHOWN)
+                said = f"its labels are numbers without names, and {part.place} names {names}"
+                raise ValueError(f"{self.origin.place(source)}: {said}; list the 'labels' in that order")

@@ -25,7 +25,7 @@ class SplitParts:
 
     def __init__(self, origin: Origin, columns: Columns, names: Sequence[str] | None, classes: bool) -> None:
         self.origin, self.columns, self.names, self.classes = origin, columns, names, classes
-        self.of = cache(self.find)
+        self.of, self.declared = cache(self.find), cache(self.find_declared)
 
     def find(self, source: str) -> Sequence[SourcePart]:
         """The parts of a split of the source, at least one.
@@ -47,16 +47,30 @@ class SplitParts:
 
     def by_name(self, source: str, part: SourcePart) -> SourcePart:
         """The part with classes by name, unless the task gives every class another name: it then names positions."""
-        if not self.classes or {LABEL, TAGS}.isdisjoint(self.columns.inputs):
+        column = self.class_column(source, part)
+        if column is None:
             return part
+        names = part.classes.get(column) or self.declared(source)
+        listed = self.names or ()
+        # names such as 0, 1, 2 are the numbers themselves
+        by_number = set(names).isdisjoint(listed) or list(listed) == [str(number) for number in range(len(listed))]
+        return part if not names or (listed and by_number) else NamedClasses(part, column, names)
+
+    def class_column(self, source: str, part: SourcePart) -> str | None:
+        """The column that holds the classes of a part; None if there is none, or several, or labels are no classes."""
+        if not self.classes or {LABEL, TAGS}.isdisjoint(self.columns.inputs):
+            return None
         chosen = self.choose_alone(source, part)
         column = chosen.get(LABEL, chosen.get(TAGS))
-        if CHOICES in chosen or not isinstance(column, str):
-            return part
-        names = part.classes.get(column)
-        if not names or (self.names and set(names).isdisjoint(self.names)):
-            return part
-        return NamedClasses(part, column, names)
+        return column if isinstance(column, str) and CHOICES not in chosen else None
+
+    def find_declared(self, source: str) -> Sequence[str]:
+        """The names that the first part which declares any has; other parts of the split may hold the same numbers."""
+        for part in self.origin.parts(source):
+            column = self.class_column(source, part)
+            if column is not None and (names := part.classes.get(column)):
+                return names
+        return ()
 
     def choose(self, source: str, part: SourcePart) -> dict[str, Column]:
         """Input -> column, for one part.
