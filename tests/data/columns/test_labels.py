@@ -27,7 +27,9 @@ def test_positions_are_read_where_no_name_occurs() -> None:
 
 @pytest.mark.parametrize("value", [0, "1", "positiv", 2, -1, True, 1.0, None, ""])
 def test_a_position_among_names_is_refused(value: object) -> None:
-    with pytest.raises(ValueError, match=r"a.tsv: row 7: unknown label .*; allowed: negative, positive($|; only a test split)"):
+    with pytest.raises(
+        ValueError, match=r"a.tsv: row 7: unknown label .*; allowed: negative, positive($|; only a test split)"
+    ):
         Labels(NAMES, {"positive", str(value)}, names_given=True).read(value, lambda: "a.tsv: row 7")
 
 
