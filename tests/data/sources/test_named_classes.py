@@ -110,17 +110,20 @@ def test_classes_that_are_listed_by_number_stay_numbers(tmp_path: Path) -> None:
     assert labels(reader(tmp_path, names=["0", "1", "2"])) == [0, 1, 2]
 
 
-def test_parts_of_a_split_without_names_hold_the_same_numbers(tmp_path: Path) -> None:
+def test_parts_of_a_split_without_names_hold_the_same_numbers(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     folder = tmp_path / "train"
     folder.mkdir()
     written(folder / "a.parquet", [2, 0])
+    (folder / "d.csv").write_text("")
     (folder / "b.csv").write_text("label,text\n2,a\n1,b\n")
     (folder / "c.jsonl").write_text('{"label": 0, "text": "a"}\n{"label": "Sports", "text": "b"}\n')
     origin = find_files(SourceSettings(files={"train": "train", "validation": "train/a.parquet"}), tmp_path, "source")
     for names in (None, ["Sports", "World", "Business"]):
+        caplog.clear()
         reading = SplitReader(origin, Columns(inputs()), 0.3, names, "one", ALL_STAY)
         found = [reading.labels[number] for number in labels(reading)]
         assert found == ["Business", "World", "Business", "Sports", "World", "Sports"]
+        assert caplog.text.count("skipped files without rows") == 1
     assert len({part.digest for part in reading.parts("train")}) == 3
 
 
@@ -134,7 +137,9 @@ def test_numbers_of_a_split_without_names_are_refused_where_train_names_them_in_
     )
     with pytest.raises(ValueError, match=said):
         labels(other, "validation")
-    assert labels(other, "test") == [-1] and labels(reader(tmp_path, names=NAMES), "validation") == [2]
+    assert labels(other, "test") == [-1]
+    for names in (NAMES, [*NAMES, "Sci/Tech"]):
+        assert labels(reader(tmp_path, names=names), "validation") == [2]
 
 
 def test_several_classes_and_tags_of_words_have_names_too(tmp_path: Path) -> None:

@@ -118,7 +118,7 @@ class SplitLabels:
         if not isinstance(labels, Labels) or not labels.by_position:
             return
         for part in self.parts.of(self.origin.splits()[0]):
-            if isinstance(part, NamedClasses) and tuple(part.names) != self.classes:
+            if isinstance(part, NamedClasses) and self.classes[: len(part.names)] != tuple(part.names):
                 names = first_few([f"{number} as {name}" for number, name in enumerate(part.names)], most=SHOWN)
                 said = f"its labels are numbers without names, and {part.place} names {names}"
                 raise ValueError(f"{self.origin.place(source)}: {said}; list the 'labels' in that order")

@@ -25,6 +25,7 @@ class SplitParts:
 
     def __init__(self, origin: Origin, columns: Columns, names: Sequence[str] | None, classes: bool) -> None:
         self.origin, self.columns, self.names, self.classes = origin, columns, names, classes
+        self.stored = cache(origin.parts)  # once: listing files may log which it leaves out
         self.of, self.declared = cache(self.find), cache(self.find_declared)
 
     def find(self, source: str) -> Sequence[SourcePart]:
@@ -33,7 +34,7 @@ class SplitParts:
         Raises:
             ValueError: a column is missing.
         """
-        parts = [self.by_name(source, part) for part in self.origin.parts(source)]
+        parts = [self.by_name(source, part) for part in self.stored(source)]
         if self.columns.forms and source != self.origin.splits()[0]:
             self.warn_of_unread(source, parts[0])
         return parts
@@ -66,7 +67,7 @@ class SplitParts:
 
     def find_declared(self, source: str) -> Sequence[str]:
         """The names that the first part which declares any has; other parts of the split may hold the same numbers."""
-        for part in self.origin.parts(source):
+        for part in self.stored(source):
             column = self.class_column(source, part)
             if column is not None and (names := part.classes.get(column)):
                 return names
