@@ -14,11 +14,11 @@ from zoo.data.columns.values import are_names, written_names
 from zoo.data.ids import ANSWERS, CHOICES, CONTEXT, LABEL, PICTURE, TAGS
 from zoo.data.sources.checking import AssignedRow, as_list, text_columns, texts_in
 from zoo.data.sources.filtering import LEFT_OUT
-from zoo.data.sources.holdout import split_key
 from zoo.data.sources.part import SourcePart
 from zoo.data.sources.repeated.duplicates import join_texts
 from zoo.data.sources.repeated.repeats import Repeats, RowPlace, code_of
 from zoo.data.sources.rows import SplitRows
+from zoo.data.sources.splits.holdout import split_key
 from zoo.data.store.uneven import FirstRows, note_first, refuse_uneven
 from zoo.survey.near import NearDuplicates
 

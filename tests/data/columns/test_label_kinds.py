@@ -10,8 +10,8 @@ import pyarrow.parquet
 import pytest
 
 from zoo.data.columns.columns import present_classes
-from zoo.data.sources import numbering
 from zoo.data.sources.find import load_rows
+from zoo.data.sources.splits import numbering
 from zoo.data.store.split import Split
 from zoo.data.store.store import open_store
 from zoo.data.task import read_task

@@ -12,9 +12,9 @@ import pytest
 from zoo.data.ids import StoredFields
 from zoo.data.sources.filtering import RowFilter
 from zoo.data.sources.find import load_rows
-from zoo.data.sources.holdout import hash_fraction
 from zoo.data.sources.part import FilePart, Rows
 from zoo.data.sources.repeated import duplicates, repeats
+from zoo.data.sources.splits.holdout import hash_fraction
 from zoo.data.store.store import open_store
 from zoo.data.task import read_task
 from zoo.data.tokenizers.recipes.recipe import tokenizers

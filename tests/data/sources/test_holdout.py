@@ -5,8 +5,8 @@ import pytest
 from zoo.data.formats.format import Row
 from zoo.data.ids import PICTURE
 from zoo.data.sources.checking import AssignedRow
-from zoo.data.sources.holdout import ONE_TEXT, find_threshold, hold_out
 from zoo.data.sources.part import Table
+from zoo.data.sources.splits.holdout import ONE_TEXT, find_threshold, hold_out
 
 SHARE = 0.3
 

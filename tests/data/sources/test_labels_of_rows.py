@@ -7,9 +7,9 @@ import pytest
 from written_rows import ALL_STAY, WORDS, Given, column, reader
 
 from zoo.data.columns.columns import Columns
-from zoo.data.sources import numbering
 from zoo.data.sources.part import Table
-from zoo.data.sources.reader import SplitReader
+from zoo.data.sources.splits import numbering
+from zoo.data.sources.splits.reader import SplitReader
 from zoo.examples.form import inputs
 
 

@@ -8,7 +8,7 @@ from written_rows import ALL_STAY, Given
 
 from zoo.data.columns.choices import normalize_choices
 from zoo.data.columns.columns import Columns, check_named
-from zoo.data.sources.reader import SplitReader
+from zoo.data.sources.splits.reader import SplitReader
 
 CONTEXT = "서울 is in Korea, and Korea is far."
 INPUTS = ("words", "tags", "question", "context", "answers", "choices", "label")

@@ -15,9 +15,9 @@ from zoo.data.columns.columns import Columns
 from zoo.data.formats.class_features import METADATA, class_features, names_in
 from zoo.data.sources import groups
 from zoo.data.sources.files import find_files
-from zoo.data.sources.named_classes import NamedClasses
-from zoo.data.sources.reader import SplitReader
 from zoo.data.sources.settings import SourceSettings
+from zoo.data.sources.splits.named_classes import NamedClasses
+from zoo.data.sources.splits.reader import SplitReader
 from zoo.examples.form import inputs
 
 NAMES = ["World", "Sports", "Business"]  # not in the order of the alphabet

@@ -7,12 +7,12 @@ from written_rows import ALL_STAY, WORDS, Given, column, reader
 
 from zoo.data.columns.columns import Columns
 from zoo.data.sources.filtering import Filtering, RowFilter
-from zoo.data.sources.holdout import cut_text, hash_fraction
 from zoo.data.sources.mixed import MixedRows
 from zoo.data.sources.part import Table
-from zoo.data.sources.reader import SplitReader
 from zoo.data.sources.repeated.duplicates import Duplicates
 from zoo.data.sources.rows import SplitRows
+from zoo.data.sources.splits.holdout import cut_text, hash_fraction
+from zoo.data.sources.splits.reader import SplitReader
 from zoo.examples.form import inputs
 
 FORMS = [["image"], ["text", "pair"], ["text"]]

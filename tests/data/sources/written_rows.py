@@ -6,8 +6,8 @@ from zoo.data.columns.columns import Columns
 from zoo.data.sources.filtering import EVERY_ROW, Filtering
 from zoo.data.sources.origin import Origin
 from zoo.data.sources.part import Table
-from zoo.data.sources.reader import SplitReader
 from zoo.data.sources.repeated.duplicates import Duplicates
+from zoo.data.sources.splits.reader import SplitReader
 from zoo.examples.form import inputs
 
 ALL_STAY = Filtering(EVERY_ROW, Duplicates(list))

@@ -18,11 +18,11 @@ from zoo.data.atomic_folders import ASIDE, lock_creation, remove_leftovers
 from zoo.data.columns.columns import Columns
 from zoo.data.ids import StoredFields
 from zoo.data.sources.filtering import Filtering, RowFilter
-from zoo.data.sources.holdout import hash_fraction
 from zoo.data.sources.mixed import MixedRows
-from zoo.data.sources.reader import SplitReader
 from zoo.data.sources.repeated.duplicates import Duplicates
 from zoo.data.sources.rows import SplitRows
+from zoo.data.sources.splits.holdout import hash_fraction
+from zoo.data.sources.splits.reader import SplitReader
 from zoo.data.store import store as store_module
 from zoo.data.store.checking import check_store
 from zoo.data.store.shard import INDEX, Shard

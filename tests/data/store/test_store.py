@@ -17,9 +17,9 @@ from zoo.data.sealed import write_sealed
 from zoo.data.sources.filtering import EVERY_ROW, Filtering
 from zoo.data.sources.origin import Origin
 from zoo.data.sources.part import Table
-from zoo.data.sources.reader import SplitReader
 from zoo.data.sources.repeated.duplicates import Duplicates
 from zoo.data.sources.rows import SplitRows
+from zoo.data.sources.splits.reader import SplitReader
 from zoo.data.store import encoding, writing
 from zoo.data.store.checking import check_store
 from zoo.data.store.shard import INDEX

@@ -11,10 +11,10 @@ from zoo.data.sources.files import find_files
 from zoo.data.sources.filtering import Filtering
 from zoo.data.sources.mixed import MixedRows
 from zoo.data.sources.origin import SPLITS, TRAIN, Origin
-from zoo.data.sources.reader import SplitReader
 from zoo.data.sources.repeated.duplicates import Duplicates
 from zoo.data.sources.rows import SplitRows
 from zoo.data.sources.settings import SourceSettings
+from zoo.data.sources.splits.reader import SplitReader
 from zoo.data.task import Task
 from zoo.lazy_import import import_object
 from zoo.wording import refuse_unknown

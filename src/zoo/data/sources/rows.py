@@ -11,7 +11,7 @@ from zoo.data.ids import LABEL, PICTURE
 from zoo.data.sources.filtering import EVERY_ROW
 from zoo.data.sources.origin import TEST, TRAIN
 from zoo.data.sources.part import SourcePart
-from zoo.data.sources.reader import SplitReader
+from zoo.data.sources.splits.reader import SplitReader
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ from unicodedata import category
 
 from zoo.data.ids import WORDS
 from zoo.data.sources.checking import text_columns
-from zoo.data.sources.holdout import hash_fraction
 from zoo.data.sources.rows import SplitRows
+from zoo.data.sources.splits.holdout import hash_fraction
 
 SAMPLE = 1 << 27  # characters
 ROWS = 1 << 21  # distinct rows of a sample; each takes some 400 bytes besides its characters

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from zoo.data.columns.pictures import Pictures
 from zoo.data.ids import LABEL, PICTURE, TAGS, Ids, Label, Lengths, Piece, Read
-from zoo.data.sources.numbering import label_key, number_labels
 from zoo.data.sources.part import SourcePart
 from zoo.data.sources.rows import SplitRows
+from zoo.data.sources.splits.numbering import label_key, number_labels
 from zoo.data.store.joined import Values, join, join_offsets
 from zoo.data.store.shard import Shard, release
 

@@ -16,7 +16,7 @@ from zoo.data.formats.format import Row
 from zoo.data.home import explain_write_error
 from zoo.data.ids import LABEL, PICTURE, TAGS, Ids, StoredFields
 from zoo.data.sources.checking import AssignedRow
-from zoo.data.sources.numbering import label_key
+from zoo.data.sources.splits.numbering import label_key
 from zoo.data.store.encoding import encode
 from zoo.data.store.sentences import splitter
 from zoo.data.tokenizers.token_spans import encode_with_spans, encode_word_lists, tokens_of

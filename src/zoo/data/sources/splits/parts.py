@@ -7,9 +7,9 @@ from functools import cache
 
 from zoo.data.columns.columns import Column, Columns
 from zoo.data.ids import CHOICES, LABEL, TAGS, WORDS
-from zoo.data.sources.named_classes import NamedClasses
 from zoo.data.sources.origin import TEST, Origin
 from zoo.data.sources.part import SourcePart
+from zoo.data.sources.splits.named_classes import NamedClasses
 
 HIDDEN = (LABEL, TAGS)  # inputs that a test split may withhold
 logger = logging.getLogger(__name__)

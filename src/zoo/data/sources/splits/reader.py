@@ -13,18 +13,18 @@ from zoo.data.ids import LABEL, PICTURE, TAGS, WORDS
 from zoo.data.sources.checking import AssignedRow, checked_rows, expand_texts
 from zoo.data.sources.file_cache import remember
 from zoo.data.sources.filtering import Filtering
-from zoo.data.sources.holdout import find_threshold, hold_out
 from zoo.data.sources.image_files import digest_image_files
-from zoo.data.sources.numbering import (
+from zoo.data.sources.origin import TEST, TRAIN, VALIDATION, Origin
+from zoo.data.sources.part import SourcePart
+from zoo.data.sources.repeated.duplicates import ComparedPart
+from zoo.data.sources.splits.holdout import find_threshold, hold_out
+from zoo.data.sources.splits.labels import SplitLabels
+from zoo.data.sources.splits.numbering import (
     number_labels,
     read_numbers,
     storable_rows,
 )
-from zoo.data.sources.origin import TEST, TRAIN, VALIDATION, Origin
-from zoo.data.sources.part import SourcePart
-from zoo.data.sources.repeated.duplicates import ComparedPart
-from zoo.data.sources.split_labels import SplitLabels
-from zoo.data.sources.split_parts import SplitParts
+from zoo.data.sources.splits.parts import SplitParts
 from zoo.wording import counted
 
 VERSION = 7  # increase it when the same sources are read differently

@@ -6,10 +6,10 @@ from functools import cache, cached_property, partial
 from zoo.data.columns.labels import READERS, SHOWN, LabelPositions, LabelReader, Labels, Occurrence
 from zoo.data.ids import CHOICES, LABEL, TAGS, Label
 from zoo.data.sources.file_cache import remember
-from zoo.data.sources.named_classes import NamedClasses
-from zoo.data.sources.numbering import distinct_labels, label_key, refuse_many
 from zoo.data.sources.origin import TEST, TRAIN
-from zoo.data.sources.split_parts import SplitParts
+from zoo.data.sources.splits.named_classes import NamedClasses
+from zoo.data.sources.splits.numbering import distinct_labels, label_key, refuse_many
+from zoo.data.sources.splits.parts import SplitParts
 from zoo.wording import first_few
 
 VERSION = 7  # increase it when other labels are found in the same sources
