@@ -33,6 +33,11 @@ def test_a_position_among_names_is_refused(value: object) -> None:
         Labels(NAMES, {"positive", str(value)}, names_given=True).read(value, lambda: "a.tsv: row 7")
 
 
+def test_a_withheld_label_outside_a_test_split_is_not_taken_for_a_slip_of_the_pen() -> None:
+    with pytest.raises(ValueError, match=r"unknown label '-1'; allowed: 0, 1; only a test split may withhold"):
+        Labels(["0", "1"], ["-1", "0"], names_given=True).read("-1", lambda: "a.tsv: row 7")
+
+
 @pytest.mark.parametrize("value", ["positiv", 2, -1, True, 1.0, None, ""])
 def test_anything_else_is_refused_with_what_is_allowed(value: object) -> None:
     allowed = "allowed: negative, positive, or in all rows 0 to 1"

@@ -146,7 +146,7 @@ class Labels(LabelReader):
             named = not is_number(written) and all(map(is_number, self.names))
             remedy = "; if the numbers stand for names, list the names under 'labels'" if named else ""
             if written == str(HIDDEN):
-                remedy = "; only a test split may withhold a label like this, so leave the row out"
+                meant, remedy = "", "; only a test split may withhold a label like this, so leave the row out"
             allowed = f"{first_few(self.names, most=SHOWN)}{positions}{remedy}"
             raise ValueError(f"{where()}: unknown label {value!r}{meant}; allowed: {allowed}")
         return self.index[written]
